@@ -1,0 +1,386 @@
+//! The closed list of reason codes.
+//!
+//! Every reply that is not `executed` carries one. A code is stable; its texts may improve. `host-broker codes`
+//! prints this list, and a test compares it with the README.
+
+use crate::reply::Status;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::fmt;
+use std::str::FromStr;
+
+/// Why a request was not executed, or what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    /// Not a document of this protocol.
+    MalformedRequest,
+    /// More than [`crate::limits::REQUEST_BYTES_MAX`].
+    OversizedRequest,
+    /// A signature is missing or wrong.
+    BadSignature,
+    /// Older than [`crate::limits::REQUEST_AGE_MAX`].
+    StaleRequest,
+    /// This request id was used before, with other content or too long ago.
+    ReplayedRequest,
+    /// The `type` is not ours.
+    UnknownType,
+    /// Asked by a group that is not the main group.
+    MainOnly,
+    /// Too many calls of this group are under way.
+    Busy,
+    /// The host does not beat.
+    HostDown,
+    /// The shim gave up and took its request back.
+    Withdrawn,
+    /// The shim gave up; the host had already taken the request.
+    NoAnswer,
+    /// No active grant.
+    NoGrant,
+    /// The grant has expired.
+    GrantExpired,
+    /// The provider has no such action.
+    UnknownAction,
+    /// The action demands more than the grant gives.
+    LevelTooLow,
+    /// The grant does not list the action.
+    ActionNotAllowed,
+    /// The grant denies the action.
+    ActionDenied,
+    /// The provider is off.
+    ProviderDisabled,
+    /// An operator stopped this.
+    KillSwitch,
+    /// A production action without a task.
+    TaskRequired,
+    /// The task does not exist, is closed, or is another group's.
+    TaskUnknown,
+    /// The task's gate is not open.
+    GateMissing,
+    /// A person must agree first.
+    ApprovalRequired,
+    /// The parameters do not fit the action.
+    InvalidParams,
+    /// A guardrail of the action.
+    Guardrail,
+    /// The repository is not on the allow-list.
+    RepoNotAllowed,
+    /// The time range is wider than allowed.
+    RangeTooWide,
+    /// The provider refused or failed, definitely.
+    ProviderFailed,
+    /// The provider was too slow; nothing was changed.
+    ProviderTimeout,
+    /// The provider limits its callers.
+    ProviderRateLimited,
+    /// The provider's answer is not what it declared.
+    InvalidOutput,
+    /// It may have happened, or not.
+    OutcomeUnknown,
+    /// The ledger cannot be written.
+    EvidenceUnavailable,
+    /// Cancelled before it started.
+    Cancelled,
+    /// Still under way.
+    StillRunning,
+    /// This key was used with other parameters.
+    IdempotencyConflict,
+    /// No request of this caller has that id.
+    UnknownRequest,
+}
+
+/// The text names no code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no such code")]
+pub struct NoSuchCode;
+
+impl Code {
+    /// All codes, in the order in which a request may meet them.
+    pub const ALL: &'static [Self] = &[
+        Self::MalformedRequest,
+        Self::OversizedRequest,
+        Self::BadSignature,
+        Self::StaleRequest,
+        Self::ReplayedRequest,
+        Self::UnknownType,
+        Self::MainOnly,
+        Self::Busy,
+        Self::HostDown,
+        Self::Withdrawn,
+        Self::NoAnswer,
+        Self::NoGrant,
+        Self::GrantExpired,
+        Self::UnknownAction,
+        Self::LevelTooLow,
+        Self::ActionNotAllowed,
+        Self::ActionDenied,
+        Self::ProviderDisabled,
+        Self::KillSwitch,
+        Self::TaskRequired,
+        Self::TaskUnknown,
+        Self::GateMissing,
+        Self::ApprovalRequired,
+        Self::InvalidParams,
+        Self::Guardrail,
+        Self::RepoNotAllowed,
+        Self::RangeTooWide,
+        Self::ProviderFailed,
+        Self::ProviderTimeout,
+        Self::ProviderRateLimited,
+        Self::InvalidOutput,
+        Self::OutcomeUnknown,
+        Self::EvidenceUnavailable,
+        Self::Cancelled,
+        Self::StillRunning,
+        Self::IdempotencyConflict,
+        Self::UnknownRequest,
+    ];
+
+    /// The word on the wire and in the ledger: `level_too_low`.
+    pub fn word(self) -> &'static str {
+        self.entry().word
+    }
+
+    /// What it means, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        self.entry().meaning
+    }
+
+    /// What to do next, in one sentence.
+    pub fn remedy(self) -> &'static str {
+        self.entry().remedy
+    }
+
+    /// The status of a reply that carries this code.
+    pub fn status(self) -> Status {
+        self.entry().status
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one table, one entry for each code")]
+    fn entry(self) -> Entry {
+        let denied = |word, meaning, remedy| Entry { word, status: Status::Denied, meaning, remedy };
+        let failed = |word, meaning, remedy| Entry { word, status: Status::Failed, meaning, remedy };
+        let timeout = |word, meaning, remedy| Entry { word, status: Status::Timeout, meaning, remedy };
+        match self {
+            Self::MalformedRequest => denied(
+                "malformed_request",
+                "The document is not a request of this protocol.",
+                "Correct the document and send it under a new request id.",
+            ),
+            Self::OversizedRequest => {
+                denied("oversized_request", "The document is larger than 1 MiB.", "Send less in one request.")
+            }
+            Self::BadSignature => denied(
+                "bad_signature",
+                "The request's signature is missing or wrong, or its timestamp is too far from the host's clock.",
+                "Ask the operator whether shim and host hold the same key file.",
+            ),
+            Self::StaleRequest => denied(
+                "stale_request",
+                "The request is older than 150 seconds and was not executed.",
+                "Send it again if it is still wanted.",
+            ),
+            Self::ReplayedRequest => denied(
+                "replayed_request",
+                "This request id was used before and was not executed again.",
+                "Use a new request id.",
+            ),
+            Self::UnknownType => denied(
+                "unknown_type",
+                "The request's type is not one of this protocol.",
+                "Use one of the documented types, such as ext_call.",
+            ),
+            Self::MainOnly => denied(
+                "main_only",
+                "Only the main group may ask for this.",
+                "Ask the main group's agent or the operator.",
+            ),
+            Self::Busy => {
+                denied("busy", "Too many calls of this group are under way.", "Wait for one of them, then try again.")
+            }
+            Self::HostDown => failed(
+                "host_down",
+                "The host broker is not running; the request was withdrawn and not executed.",
+                "Ask the operator to start it: host-broker serve.",
+            ),
+            Self::Withdrawn => timeout(
+                "withdrawn",
+                "No answer in time; the request was withdrawn and not executed.",
+                "Try again, or ask the operator to look at host-broker status.",
+            ),
+            Self::NoAnswer => timeout(
+                "no_answer",
+                "No answer in time; the host had already taken the request, so it may still be executed.",
+                "Ask for its result with ext_result before trying again.",
+            ),
+            Self::NoGrant => denied(
+                "no_grant",
+                "This group has no access to that provider.",
+                "Ask the main group's agent or the operator for a grant.",
+            ),
+            Self::GrantExpired => denied(
+                "grant_expired",
+                "This group's access to that provider has expired.",
+                "Ask the main group's agent or the operator to renew it.",
+            ),
+            Self::UnknownAction => {
+                denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")
+            }
+            Self::LevelTooLow => denied(
+                "level_too_low",
+                "The action demands a higher level than the group was granted.",
+                "Ask the main group's agent or the operator for a higher level.",
+            ),
+            Self::ActionNotAllowed => denied(
+                "action_not_allowed",
+                "The grant does not include this action.",
+                "Ask the main group's agent or the operator to include it.",
+            ),
+            Self::ActionDenied => denied(
+                "action_denied",
+                "The grant denies this action explicitly.",
+                "Use another action; a denied one stays denied whatever the level.",
+            ),
+            Self::ProviderDisabled => denied(
+                "provider_disabled",
+                "The provider is switched off or lacks its secret.",
+                "Ask the operator to look at host-broker provider list.",
+            ),
+            Self::KillSwitch => {
+                denied("kill_switch", "An operator has stopped these calls.", "Wait until the operator lifts the stop.")
+            }
+            Self::TaskRequired => denied(
+                "task_required",
+                "A production action needs a task_id.",
+                "Ask the main group for a governance task and name it in task_id.",
+            ),
+            Self::TaskUnknown => denied(
+                "task_unknown",
+                "The task does not exist, is not open, or is not assigned to this group.",
+                "Name an open task of this group.",
+            ),
+            Self::GateMissing => denied(
+                "gate_missing",
+                "The gate that production actions need is not open for this task.",
+                "Have the gate approved for this task; an approval serves one call.",
+            ),
+            Self::ApprovalRequired => {
+                denied("approval_required", "A person must agree to this call.", "Ask the operator.")
+            }
+            Self::InvalidParams => denied(
+                "invalid_params",
+                "The parameters do not fit the action.",
+                "Correct every fault named and call again.",
+            ),
+            Self::Guardrail => denied(
+                "guardrail",
+                "A guardrail of the action forbids this.",
+                "Change the call so that it stays within the guardrail.",
+            ),
+            Self::RepoNotAllowed => denied(
+                "repo_not_allowed",
+                "The repository is not on the operator's allow-list.",
+                "Use an allowed repository, or ask the operator to extend EXT_GITHUB_REPOS.",
+            ),
+            Self::RangeTooWide => {
+                denied("range_too_wide", "The time range is wider than allowed.", "Ask for a shorter range.")
+            }
+            Self::ProviderFailed => failed(
+                "provider_failed",
+                "The provider refused or failed; nothing was changed.",
+                "Read the provider's message and correct the call.",
+            ),
+            Self::ProviderTimeout => timeout(
+                "provider_timeout",
+                "The provider did not answer in time; nothing was changed.",
+                "Try again, perhaps with a smaller question.",
+            ),
+            Self::ProviderRateLimited => failed(
+                "provider_rate_limited",
+                "The provider limits how often it may be called; nothing was changed.",
+                "Wait as long as retry_after_ms says.",
+            ),
+            Self::InvalidOutput => failed(
+                "invalid_output",
+                "The provider's answer was not usable; nothing was changed.",
+                "Tell the operator; trying again rarely helps.",
+            ),
+            Self::OutcomeUnknown => failed(
+                "outcome_unknown",
+                "The effect may or may not have happened.",
+                "Look at the target before trying again; ext_result tells when the outcome has been settled.",
+            ),
+            Self::EvidenceUnavailable => failed(
+                "evidence_unavailable",
+                "The ledger cannot be written, so nothing was executed.",
+                "Tell the operator; calls work again when the ledger does.",
+            ),
+            Self::Cancelled => {
+                failed("cancelled", "The call was cancelled before it started.", "Call again if it is still wanted.")
+            }
+            Self::StillRunning => failed(
+                "still_running",
+                "The call is still under way.",
+                "Ask again with ext_result after retry_after_ms.",
+            ),
+            Self::IdempotencyConflict => denied(
+                "idempotency_conflict",
+                "This idempotency key was used with other parameters.",
+                "Use a new key for a different call.",
+            ),
+            Self::UnknownRequest => denied(
+                "unknown_request",
+                "No request of this caller has that id, or its reply is no longer kept.",
+                "Name the request_id of a call of this group from the last 24 hours.",
+            ),
+        }
+    }
+}
+
+struct Entry {
+    word: &'static str,
+    status: Status,
+    meaning: &'static str,
+    remedy: &'static str,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Code {
+    type Err = NoSuchCode;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchCode> {
+        Self::ALL.iter().copied().find(|code| code.word() == text).ok_or(NoSuchCode)
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_code_has_its_own_word_and_two_sentences() {
+        let words: BTreeSet<_> = Code::ALL.iter().map(|code| code.word()).collect();
+        assert_eq!(words.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.meaning().ends_with('.') && code.remedy().ends_with('.'), "{code}");
+            assert_eq!(code.word().parse(), Ok(*code));
+            assert!(!matches!(code.status(), Status::Executed | Status::Pending), "{code}");
+        }
+    }
+}

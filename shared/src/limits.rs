@@ -1,0 +1,50 @@
+//! Every limit of the protocol: a name, a number, a unit.
+
+use std::time::Duration;
+
+/// The largest request document, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+/// The largest reply document that a shim reads, in bytes. The host cuts results long before this.
+pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How deep arrays and objects may nest in a document.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// A request whose file is older than this is refused: a host that was down does not run yesterday's calls.
+pub const REQUEST_AGE_MAX: Duration = Duration::from_secs(150);
+/// How far a signed request's `timestamp` may be from the host's clock.
+pub const SIGNED_SKEW_MAX: Duration = Duration::from_secs(300);
+/// How long a reply file stays if the sandbox cannot delete it.
+pub const REPLY_KEEP: Duration = Duration::from_secs(600);
+/// How long a stored reply answers a repeated request.
+pub const REPEAT_KEEP: Duration = Duration::from_secs(24 * 3600);
+/// How often the host renews the modification time of `host.json`.
+pub const HOST_BEAT: Duration = Duration::from_secs(2);
+/// A `host.json` older than this, compared with the request just written, means that the host is down.
+pub const HOST_DEAD: Duration = Duration::from_secs(10);
+/// How long a shim waits for a reply unless told otherwise.
+pub const PATIENCE_DEFAULT: Duration = Duration::from_secs(30);
+/// The longest that any caller may wait.
+pub const PATIENCE_MAX: Duration = Duration::from_secs(120);
+/// The host answers this much before the caller's patience ends.
+pub const REPLY_MARGIN: Duration = Duration::from_secs(1);
+/// A provider must be done this much before the caller's patience ends.
+pub const PROVIDER_MARGIN: Duration = Duration::from_secs(2);
+/// While a caller waits it hears something at least this often.
+pub const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// The longest pause of a shim that polls, unless told otherwise.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How many calls of one group may be under way at once.
+pub const IN_FLIGHT_PER_GROUP: usize = 16;
+/// What a caller that was told `busy` should wait before the next try.
+pub const BUSY_RETRY: Duration = Duration::from_millis(250);
+/// The largest result that is read from a provider, in bytes.
+pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The largest `data` in a reply, in bytes of JSON; longer results are cut at a JSON boundary.
+pub const DATA_BYTES_MAX: usize = 256 * 1024;
+/// How long a grant of L2 or L3 lasts unless the granter says otherwise.
+pub const WRITE_GRANT_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many actions a grant may list.
+pub const GRANT_ACTIONS_MAX: usize = 256;
+/// The longest text of a task's title, in bytes.
+pub const TITLE_BYTES_MAX: usize = 256;
+/// The longest one-line summary in a row or a reply, in bytes.
+pub const SUMMARY_BYTES_MAX: usize = 512;

@@ -1,0 +1,450 @@
+//! The mailbox: the only way either side touches the shared directory.
+//!
+//! Everything goes through a [`Directory`], a handle that gives the right to the names directly in it and to
+//! nothing else. The other side is hostile: it may plant links, pipes and devices, swap directories, hold
+//! leases. So a document is first looked at through an `O_PATH` handle, which has no effects, and only a
+//! regular file with one link, of acceptable size and owner, is opened for reading.
+//!
+//! A document is written under a temporary name in the same directory and then renamed, so a reader never sees
+//! half of one. Nothing here is synced: the ledger is what lasts.
+
+use crate::names::RequestId;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Where the sandbox writes requests.
+pub const TASKS: &str = "tasks";
+/// Where the host writes replies.
+pub const RESPONSES: &str = "responses";
+/// The snapshot's name.
+pub const SNAPSHOT: &str = "ext_capabilities.json";
+/// The host's sign of life.
+pub const HOST: &str = "host.json";
+
+/// The name of a reply: `<request_id>.json`.
+pub fn reply_name(id: &RequestId) -> String {
+    format!("{id}.json")
+}
+
+/// The name of a running call's progress: `<request_id>.progress.json`.
+pub fn progress_name(id: &RequestId) -> String {
+    format!("{id}.progress.json")
+}
+
+/// A handle to one directory: the right to the names in it.
+#[derive(Debug)]
+pub struct Directory(OwnedFd);
+
+/// What a file was when it was read: enough to recognise it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    /// The device.
+    pub device: u64,
+    /// The file's number on it.
+    pub inode: u64,
+    /// When its content or attributes last changed, in nanoseconds since 1970. The owner cannot set this.
+    pub changed_ns: i128,
+}
+
+/// A document as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What was read.
+    pub identity: FileIdentity,
+}
+
+/// Why a document was not read.
+#[derive(Debug)]
+pub enum ReadFault {
+    /// There is no such name (any more).
+    Missing,
+    /// The name is not one path component.
+    BadName,
+    /// Not a regular file: a link, a pipe, a socket, a device, a directory.
+    NotRegular(FileIdentity),
+    /// Reachable under more than one name, so somebody else may hold it.
+    Linked(FileIdentity),
+    /// Larger than asked for.
+    TooLarge(FileIdentity),
+    /// Owned by somebody else than expected.
+    WrongOwner(FileIdentity),
+    /// Somebody holds a lease on it; a later try may succeed.
+    Leased(FileIdentity),
+    /// The system refused.
+    System(Step, std::io::Error),
+}
+
+/// What was being done when the system refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Opening the directory.
+    OpenDirectory,
+    /// Listing the directory.
+    List,
+    /// Looking at the file.
+    Look,
+    /// Opening the file.
+    Open,
+    /// Reading the file.
+    Read,
+    /// Writing the temporary file.
+    Write,
+    /// Renaming it.
+    Rename,
+    /// Removing the file.
+    Remove,
+    /// Renewing the file's time.
+    Touch,
+    /// Watching the directory.
+    Watch,
+}
+
+/// The system refused something else than a read.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} failed")]
+pub struct MailboxError {
+    /// What was being done.
+    pub step: Step,
+    /// What the system said.
+    #[source]
+    pub source: std::io::Error,
+}
+
+impl MailboxError {
+    fn new(step: Step, errno: Errno) -> Self {
+        Self { step, source: errno.into() }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OpenDirectory => "opening the directory",
+            Self::List => "listing the directory",
+            Self::Look => "looking at the file",
+            Self::Open => "opening the file",
+            Self::Read => "reading the file",
+            Self::Write => "writing the temporary file",
+            Self::Rename => "renaming the file",
+            Self::Remove => "removing the file",
+            Self::Touch => "renewing the file's time",
+            Self::Watch => "watching the directory",
+        })
+    }
+}
+
+impl fmt::Display for ReadFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("there is no such file"),
+            Self::BadName => f.write_str("the name is not one path component"),
+            Self::NotRegular(_) => f.write_str("not a regular file"),
+            Self::Linked(_) => f.write_str("the file has more than one link"),
+            Self::TooLarge(_) => f.write_str("the file is too large"),
+            Self::WrongOwner(_) => f.write_str("the file has another owner than configured"),
+            Self::Leased(_) => f.write_str("the file is held under a lease"),
+            Self::System(step, error) => write!(f, "{step} failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadFault {}
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+impl Directory {
+    /// Opens a directory by its path. This is where ambient authority enters; everything below is relative.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if there is no such directory, or it may not be opened.
+    pub fn open(path: &Path) -> Result<Self, MailboxError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        fs::open(path, flags, Mode::empty()).map(Self).map_err(|e| MailboxError::new(Step::OpenDirectory, e))
+    }
+
+    /// Opens a directory in this one, following no link.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if it does not exist, is a link, or may not be opened.
+    pub fn open_dir(&self, name: &str) -> Result<Self, MailboxError> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        self.beneath(name, flags).map(Self).map_err(|e| MailboxError::new(Step::OpenDirectory, e))
+    }
+
+    /// Device and inode of the open directory: compared with those behind its path to notice that it was replaced.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if the system refuses to look.
+    pub fn identity(&self) -> Result<(u64, u64), MailboxError> {
+        let stat = fs::fstat(&self.0).map_err(|e| MailboxError::new(Step::Look, e))?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+
+    /// The names in the directory, in no particular order. `each` returns whether to go on.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if listing fails on the way; some names were then already seen.
+    pub fn for_each_name(&self, mut each: impl FnMut(&str) -> bool) -> Result<(), MailboxError> {
+        // A second handle, because the position in a directory belongs to the handle.
+        let fd = fs::openat(&self.0, c".", OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| MailboxError::new(Step::List, e))?;
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut entries = RawDir::new(fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|e| MailboxError::new(Step::List, e))?;
+            // A name that is not UTF-8 is nobody's document.
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+                && !each(name)
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a document of at most `max` bytes, owned by `owner` if one is named.
+    ///
+    /// Nothing happens to anything else than a regular file with one link: it is looked at through a handle that
+    /// cannot read, and only then opened, through that same handle.
+    ///
+    /// # Errors
+    /// [`ReadFault`] says which condition was not met, and of which file.
+    pub fn read(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Contents, ReadFault> {
+        let seen =
+            self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map_err(|errno| match errno {
+                Errno::NOENT => ReadFault::Missing,
+                Errno::INVAL | Errno::NAMETOOLONG => ReadFault::BadName,
+                other => ReadFault::System(Step::Look, other.into()),
+            })?;
+        let identity = acceptable(&seen, max, owner)?;
+        let file = reopen(&seen, self, name, identity)?;
+        let mut bytes = Vec::new();
+        let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
+        // The file may grow while it is read; one byte too many tells.
+        file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
+        if bytes.len() > max { Err(ReadFault::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
+    }
+
+    /// What is at this name now, if anything: looked at, not opened.
+    pub fn look(&self, name: &str) -> Option<FileIdentity> {
+        let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(identity_of(&stat))
+    }
+
+    /// Writes a whole document under this name, replacing what was there.
+    ///
+    /// # Errors
+    /// [`MailboxError`]; the name then holds what it held before, and the temporary file is gone.
+    pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), MailboxError> {
+        let temporary = temporary_name();
+        let result = self.write_new(&temporary, bytes, mode).and_then(|()| {
+            fs::renameat(&self.0, &temporary, &self.0, name).map_err(|e| MailboxError::new(Step::Rename, e))
+        });
+        if result.is_err() {
+            // Already failing: that the rest cannot be removed either adds nothing.
+            fs::unlinkat(&self.0, &temporary, AtFlags::empty()).ok();
+        }
+        result
+    }
+
+    /// Creates the file exclusively, so nobody's link or pipe of the same name is ever written to.
+    fn write_new(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), MailboxError> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = fs::openat(&self.0, name, flags, Mode::from_raw_mode(mode))
+            .map_err(|e| MailboxError::new(Step::Write, e))?;
+        File::from(fd).write_all(bytes).map_err(|source| MailboxError { step: Step::Write, source })
+    }
+
+    /// Removes a document; `false` if there was none.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if there is one and it cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<bool, MailboxError> {
+        match fs::unlinkat(&self.0, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(MailboxError::new(Step::Remove, errno)),
+        }
+    }
+
+    /// Sets a document's modification time to now.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if there is no such document, or it is not ours.
+    pub fn touch(&self, name: &str) -> Result<(), MailboxError> {
+        let now = fs::Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
+        let times = fs::Timestamps { last_access: now, last_modification: now };
+        fs::utimensat(&self.0, name, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| MailboxError::new(Step::Touch, e))
+    }
+
+    /// A document's modification time in nanoseconds since 1970, by the file system's clock.
+    pub fn modified_ns(&self, name: &str) -> Option<i128> {
+        let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec))
+    }
+
+    /// `openat2` where the kernel has it (5.6), confined; older kernels get the flags of `openat`, and a name that
+    /// is one component cannot leave the directory there either.
+    fn beneath(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if name.is_empty() || name.contains(['/', '\0']) || matches!(name, "." | "..") {
+            return Err(Errno::INVAL);
+        }
+        match fs::openat2(&self.0, name, flags, Mode::empty(), BENEATH) {
+            Err(Errno::NOSYS | Errno::PERM) => fs::openat(&self.0, name, flags | OFlags::NOFOLLOW, Mode::empty()),
+            other => other,
+        }
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn identity_of(stat: &fs::Stat) -> FileIdentity {
+    FileIdentity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        changed_ns: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
+    }
+}
+
+fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<FileIdentity, ReadFault> {
+    let stat = fs::fstat(seen).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
+    let identity = identity_of(&stat);
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(ReadFault::NotRegular(identity));
+    }
+    if stat.st_nlink != 1 {
+        return Err(ReadFault::Linked(identity));
+    }
+    if owner.is_some_and(|uid| uid != stat.st_uid) {
+        return Err(ReadFault::WrongOwner(identity));
+    }
+    match usize::try_from(stat.st_size) {
+        Ok(size) if size <= max => Ok(identity),
+        Ok(_) | Err(_) => Err(ReadFault::TooLarge(identity)),
+    }
+}
+
+/// Opens for reading what was looked at. Through `/proc` it is the very same file; without `/proc` (an empty root
+/// file system) it is opened by name again, and compared.
+fn reopen(seen: &OwnedFd, directory: &Directory, name: &str, identity: FileIdentity) -> Result<File, ReadFault> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let link = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let opened = match fs::open(link.as_str(), flags, Mode::empty()) {
+        Err(Errno::NOENT) => directory.beneath(name, flags | OFlags::NOFOLLOW),
+        other => other,
+    };
+    let fd = opened.map_err(|errno| match errno {
+        Errno::AGAIN => ReadFault::Leased(identity),
+        Errno::NOENT => ReadFault::Missing,
+        other => ReadFault::System(Step::Open, other.into()),
+    })?;
+    let stat = fs::fstat(&fd).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
+    let now = identity_of(&stat);
+    if (now.device, now.inode) == (identity.device, identity.inode) { Ok(fd.into()) } else { Err(ReadFault::Missing) }
+}
+
+/// A name that no reader takes for a document, and that nobody can guess.
+fn temporary_name() -> String {
+    let mut random = [0; 12];
+    // Without randomness the name is still exclusive: `O_EXCL` refuses a name that exists.
+    getrandom::fill(&mut random).ok();
+    format!(".tmp-{}", base16ct::lower::encode_string(&random))
+}
+
+/// Whether a name in `tasks/` or `responses/` is a document's. Anything ending in `.json` is, except hidden names.
+pub fn is_document(name: &str) -> bool {
+    name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && !stem.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    struct Scratch(std::path::PathBuf);
+
+    impl Scratch {
+        fn new() -> (Self, Directory) {
+            let path = std::env::temp_dir().join(temporary_name());
+            std::fs::create_dir(&path).unwrap();
+            let directory = Directory::open(&path).unwrap();
+            (Self(path), directory)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            drop(std::fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn a_document_is_written_whole_and_read_back() {
+        let (scratch, directory) = Scratch::new();
+        directory.write("a.json", b"{}", 0o644).unwrap();
+        directory.write("a.json", b"{\"x\":1}", 0o644).unwrap();
+        assert_eq!(directory.read("a.json", 100, None).unwrap().bytes, b"{\"x\":1}");
+        assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
+        assert!(directory.remove("a.json").unwrap());
+        assert!(!directory.remove("a.json").unwrap());
+        assert!(matches!(directory.read("a.json", 100, None), Err(ReadFault::Missing)));
+    }
+
+    #[test]
+    fn nothing_but_a_plain_file_with_one_link_is_read() {
+        let (scratch, directory) = Scratch::new();
+        let path = |name: &str| scratch.0.join(name);
+        std::fs::write(path("plain"), "x".repeat(11)).unwrap();
+        symlink("/etc/passwd", path("absolute-link")).unwrap();
+        symlink("plain", path("link")).unwrap();
+        std::fs::create_dir(path("dir")).unwrap();
+        fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        for name in ["dir", "pipe", "socket"] {
+            assert!(matches!(directory.read(name, 10, None), Err(ReadFault::NotRegular(_))), "{name}");
+        }
+        for name in ["link", "absolute-link"] {
+            // `openat2` refuses to resolve them; the fallback sees that they are links.
+            let fault = directory.read(name, 10, None).unwrap_err();
+            assert!(matches!(fault, ReadFault::NotRegular(_) | ReadFault::System(Step::Look, _)), "{name}: {fault}");
+        }
+        assert!(matches!(directory.read("plain", 10, None), Err(ReadFault::TooLarge(_))));
+        assert!(matches!(directory.read("plain", 11, Some(4_000_000)), Err(ReadFault::WrongOwner(_))));
+        std::fs::hard_link(path("plain"), path("twice")).unwrap();
+        assert!(matches!(directory.read("plain", 11, None), Err(ReadFault::Linked(_))));
+        for name in ["", ".", "..", "../etc/passwd", "dir/x", "/etc/passwd"] {
+            assert!(matches!(directory.read(name, 10, None), Err(ReadFault::BadName)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_planted_link_is_replaced_and_not_followed() {
+        let (scratch, directory) = Scratch::new();
+        std::fs::write(scratch.0.join("victim"), "before").unwrap();
+        symlink("victim", scratch.0.join("r.json")).unwrap();
+        directory.write("r.json", b"reply", 0o644).unwrap();
+        assert_eq!(std::fs::read(scratch.0.join("victim")).unwrap(), b"before");
+        assert_eq!(std::fs::read(scratch.0.join("r.json")).unwrap(), b"reply");
+    }
+
+    #[test]
+    fn a_linked_directory_is_not_entered() {
+        let (scratch, directory) = Scratch::new();
+        symlink("/tmp", scratch.0.join("tasks")).unwrap();
+        assert!(directory.open_dir("tasks").is_err());
+        assert!(directory.open_dir("../tasks").is_err());
+    }
+}

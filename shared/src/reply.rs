@@ -1,0 +1,191 @@
+//! Replies: what the host writes into `responses/<request_id>.json`.
+
+use crate::code::Code;
+use crate::digest::Digest;
+use crate::names::RequestId;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Done; `data` has the result.
+    Executed,
+    /// Refused before anything was executed.
+    Denied,
+    /// Attempted, or impossible; `code` says whether anything may have happened.
+    Failed,
+    /// Not answered in time; nothing was changed.
+    Timeout,
+    /// A person is being asked.
+    Pending,
+}
+
+impl Status {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Executed => "executed",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Timeout => "timeout",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// One reply document.
+///
+/// The first six fields are the whole protocol of hosts that know nothing of ours, so all others are optional
+/// and unknown fields are passed over when reading.
+///
+/// ```
+/// let reply: shared::Reply = serde_json::from_str(
+///     r#"{"request_id":"ext-1-a","status":"executed","data":[1],"summary":"One.","timestamp":"2026-02-14T10:00:01.000Z"}"#,
+/// ).unwrap();
+/// assert_eq!(reply.status, shared::Status::Executed);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The request that this answers.
+    pub request_id: RequestId,
+    /// What became of it.
+    pub status: Status,
+    /// The result, if `executed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// One sanitized line about the result, if `executed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// One sentence about the reason, and what to do next, for every other status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When the host wrote this. Other hosts may write anything here; it is for people only.
+    pub timestamp: String,
+    /// The stable reason, for every status but `executed`. Text, because a newer host may know more codes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What is being asked, if `pending`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalRef>,
+    /// When to try again, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// What the filter did to the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// The ledger row on which this reply rests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+}
+
+/// A question put to a person, as the agent may know it: never the code that approvers answer with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRef {
+    /// The agent's name for it.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// When silence becomes a no.
+    pub expires_at: Timestamp,
+    /// What is asked, in one line.
+    pub summary: String,
+}
+
+/// The receipt: a row of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Its number.
+    pub seq: i64,
+    /// Its hash.
+    pub event_hash: Digest,
+    /// The hash of the row before it.
+    pub prev_hash: Digest,
+}
+
+/// What the filter did to a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Notice {
+    /// Secrets were replaced.
+    Redacted,
+    /// The result was kept back.
+    Withheld,
+    /// The result was cut.
+    Truncated,
+    /// The result holds text that others wrote.
+    UntrustedContent,
+}
+
+impl Notice {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Redacted => "redacted",
+            Self::Withheld => "withheld",
+            Self::Truncated => "truncated",
+            Self::UntrustedContent => "untrusted_content",
+        }
+    }
+}
+
+/// What a call that still runs may say: `responses/<request_id>.progress.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// One line.
+    pub message: String,
+    /// How far, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// Of how much, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+}
+
+impl Reply {
+    /// A refusal or failure with the code's own texts: its meaning, then what to do next.
+    pub fn of_code(request_id: RequestId, code: Code, timestamp: Timestamp) -> Self {
+        Self::of_reason(request_id, code, code.meaning(), timestamp)
+    }
+
+    /// A refusal or failure with a more precise sentence than the code's own; the remedy follows it.
+    pub fn of_reason(request_id: RequestId, code: Code, reason: &str, timestamp: Timestamp) -> Self {
+        Self {
+            request_id,
+            status: code.status(),
+            data: None,
+            summary: None,
+            error: Some(format!("{reason} {}", code.remedy())),
+            timestamp: timestamp.to_string(),
+            code: Some(code.word().to_owned()),
+            approval: None,
+            retry_after_ms: None,
+            notices: Vec::new(),
+            evidence: None,
+        }
+    }
+
+    /// A success.
+    pub fn executed(request_id: RequestId, data: Value, summary: String, timestamp: Timestamp) -> Self {
+        Self {
+            request_id,
+            status: Status::Executed,
+            data: Some(data),
+            summary: Some(summary),
+            error: None,
+            timestamp: timestamp.to_string(),
+            code: None,
+            approval: None,
+            retry_after_ms: None,
+            notices: Vec::new(),
+            evidence: None,
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Requests: what the sandbox writes into `tasks/`.
+//!
+//! A document is one JSON object: the envelope (`type`, `request_id`, `timestamp`, `context_token`, `sig`) and
+//! the body of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same;
+//! unknown members are refused.
+
+use crate::json::{self, JsonFault};
+use crate::level::Level;
+use crate::limits;
+use crate::names::{Action, Gate, Group, IdempotencyKey, Provider, RequestId, TaskId};
+use crate::time::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// A well-formed document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// Who answers to what, and when.
+    pub envelope: Envelope,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// The members that every document may have.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Envelope {
+    /// The sender's name for the request.
+    pub request_id: Option<RequestId>,
+    /// When the sender wrote it. Informational, except for the freshness of a signature.
+    pub timestamp: Option<String>,
+    /// On whose behalf: a signed token, verified by the host.
+    pub context_token: Option<String>,
+    /// The signature, where the group signs.
+    pub sig: Option<String>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// `ext_call`
+    Call(CallRequest),
+    /// `ext_capabilities`
+    Capabilities(CapabilitiesRequest),
+    /// `ext_grant`
+    Grant(GrantRequest),
+    /// `ext_revoke`
+    Revoke(RevokeRequest),
+    /// `ext_list`
+    List(ListRequest),
+    /// `task_create`
+    TaskCreate(TaskRequest),
+    /// `gate_approve`
+    GateApprove(GateRequest),
+    /// `ext_result`
+    Result(ResultRequest),
+    /// `ext_cancel`
+    Cancel(CancelRequest),
+}
+
+/// Perform an action at a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallRequest {
+    /// The provider's name, for example `github`.
+    pub provider: Provider,
+    /// The action's name, for example `list_issues`.
+    pub action: Action,
+    /// The action's parameters.
+    #[serde(default)]
+    pub params: Map<String, Value>,
+    /// The governance task; production actions need one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// Makes a repeated call the same call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// Which of the person's accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_ref: Option<String>,
+    /// How long the caller will wait, in milliseconds. It can only shorten the host's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Decide, explain, and do nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+}
+
+/// List what the group may do, now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapabilitiesRequest {
+    /// Also list the actions that the group may not perform.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub include_unavailable: bool,
+}
+
+/// Give a group access to a provider. Repeating a grant replaces it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantRequest {
+    /// The group that is to have access.
+    pub group_folder: Group,
+    /// The provider.
+    pub provider: Provider,
+    /// How much.
+    pub access_level: Level,
+    /// Only these actions; absent means all that the catalogue has now, an empty list means none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_actions: Option<Vec<Action>>,
+    /// Never these actions, whatever the level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied_actions: Option<Vec<Action>>,
+    /// The gate that production actions need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_task_gate: Option<Gate>,
+    /// When the grant ends: a time, or the word `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Expiry>,
+    /// When the grant ends, in seconds from now; not together with `expires_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_s: Option<u64>,
+    /// At most this many calls a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_minute: Option<u32>,
+    /// At most this many calls a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daily_quota: Option<u32>,
+    /// Only on behalf of persons in chats of these types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_types: Option<Vec<String>>,
+    /// Only on behalf of persons in these chats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_ids: Option<Vec<String>>,
+}
+
+/// End a group's access to a provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeRequest {
+    /// The group.
+    pub group_folder: Group,
+    /// The provider.
+    pub provider: Provider,
+}
+
+/// List grants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListRequest {
+    /// Only this group's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_folder: Option<Group>,
+}
+
+/// Create a governance task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRequest {
+    /// What it is about, for people.
+    pub title: String,
+    /// The group that may use it.
+    pub group_folder: Group,
+    /// Its name; absent means that the host makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+}
+
+/// Open a gate for a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GateRequest {
+    /// The task.
+    pub task_id: TaskId,
+    /// The gate.
+    pub gate: Gate,
+}
+
+/// Ask for the reply of an earlier request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResultRequest {
+    /// The earlier request's id.
+    pub of: RequestId,
+    /// How long the caller will wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Stop an earlier request if it has not started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// The earlier request's id.
+    pub of: RequestId,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it may skip by reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// When a grant ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// At this time.
+    At(Timestamp),
+    /// Not at all; must be spelled.
+    Never,
+}
+
+impl Serialize for Expiry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::At(time) => time.serialize(serializer),
+            Self::Never => serializer.serialize_str("never"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Expiry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "never" { Ok(Self::Never) } else { text.parse().map(Self::At).map_err(D::Error::custom) }
+    }
+}
+
+impl JsonSchema for Expiry {
+    fn schema_name() -> Cow<'static, str> {
+        "Expiry".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "a time such as 2026-02-14T10:00:00Z, or the word never" })
+    }
+}
+
+impl Request {
+    /// The word in the document's `type`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Call(_) => "ext_call",
+            Self::Capabilities(_) => "ext_capabilities",
+            Self::Grant(_) => "ext_grant",
+            Self::Revoke(_) => "ext_revoke",
+            Self::List(_) => "ext_list",
+            Self::TaskCreate(_) => "task_create",
+            Self::GateApprove(_) => "gate_approve",
+            Self::Result(_) => "ext_result",
+            Self::Cancel(_) => "ext_cancel",
+        }
+    }
+
+    /// The body as an object, without the envelope: what a repeated request is compared by.
+    pub fn body(&self) -> Map<String, Value> {
+        let body = match self {
+            Self::Call(body) => serde_json::to_value(body),
+            Self::Capabilities(body) => serde_json::to_value(body),
+            Self::Grant(body) => serde_json::to_value(body),
+            Self::Revoke(body) => serde_json::to_value(body),
+            Self::List(body) => serde_json::to_value(body),
+            Self::TaskCreate(body) => serde_json::to_value(body),
+            Self::GateApprove(body) => serde_json::to_value(body),
+            Self::Result(body) => serde_json::to_value(body),
+            Self::Cancel(body) => serde_json::to_value(body),
+        };
+        let mut map = match body {
+            Ok(Value::Object(map)) => map,
+            // Every body is a struct with string keys, so this is an object; an empty one compares unequal to all.
+            Ok(_) | Err(_) => Map::new(),
+        };
+        map.insert("type".into(), self.word().into());
+        map
+    }
+}
+
+/// Why a document is no request. The messages quote no values: they go into logs and replies.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Not acceptable JSON.
+    #[error(transparent)]
+    Json(#[from] JsonFault),
+    /// A member of the envelope is wrong.
+    #[error("`{member}` {fault}")]
+    Envelope {
+        /// Which.
+        member: &'static str,
+        /// How.
+        fault: String,
+    },
+    /// There is no `type`.
+    #[error("`type` is missing")]
+    NoType,
+    /// The `type` is not ours.
+    #[error("the type is not one of this protocol")]
+    UnknownType,
+    /// The body does not fit its type.
+    #[error("{word}: {fault}")]
+    Body {
+        /// The document's type.
+        word: &'static str,
+        /// What does not fit.
+        fault: String,
+    },
+}
+
+/// A document that is no request, and the id under which that can be said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The document's own id, if it has a usable one.
+    pub request_id: Option<RequestId>,
+    /// What is wrong.
+    pub why: Malformed,
+}
+
+/// Parses a document.
+///
+/// ```
+/// let document = shared::request::parse(br#"{"type":"ext_list","request_id":"r1","group_folder":null}"#).unwrap();
+/// assert_eq!(document.request.word(), "ext_list");
+/// assert_eq!(document.envelope.request_id.unwrap().as_str(), "r1");
+/// ```
+///
+/// # Errors
+/// [`Refused`], with the document's id if that much could be read. Nothing was executed.
+pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
+    let mut map = json::parse_object(bytes).map_err(|fault| Refused { request_id: None, why: fault.into() })?;
+    map.retain(|_, value| !value.is_null());
+    let request_id = match map.remove("request_id") {
+        None => None,
+        Some(Value::String(text)) => match text.parse() {
+            Ok(id) => Some(id),
+            Err(fault) => return Err(envelope_fault("request_id", format!("is {fault}"))),
+        },
+        Some(_) => return Err(envelope_fault("request_id", "is not a string".into())),
+    };
+    match parse_rest(map, request_id.clone()) {
+        Ok(document) => Ok(document),
+        Err(why) => Err(Refused { request_id, why }),
+    }
+}
+
+fn envelope_fault(member: &'static str, fault: String) -> Refused {
+    Refused { request_id: None, why: Malformed::Envelope { member, fault } }
+}
+
+fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Result<Document, Malformed> {
+    let mut text = |member: &'static str| match map.remove(member) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Malformed::Envelope { member, fault: "is not a string".into() }),
+    };
+    let word = text("type")?.ok_or(Malformed::NoType)?;
+    let envelope = Envelope {
+        request_id,
+        timestamp: text("timestamp")?,
+        context_token: text("context_token")?,
+        sig: text("sig")?,
+    };
+    let request = match word.as_str() {
+        "ext_call" => Request::Call(body("ext_call", map)?),
+        "ext_capabilities" => Request::Capabilities(body("ext_capabilities", map)?),
+        "ext_grant" => Request::Grant(grant(map)?),
+        "ext_revoke" => Request::Revoke(body("ext_revoke", map)?),
+        "ext_list" => Request::List(body("ext_list", map)?),
+        "task_create" => Request::TaskCreate(task(map)?),
+        "gate_approve" => Request::GateApprove(body("gate_approve", map)?),
+        "ext_result" => Request::Result(body("ext_result", map)?),
+        "ext_cancel" => Request::Cancel(body("ext_cancel", map)?),
+        _ => return Err(Malformed::UnknownType),
+    };
+    Ok(Document { envelope, request })
+}
+
+fn body<T: DeserializeOwned>(word: &'static str, map: Map<String, Value>) -> Result<T, Malformed> {
+    T::deserialize(Value::Object(map)).map_err(|error| Malformed::Body { word, fault: unquoted(&error) })
+}
+
+fn grant(map: Map<String, Value>) -> Result<GrantRequest, Malformed> {
+    let fault = |fault: &str| Malformed::Body { word: "ext_grant", fault: fault.to_owned() };
+    let grant: GrantRequest = body("ext_grant", map)?;
+    if grant.expires_at.is_some() && grant.expires_in_s.is_some() {
+        return Err(fault("`expires_at` and `expires_in_s` exclude each other"));
+    }
+    let lists = [&grant.allowed_actions, &grant.denied_actions];
+    if lists.into_iter().flatten().any(|list| list.len() > limits::GRANT_ACTIONS_MAX) {
+        return Err(fault("too many actions in one list"));
+    }
+    Ok(grant)
+}
+
+fn task(map: Map<String, Value>) -> Result<TaskRequest, Malformed> {
+    let task: TaskRequest = body("task_create", map)?;
+    let acceptable =
+        (1..=limits::TITLE_BYTES_MAX).contains(&task.title.len()) && !task.title.chars().any(char::is_control);
+    if acceptable {
+        Ok(task)
+    } else {
+        let fault = format!("`title` must be 1 to {} bytes without control characters", limits::TITLE_BYTES_MAX);
+        Err(Malformed::Body { word: "task_create", fault })
+    }
+}
+
+/// serde quotes the offending value (`invalid type: string "…"`); a refusal must not carry it on.
+fn unquoted(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(": ") {
+        Some(("invalid type" | "invalid value", rest)) => match rest.rsplit_once(", expected ") {
+            Some((_, expected)) => format!("a value of the wrong type, expected {expected}"),
+            None => "a value of the wrong type".to_owned(),
+        },
+        Some(_) | None => {
+            // `unknown field` quotes a name that the sender chose; only well-formed short ones are repeated.
+            match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, ")) {
+                Some((name, rest)) if is_plain(name) => format!("unknown field `{name}`, {rest}"),
+                Some((_, rest)) => format!("unknown field, {rest}"),
+                None => text,
+            }
+        }
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(text: &str) -> String {
+        parse(text.as_bytes()).unwrap_err().why.to_string()
+    }
+
+    #[test]
+    fn absent_and_null_options_mean_the_same() {
+        let short = parse(br#"{"type":"ext_call","provider":"mock","action":"echo"}"#).unwrap();
+        let long = parse(
+            br#"{"type":"ext_call","provider":"mock","action":"echo","params":null,"task_id":null,
+                "idempotency_key":null,"account_ref":null,"timeout_ms":null,"dry_run":null,"request_id":null,"sig":null}"#,
+        )
+        .unwrap();
+        assert_eq!(short, long);
+        assert_eq!(short.request.body(), long.request.body());
+    }
+
+    #[test]
+    fn a_fault_keeps_the_id_and_quotes_no_value() {
+        let refused =
+            parse(br#"{"type":"ext_call","request_id":"r1","provider":"hunter2 !","action":"a"}"#).unwrap_err();
+        assert_eq!(refused.request_id, Some("r1".parse().unwrap()));
+        assert!(!refused.why.to_string().contains("hunter2"), "{}", refused.why);
+        assert!(!why(r#"{"type":"ext_call","provider":1234567,"action":"a"}"#).contains("1234567"));
+        assert!(!why(r#"{"type":"ext_call","provider":"p","action":"a","timeout_ms":"hunter2"}"#).contains("hunter2"));
+        assert!(!why(r#"{"type":"ext_list","hunter2 \u202e":1}"#).contains("hunter2"));
+        assert!(why(r#"{"type":"ext_list","grup":1}"#).starts_with("ext_list: unknown field `grup`, expected"));
+    }
+
+    #[test]
+    fn levels_are_integers_and_nothing_else() {
+        let grant = |level: &str| {
+            parse(
+                format!(r#"{{"type":"ext_grant","group_folder":"g","provider":"p","access_level":{level}}}"#)
+                    .as_bytes(),
+            )
+        };
+        for level in ["0", "1", "2", "3"] {
+            assert!(grant(level).is_ok(), "{level}");
+        }
+        for level in ["-1", "4", "1.0", "\"1\"", "true", "null", "[1]", "1e0", "18446744073709551616"] {
+            assert!(grant(level).is_err(), "{level}");
+        }
+    }
+
+    #[test]
+    fn the_type_must_be_ours() {
+        assert_eq!(parse(br#"{"type":"ext_calls"}"#).unwrap_err().why, Malformed::UnknownType);
+        assert_eq!(parse(br#"{"provider":"p"}"#).unwrap_err().why, Malformed::NoType);
+        assert!(parse(br#"[{"type":"ext_list"}]"#).is_err());
+        assert!(parse(b"").is_err());
+    }
+
+    #[test]
+    fn an_expiry_is_a_time_or_never() {
+        let grant = |expiry: &str| {
+            parse(
+                format!(r#"{{"type":"ext_grant","group_folder":"g","provider":"p","access_level":1,{expiry}}}"#)
+                    .as_bytes(),
+            )
+        };
+        assert!(grant(r#""expires_at":"never""#).is_ok());
+        assert!(grant(r#""expires_at":"2026-02-14T10:00:00Z""#).is_ok());
+        assert!(grant(r#""expires_in_s":60"#).is_ok());
+        for bad in [
+            r#""expires_at":"Never""#,
+            r#""expires_at":0"#,
+            r#""expires_at":"never","expires_in_s":1"#,
+            r#""expires_in_s":-1"#,
+        ] {
+            assert!(grant(bad).is_err(), "{bad}");
+        }
+    }
+}

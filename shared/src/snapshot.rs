@@ -1,0 +1,116 @@
+//! The snapshot `ext_capabilities.json`: what a group may do, as the host last wrote it.
+
+use crate::level::Level;
+use crate::names::{Action, Group, Provider};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The revision of the directory protocol that this crate speaks.
+pub const PROTOCOL: &str = "ext-broker/1";
+
+/// The whole document. Fields that other hosts do not write have defaults; unknown fields are passed over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When the host wrote it.
+    #[serde(rename = "generatedAt")]
+    pub generated_at: String,
+    /// The revision of the protocol; absent for other hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// The group that this is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
+    /// Whether it is the main group.
+    #[serde(default)]
+    pub is_main: bool,
+    /// One entry for each provider with a grant.
+    pub capabilities: Vec<Capability>,
+    /// The names of all providers for the main group, else of the granted ones.
+    #[serde(default)]
+    pub providers_available: Vec<Provider>,
+    /// The gates that this group may open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opens_gates: Vec<String>,
+}
+
+/// What the group may do at one provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capability {
+    /// The provider.
+    pub provider: Provider,
+    /// The granted level.
+    pub access_level: Level,
+    /// Only these actions; `null` means all of the catalogue at the time of the grant.
+    #[serde(default)]
+    pub allowed_actions: Option<Vec<Action>>,
+    /// Never these.
+    #[serde(default)]
+    pub denied_actions: Option<Vec<Action>>,
+    /// When the grant ends; `null` means never.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// How long a caller should wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The provider's whole catalogue.
+    #[serde(default)]
+    pub actions: BTreeMap<Action, ActionEntry>,
+}
+
+/// One action of the catalogue, as this group sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionEntry {
+    /// The level it demands.
+    pub level: Level,
+    /// Who else must agree: `auto`, `rules`, `human`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
+    /// What it does; ends with ` (DENIED)` where the group may not use it.
+    pub description: String,
+    /// Whether the group may use it.
+    #[serde(default)]
+    pub status: Availability,
+    /// The schema of its parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// The schema of its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Whether repeating it does no harm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+}
+
+/// Whether a group may use an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Availability {
+    /// Yes.
+    #[default]
+    #[serde(rename = "available")]
+    Available,
+    /// After a person has agreed.
+    #[serde(rename = "needs_approval")]
+    NeedsApproval,
+    /// With a task whose gate is open.
+    #[serde(rename = "needs_gate")]
+    NeedsGate,
+    /// Not at the granted level.
+    #[serde(rename = "requires_higher_level")]
+    RequiresHigherLevel,
+    /// No.
+    #[serde(rename = "DENIED")]
+    Denied,
+}
+
+/// `host.json`: who answers here. The host renews its modification time every two seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostInfo {
+    /// The host's version.
+    pub version: String,
+    /// The revision of the protocol.
+    pub protocol: String,
+    /// When the host started.
+    pub started_at: Timestamp,
+}

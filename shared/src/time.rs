@@ -1,0 +1,101 @@
+//! Points in time, as documents and tables carry them.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A point in time in UTC with milliseconds, written `2026-02-14T10:00:00.000Z`.
+///
+/// Holding one says nothing about which clock made it; only the host's `effects::clock` reads the real one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The text is not an RFC 3339 time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a time such as 2026-02-14T10:00:00Z")]
+pub struct NotATime(String);
+
+impl Timestamp {
+    /// The time this many milliseconds after 1970-01-01T00:00:00Z.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// This much later; at the end of time it stays there.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis_of(duration)))
+    }
+
+    /// This much earlier; at the beginning of time it stays there.
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(millis_of(duration)))
+    }
+
+    /// How long after `earlier` this is; zero if it is before.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+fn millis_of(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match DateTime::<Utc>::from_timestamp_millis(self.0) {
+            Some(time) => f.write_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true)),
+            None => write!(f, "{} ms after 1970", self.0),
+        }
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = NotATime;
+
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        match DateTime::parse_from_rfc3339(text) {
+            Ok(time) => Ok(Self(time.timestamp_millis())),
+            Err(_) => Err(NotATime(text.chars().take(40).collect())),
+        }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_in_utc_with_milliseconds() {
+        let time: Timestamp = "2026-02-14T11:00:00.25+01:00".parse().unwrap();
+        assert_eq!(time.to_string(), "2026-02-14T10:00:00.250Z");
+        assert_eq!(time.plus(Duration::from_secs(1)).since(time), Duration::from_secs(1));
+        assert_eq!(time.since(time.plus(Duration::from_secs(1))), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "never", "2026-02-14", "2026-02-30T00:00:00Z", "1700000000"] {
+            assert!(text.parse::<Timestamp>().is_err(), "{text}");
+        }
+    }
+}
