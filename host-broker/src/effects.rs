@@ -1,0 +1,8 @@
+//! The world outside, behind small traits: time, randomness, child processes.
+//!
+//! Only this module knows the real ones; they are made once, in `main`, and handed down. Everything else takes
+//! what it is given, so that a test decides what time it is.
+
+pub mod clock;
+pub mod commands;
+pub mod ids;

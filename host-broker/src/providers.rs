@@ -1,0 +1,11 @@
+//! Providers: what can be done in the world outside.
+//!
+//! A provider is a list of [`contract::Operation`]s. Native ones are structs whose fields are the parameters
+//! ([`native::NativeAction`]); others are values with a JSON Schema. Policy, ledger and filter see only the
+//! contract and never know the difference.
+//!
+//! Only this module runs effects, and only with an [`execution::Execution`], which only a durable intent gives out.
+
+pub mod contract;
+pub mod execution;
+pub mod native;

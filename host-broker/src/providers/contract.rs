@@ -1,0 +1,206 @@
+//! The one contract between the broker and everything it can do.
+
+use crate::providers::execution::{Execution, Planted};
+use serde_json::{Map, Value};
+use shared::{Action, Code, Level, Provider, Timestamp};
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// A future that an erased operation returns.
+pub type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Who else must agree each time, whatever the level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Nobody.
+    Auto,
+    /// The rules.
+    Rules,
+    /// A person.
+    Human,
+}
+
+impl Tier {
+    /// The word in configuration and snapshot.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Rules => "rules",
+            Self::Human => "human",
+        }
+    }
+}
+
+/// What performing an action exposes; undeclared means all three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exposure {
+    /// Brings in content that others wrote.
+    pub untrusted: bool,
+    /// Reads private data.
+    pub sensitive: bool,
+    /// Lets data leave.
+    pub egress: bool,
+}
+
+impl Exposure {
+    /// All three: what is assumed of an action that declares nothing.
+    pub const ALL: Self = Self { untrusted: true, sensitive: true, egress: true };
+    /// None.
+    pub const NONE: Self = Self { untrusted: false, sensitive: false, egress: false };
+}
+
+/// What the catalogue says of an action.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declaration {
+    /// The provider.
+    pub provider: Provider,
+    /// The action.
+    pub action: Action,
+    /// The least level it demands. A call may demand more ([`Invocation::level`]).
+    pub level: Level,
+    /// A stricter tier than the level's own.
+    pub tier: Option<Tier>,
+    /// What it does, for an agent: one or two sentences.
+    pub description: String,
+    /// The schema of its parameters.
+    pub input_schema: Value,
+    /// The schema of its result.
+    pub output_schema: Option<Value>,
+    /// Whether repeating it does no harm.
+    pub idempotent: bool,
+    /// What it exposes.
+    pub exposes: Exposure,
+    /// How long it may run, if that is not the configured patience.
+    pub deadline: Option<Duration>,
+}
+
+/// One action of one provider.
+pub trait Operation: Send + Sync {
+    /// What the catalogue says of it.
+    fn declaration(&self) -> &Declaration;
+
+    /// Parses parameters into a call of this action. Contacts nobody.
+    ///
+    /// # Errors
+    /// Every fault at once.
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>>;
+
+    /// Asks the remote whether an effect happened whose outcome was lost. `handle` is what
+    /// [`Invocation::probe_handle`] gave before the effect.
+    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>>;
+}
+
+/// The parsed parameters of one call.
+pub trait Invocation: Send + Sync {
+    /// The level that this very call demands; never less than the declaration's.
+    fn level(&self) -> Level;
+
+    /// What it will do, in one line made of public parts only: names, numbers, states. It goes into the ledger.
+    fn summary(&self) -> String;
+
+    /// Whether the guardrails let it pass. Pure; `now` is the decision's time.
+    fn guard(&self, now: Timestamp) -> Guard;
+
+    /// Fetches the remote facts that [`Guard::NeedsRemote`] asked for; the returned call has them.
+    ///
+    /// # Errors
+    /// [`Failure`]; this is a read, nothing was changed.
+    fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>>;
+
+    /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
+    fn probe_handle(&self, planted: &Planted) -> Option<Value>;
+
+    /// Performs the action.
+    ///
+    /// # Errors
+    /// [`Failure`] says whether anything may have been changed.
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>>;
+}
+
+/// A parameter that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamFault {
+    /// Where: a JSON pointer (RFC 6901), empty for the whole object.
+    pub pointer: String,
+    /// What does not fit, without quoting the value.
+    pub fault: String,
+}
+
+/// What the guardrails say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Guard {
+    /// Within them.
+    Pass,
+    /// Cannot be said without asking the remote first.
+    NeedsRemote,
+    /// Outside.
+    Refuse(Refusal),
+}
+
+/// A guardrail's no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// `guardrail`, `repo_not_allowed` or `range_too_wide`.
+    pub code: Code,
+    /// One sentence with a period, made of public parts only.
+    pub reason: String,
+}
+
+/// What an action brought back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Success {
+    /// The result, before the filter.
+    pub data: Value,
+    /// One line made of public parts only: names, numbers, states.
+    pub summary: String,
+}
+
+/// Why an action brought nothing back. The messages are for an agent and go through the filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The remote said no, or could not be reached at all: nothing was changed.
+    Refused {
+        /// What it said.
+        message: String,
+    },
+    /// The remote limits its callers: nothing was changed.
+    RateLimited {
+        /// When to try again, if it said so.
+        retry_after: Option<Duration>,
+        /// What it said.
+        message: String,
+    },
+    /// A precondition no longer held when the effect was attempted: nothing was changed.
+    Guard(Refusal),
+    /// Too slow, and nothing was changed: a read, or a write that had not left.
+    Timeout,
+    /// The answer to a read is not usable.
+    InvalidOutput {
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A write left and its answer was lost or is not usable: it may have happened.
+    Unknown {
+        /// What is known.
+        message: String,
+    },
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Probed {
+    /// The effect happened: an object with the planted nonce is there.
+    Happened(Success),
+    /// No such object is there. Information for a person; it never licenses a repeat.
+    Absent {
+        /// What was looked at.
+        message: String,
+    },
+    /// Nothing could be planted; this is the state now, and a person must judge.
+    State {
+        /// What was found.
+        message: String,
+    },
+}

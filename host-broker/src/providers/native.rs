@@ -1,0 +1,223 @@
+//! Native actions: structs whose fields are the parameters.
+//!
+//! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
+//! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
+
+use crate::providers::contract::{
+    Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
+};
+use crate::providers::execution::{Execution, Planted};
+use jsonschema::Validator;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use shared::{Action, Level, Provider, Timestamp};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An action known at compile time. The implementor's fields are its parameters; unknown ones must be refused
+/// (`#[serde(deny_unknown_fields)]`).
+pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
+    /// What all actions of the provider share: settings, clients.
+    type Shared: Send + Sync + 'static;
+    /// What `prepare` finds out; `()` where the guard needs nothing from the remote.
+    type Facts: Send + Sync + 'static;
+    /// The documented shape of the result.
+    type Output: Serialize + JsonSchema;
+
+    /// The action's name.
+    const NAME: &'static str;
+    /// The least level it demands.
+    const LEVEL: Level;
+    /// What it does, for an agent: one or two sentences.
+    const DESCRIPTION: &'static str;
+    /// Whether repeating it does no harm.
+    const IDEMPOTENT: bool;
+    /// What it exposes.
+    const EXPOSES: Exposure;
+    /// A stricter tier than the level's own.
+    const TIER: Option<Tier> = None;
+
+    /// The level that this very call demands.
+    fn level(&self, _shared: &Self::Shared) -> Level {
+        Self::LEVEL
+    }
+
+    /// One line made of public parts only.
+    fn summary(&self) -> String;
+
+    /// Whether the guardrails let it pass; `facts` are there once `prepare` has run.
+    fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
+
+    /// Fetches what the guard needs from the remote. Only called after [`Guard::NeedsRemote`].
+    ///
+    /// # Errors
+    /// [`Failure`]; a read, nothing was changed.
+    fn prepare(
+        &self,
+        _shared: &Self::Shared,
+        _execution: &Execution,
+    ) -> impl Future<Output = Result<Self::Facts, Failure>> + Send {
+        async { Err(Failure::Refused { message: "this action has no remote facts".into() }) }
+    }
+
+    /// What [`NativeAction::probe`] will need.
+    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+        None
+    }
+
+    /// Asks the remote whether the effect described by the handle happened.
+    ///
+    /// # Errors
+    /// [`Failure`]; a read, nothing was changed.
+    fn probe(
+        _shared: &Self::Shared,
+        _handle: Value,
+        _execution: &Execution,
+    ) -> impl Future<Output = Result<Probed, Failure>> + Send {
+        async { Ok(Probed::State { message: "this action cannot be probed".into() }) }
+    }
+
+    /// Performs the action.
+    ///
+    /// # Errors
+    /// [`Failure`] says whether anything may have been changed.
+    fn run(
+        self,
+        shared: &Self::Shared,
+        facts: Option<Self::Facts>,
+        execution: &Execution,
+    ) -> impl Future<Output = Result<(Self::Output, String), Failure>> + Send;
+}
+
+/// The erased form of a native action.
+///
+/// # Errors
+/// [`BadDeclaration`] if its own name or schemas are wrong: a fault of the provider's author, found at start.
+pub fn operation<A: NativeAction>(
+    provider: &Provider,
+    shared: &Arc<A::Shared>,
+) -> Result<Arc<dyn Operation>, BadDeclaration> {
+    let bad = |what: String| BadDeclaration { action: A::NAME, what };
+    let input_schema = schema_of::<A>();
+    let validator = jsonschema::options().build(&input_schema).map_err(|e| bad(e.to_string()))?;
+    let declaration = Declaration {
+        provider: provider.clone(),
+        action: A::NAME.parse::<Action>().map_err(|e| bad(e.to_string()))?,
+        level: A::LEVEL,
+        tier: A::TIER,
+        description: A::DESCRIPTION.to_owned(),
+        input_schema,
+        output_schema: Some(schema_of::<A::Output>()),
+        idempotent: A::IDEMPOTENT,
+        exposes: A::EXPOSES,
+        deadline: None,
+    };
+    Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
+}
+
+/// A native action declares something impossible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("action `{action}` is declared wrongly: {what}")]
+pub struct BadDeclaration {
+    action: &'static str,
+    what: String,
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    settings.into_generator().into_root_schema_for::<T>().into()
+}
+
+/// Every fault of the parameters against their schema, without their values.
+pub fn faults(validator: &Validator, params: &Value) -> Vec<ParamFault> {
+    validator
+        .iter_errors(params)
+        .map(|error| ParamFault { pointer: error.instance_path().to_string(), fault: error.masked().to_string() })
+        .collect()
+}
+
+struct Native<A: NativeAction> {
+    declaration: Declaration,
+    validator: Validator,
+    shared: Arc<A::Shared>,
+    action: PhantomData<fn() -> A>,
+}
+
+struct Typed<A: NativeAction> {
+    params: A,
+    facts: Option<A::Facts>,
+    shared: Arc<A::Shared>,
+}
+
+impl<A: NativeAction> Operation for Native<A> {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+        let mut params = params.clone();
+        // Absent and `null` options mean the same.
+        params.retain(|_, value| !value.is_null());
+        let params = Value::Object(params);
+        let faults = faults(&self.validator, &params);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        match A::deserialize(params) {
+            Ok(params) => Ok(Box::new(Typed { params, facts: None, shared: Arc::clone(&self.shared) })),
+            // The schema is derived from the type, so this is a constraint that only the type knows.
+            Err(_) => Err(vec![ParamFault { pointer: String::new(), fault: "the parameters do not fit".into() }]),
+        }
+    }
+
+    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { A::probe(&shared, handle, &execution).await })
+    }
+}
+
+impl<A: NativeAction> Invocation for Typed<A> {
+    fn level(&self) -> Level {
+        self.params.level(&self.shared).max(A::LEVEL)
+    }
+
+    fn summary(&self) -> String {
+        self.params.summary()
+    }
+
+    fn guard(&self, now: Timestamp) -> Guard {
+        self.params.guard(&self.shared, self.facts.as_ref(), now)
+    }
+
+    fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async move {
+            let facts = self.params.prepare(&self.shared, &execution).await?;
+            let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
+            Ok(prepared)
+        })
+    }
+
+    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+        self.params.probe_handle(planted)
+    }
+
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async move {
+            let Self { params, facts, shared } = *self;
+            let (output, summary) = params.run(&shared, facts, &execution).await?;
+            match serde_json::to_value(output) {
+                Ok(data) => Ok(Success { data, summary }),
+                Err(_) if A::LEVEL >= Level::Write => {
+                    Err(Failure::Unknown { message: "the result could not be written as JSON".into() })
+                }
+                Err(_) => Err(Failure::InvalidOutput { message: "the result could not be written as JSON".into() }),
+            }
+        })
+    }
+}
