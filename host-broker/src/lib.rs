@@ -1,7 +1,27 @@
 //! The host's side of the broker: decides, records, executes, answers.
 //!
-//! The list below is the order in which a request meets the modules.
+//! The list below is the order in which a request meets the modules. [`broker`] is the file to read first.
 
+pub mod config;
 pub mod effects;
+pub mod mailroom;
+
+pub mod intake;
+pub mod call;
+pub mod policy;
+pub mod grants;
+pub mod gates;
+pub mod kill;
+pub mod ledger;
 pub mod providers;
 pub mod secrets;
+pub mod filter;
+pub mod outbox;
+
+pub mod broker;
+pub mod directives;
+pub mod folding;
+pub mod snapshot;
+
+pub mod event;
+pub mod daemon;

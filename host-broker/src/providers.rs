@@ -9,3 +9,5 @@
 pub mod contract;
 pub mod execution;
 pub mod native;
+pub mod mock;
+pub mod registry;

@@ -160,9 +160,12 @@ impl<'de> Visitor<'de> for Strict {
 
 /// Canonical JSON (RFC 8785): what digests are taken over.
 ///
-/// Text that cannot be canonicalized (it cannot occur in a parsed [`Value`]) becomes its ordinary JSON.
-pub fn canonical(value: &Value) -> Vec<u8> {
-    serde_json_canonicalizer::to_vec(value).unwrap_or_else(|_| value.to_string().into_bytes())
+/// ```
+/// assert_eq!(shared::json::canonical(&serde_json::json!({"b": 1.0, "a": []})), br#"{"a":[],"b":1}"#);
+/// ```
+pub fn canonical<T: serde::Serialize>(value: &T) -> Vec<u8> {
+    // What cannot be canonicalized (a map with keys that are no strings) cannot have come from a document.
+    serde_json_canonicalizer::to_vec(value).unwrap_or_default()
 }
 
 /// The number tokens of a JSON text whose decimal value canonical JSON would change.

@@ -42,6 +42,11 @@ impl Nonce {
         Ok(Self(base16ct::lower::encode_string(&bytes)))
     }
 
+    /// One that was stored with the intent it was made for.
+    pub fn stored(text: String) -> Self {
+        Self(text)
+    }
+
     /// The 32 digits.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,8 +1,18 @@
-//! The right to perform one action, once.
+//! The right to perform one action, once, and the one place that does.
+//!
+//! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
 use crate::effects::ids::Nonce;
+use crate::ledger::transaction::{Effect, Intended};
+use crate::providers::contract::{Failure, Invocation, Probed, Success};
+use futures_util::FutureExt as _;
+use serde_json::Value;
+use shared::reply::Evidence;
 use shared::{Group, RequestId};
-use tokio::time::Instant;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// What identifies an effect at the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +32,6 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Grep for this constructor: it is called only for an intent that is durable.
-    pub(crate) fn new(planted: Planted, group: Option<Group>, deadline: Instant) -> Self {
-        Self { planted, group, deadline }
-    }
-
     /// The request.
     pub fn request_id(&self) -> &RequestId {
         &self.planted.request_id
@@ -46,4 +51,105 @@ impl Execution {
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
+}
+
+/// An effect that was attempted.
+#[must_use]
+#[derive(Debug)]
+pub struct Executed {
+    effect: Effect,
+    intent: Evidence,
+    result: Result<Brought, Failure>,
+    took: Duration,
+}
+
+/// What an effect brought back.
+pub enum Brought {
+    /// An action's result.
+    Result(Success),
+    /// The call, with the remote facts it needs.
+    Facts(Box<dyn Invocation>),
+    /// What a probe found.
+    Probe(Probed),
+}
+
+impl std::fmt::Debug for Brought {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Result(_) => "Result",
+            Self::Facts(_) => "Facts",
+            Self::Probe(_) => "Probe",
+        })
+    }
+}
+
+impl Executed {
+    /// Spends it.
+    pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration) {
+        (self.effect, self.intent, self.result, self.took)
+    }
+}
+
+/// How long a probe may take.
+const PROBE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Attempts the effect. The only place in the broker where anything leaves the host.
+pub async fn execute(intended: Intended) -> Executed {
+    let started = Instant::now();
+    let (effect, intent) = intended.into_parts();
+    let (effect, result) = match effect {
+        Effect::Run(mut call) => {
+            let execution = execution_for(&call);
+            let changes = call.mutating;
+            let result = match call.target.start() {
+                Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
+                None => Err(nothing_to_run()),
+            };
+            (Effect::Run(call), result.map(Brought::Result))
+        }
+        Effect::Prepare(mut call) => {
+            let execution = execution_for(&call);
+            let result = match call.target.start() {
+                Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
+                None => Err(nothing_to_run()),
+            };
+            (Effect::Prepare(call), result.map(Brought::Facts))
+        }
+        Effect::Probe(probe) => {
+            let deadline = started + PROBE_PATIENCE;
+            let execution = Execution { planted: probe.planted.clone(), group: None, deadline };
+            let handle: Value = probe.handle.clone();
+            let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
+            (Effect::Probe(probe), result.map(Brought::Probe))
+        }
+    };
+    Executed { effect, intent, result, took: started.elapsed() }
+}
+
+fn execution_for(call: &crate::call::Call) -> Execution {
+    Execution {
+        planted: call.planted.clone(),
+        group: call.header.caller.group().cloned(),
+        deadline: call.header.provider_deadline(),
+    }
+}
+
+/// The deadline and panics become failures that tell the truth about what may have been changed.
+async fn guarded<T>(
+    changes: bool,
+    deadline: Instant,
+    running: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match timeout_at(deadline, AssertUnwindSafe(running).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_panic)) if changes => Err(Failure::Unknown { message: "the provider failed inside".into() }),
+        Ok(Err(_panic)) => Err(Failure::Refused { message: "the provider failed inside".into() }),
+        Err(_elapsed) if changes => Err(Failure::Unknown { message: "no answer from the provider in time".into() }),
+        Err(_elapsed) => Err(Failure::Timeout),
+    }
+}
+
+/// An intent is only written for a call with valid parameters, so this is a fault of the broker itself.
+fn nothing_to_run() -> Failure {
+    Failure::Refused { message: "there was nothing to run".into() }
 }

@@ -1,0 +1,518 @@
+//! The whole life of a call. Read this first.
+//!
+//! ```text
+//! arrived ──► is it a repeat? ──► facts ──► decision ──► refused ───────────────────────────────► reply
+//!                                              ├─► remote facts needed: intent ► read ► outcome ► decide again
+//!                                              └─► permitted: intent ► effect ► filter ► outcome ► reply
+//! ```
+//!
+//! [`Broker`] is what turns events into rows: the ledger calls [`Scribe::write`] for each event of a batch, inside
+//! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
+//! itself is [`run`], between two events.
+
+use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::config::Config;
+use crate::event::Event;
+use crate::filter::Rules;
+use crate::filter::finished::{Filtered, Outcome, Shown, filter};
+use crate::folding::Folding;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::store::{self, Earlier};
+use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
+use crate::ledger::{LedgerError, LedgerKey};
+use crate::policy::authorize::{self, GateRules, Refusal};
+use crate::policy::decide::Decision;
+use crate::policy::explain::explain;
+use crate::policy::facts::Facts;
+use crate::effects::ids::Nonce;
+use crate::providers::execution::{Planted, execute};
+use crate::providers::registry::{Catalogue, Entry};
+use serde_json::{Value, json};
+use shared::reply::Notice;
+use shared::{Code, Group, Reply, RequestId, limits};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What turns events into rows.
+pub struct Broker {
+    pub(crate) config: Arc<Config>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) gates: GateRules,
+    /// Groups whose snapshot no longer equals the database.
+    pub(crate) stale_snapshots: BTreeSet<Group>,
+    pub(crate) folding: Folding,
+}
+
+/// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
+/// after it is handed over before its outcome is.
+pub async fn run(intended: Intended, rules: &Rules, key: &LedgerKey) -> Event {
+    let executed = execute(intended).await;
+    Event::Finished(Box::new(filter(executed, rules, key)))
+}
+
+impl Scribe<Event> for Broker {
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        match event {
+            Event::Arrived(Parsed::Call(call)) => self.arrived(tx, call),
+            Event::Prepared(call) => self.decide(tx, call),
+            Event::Finished(filtered) => finished(tx, filtered),
+            Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
+            Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
+            Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
+            Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
+            Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
+            Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
+        }
+    }
+}
+
+/// An event that is over with its rows, or unwritten as a whole.
+fn closed<'tx>(
+    tx: &'tx Transaction<'_>,
+    event: Event,
+    answer: Result<Option<Answer>, LedgerError>,
+) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+    match answer {
+        Ok(answer) => Ok(tx.close(event, answer)),
+        Err(error) => Err(Unwritten { event, error }),
+    }
+}
+
+/// What a repeated request gets.
+enum Repeat {
+    /// Nothing: the reply of the first is on its way.
+    Join,
+    /// The stored reply.
+    Again(Box<[u8]>),
+    /// A no.
+    Refuse,
+    /// Nothing: an answer would be taken for the answer of the first, which is still open.
+    Silence,
+}
+
+impl Broker {
+    /// A call that came in. Ids are burnt for ever: only the first request under an id is decided.
+    fn arrived<'tx>(&mut self, tx: &'tx Transaction<'_>, call: Box<Call>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
+            Ok(None) => self.decide(tx, call),
+            Ok(Some(earlier)) => {
+                let answer = repeated(tx, &call.header, earlier);
+                closed(tx, Event::Arrived(Parsed::Call(call)), answer)
+            }
+            Err(error) => Err(Unwritten { event: Event::Arrived(Parsed::Call(call)), error }),
+        }
+    }
+
+    /// The decision, with facts of this very transaction.
+    fn decide<'tx>(&mut self, tx: &'tx Transaction<'_>, call: Box<Call>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.gates);
+        let (facts, decision) = match judged {
+            Ok(judged) => judged,
+            Err(error) => return Err(unwritten(call, error)),
+        };
+        if call.dry_run {
+            let answer = explained(tx, &call, &facts, &decision);
+            return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
+        }
+        match self.before_the_effect(tx, &call, &decision) {
+            Ok(Before::Go) => {}
+            Ok(Before::Wait(of)) => return Ok(Step::Wait(Event::Arrived(Parsed::Call(call)), of)),
+            Ok(Before::Answered(answer)) => return Ok(tx.close(Event::Arrived(Parsed::Call(call)), Some(answer))),
+            Err(error) => return Err(unwritten(call, error)),
+        }
+        match authorize::authorize(tx, call, facts, decision) {
+            authorize::Outcome::Authorized(authorized) => Ok(Step::Start(tx.record_intent(authorized)?)),
+            authorize::Outcome::Refused(call, refusal) => {
+                let answer = refused(tx, &call, &refusal);
+                closed(tx, Event::Arrived(Parsed::Call(call)), answer)
+            }
+        }
+    }
+
+    /// What stands between a permitted call and its effect: an idempotency key that somebody holds, and how many
+    /// calls of the group are under way. A caller without the authority learns of neither.
+    fn before_the_effect(&self, tx: &Transaction<'_>, call: &Call, decision: &Decision) -> Result<Before, LedgerError> {
+        if !decision.has_authority() {
+            return Ok(Before::Go);
+        }
+        if let Some(claimed) = store::claimed(tx, call)? {
+            if claimed.params_digest != call.params_digest {
+                let reason = Code::IdempotencyConflict.meaning().to_owned();
+                return refused_answer(tx, call, &Refusal { code: Code::IdempotencyConflict, reason }).map(Before::Answered);
+            }
+            return same_call(tx, call, claimed.request_id);
+        }
+        // A prepared call is one of those that are counted.
+        if !call.prepared && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight {
+            let reason = Code::Busy.meaning().to_owned();
+            return refused_answer(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
+        }
+        Ok(Before::Go)
+    }
+
+    /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
+    /// one, so that nobody can fill the disk that all depend on.
+    fn refuse_rubbish<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        rubbish: Box<Rubbish>,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        let answer = self.rubbish_answer(tx, &rubbish);
+        closed(tx, Event::Arrived(Parsed::Rubbish(rubbish)), answer)
+    }
+
+    fn rubbish_answer(&mut self, tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, LedgerError> {
+        let earlier = match &rubbish.request_id {
+            Some(id) => store::earlier(tx, &rubbish.caller_key, id)?,
+            None => None,
+        };
+        // The id belongs to a request that was well formed; its reply must not be replaced by this one.
+        let reply_to = rubbish.request_id.as_ref().filter(|_| earlier.is_none());
+        if let Some(evidence) = self.folding.count(&rubbish.caller_key, rubbish.code, tx.now()) {
+            let again = reply_to.map(|id| {
+                let mut reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
+                reply.evidence = Some(evidence);
+                tx.answer_again(id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), evidence.seq)
+            });
+            return Ok(again);
+        }
+        let evidence = tx.append(&Draft {
+            request_id: rubbish.request_id.as_ref(),
+            reason_code: Some(rubbish.code),
+            ..Draft::new(Kind::Refused, &rubbish.caller_key)
+        })?;
+        self.folding.begin(tx, &rubbish.caller_key, rubbish.code, evidence)?;
+        let Some(id) = reply_to else { return Ok(None) };
+        let reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
+        tx.answer(&rubbish.caller_key, reply, evidence).map(Some)
+    }
+
+    /// Something that the ledger itself fulfils.
+    fn directed<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        directive: Box<Directive>,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        let header = &directive.header;
+        let result = match store::earlier(tx, &header.caller_key, &header.request_id) {
+            Ok(None) => self.fulfil(tx, &directive),
+            Ok(Some(earlier)) => repeated(tx, header, earlier).map(Fulfilled::Answered),
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(Fulfilled::Answered(answer)) => Ok(tx.close(Event::Arrived(Parsed::Directive(directive)), answer)),
+            Ok(Fulfilled::Waits(of)) => Ok(Step::Wait(Event::Arrived(Parsed::Directive(directive)), of)),
+            Err(error) => Err(Unwritten { event: Event::Arrived(Parsed::Directive(directive)), error }),
+        }
+    }
+
+    /// What a daemon that died left open is closed: nobody knows what became of it, and nothing is repeated.
+    fn started(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        tx.append(&Draft {
+            body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
+            ..Draft::new(Kind::Started, "broker")
+        })?;
+        for intent in store::left_open(tx)? {
+            let closed = store::close(tx, intent.seq)?;
+            let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
+            let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
+            let evidence = tx.append(&Draft {
+                request_id: Some(&closed.request_id),
+                reason_code: Some(code),
+                body: json!({ "of": closed.seq, "stage": closed.stage, "why": "the broker died in between" }),
+                ..Draft::new(kind, &closed.caller)
+            })?;
+            if closed.mutating {
+                store::note_unknown(tx, &closed)?;
+            }
+            if closed.stage != "probe" {
+                let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
+                tx.answer(&closed.caller, reply, evidence)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
+        store::mark_delivered(tx, delivered)?;
+        store::forget_old(tx, tx.now())?;
+        self.folding.write_finished(tx)
+    }
+
+    fn stopping(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        self.folding.write_all(tx)?;
+        tx.append(&Draft::new(Kind::Stopped, "broker"))?;
+        Ok(())
+    }
+}
+
+/// How a directive ends.
+pub(crate) enum Fulfilled {
+    /// With an answer, or with none.
+    Answered(Option<Answer>),
+    /// Not before that request does.
+    Waits(RequestId),
+}
+
+enum Before {
+    Go,
+    Wait(RequestId),
+    Answered(Answer),
+}
+
+fn unwritten(call: Box<Call>, error: LedgerError) -> Unwritten<Event> {
+    let event = if call.prepared { Event::Prepared(call) } else { Event::Arrived(Parsed::Call(call)) };
+    Unwritten { event, error }
+}
+
+/// A request under an id that was used before.
+fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) -> Result<Option<Answer>, LedgerError> {
+    let same = earlier.request_digest == Some(header.request_digest);
+    let repeat = match (same, earlier.open, earlier.reply) {
+        (true, true, _) => Repeat::Join,
+        (true, false, Some(reply)) => Repeat::Again(reply),
+        (false, true, _) => Repeat::Silence,
+        (true | false, false, _) => Repeat::Refuse,
+    };
+    let refused = matches!(repeat, Repeat::Refuse | Repeat::Silence);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: refused.then_some(Code::ReplayedRequest),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::new(if refused { Kind::Refused } else { Kind::Repeated }, &header.caller_key)
+    })?;
+    match repeat {
+        Repeat::Join | Repeat::Silence => Ok(None),
+        Repeat::Again(document) => {
+            Ok(Some(tx.answer_again(header.request_id.clone(), document.into_vec(), evidence.seq)))
+        }
+        Repeat::Refuse => {
+            let mut reply = Reply::of_code(header.request_id.clone(), Code::ReplayedRequest, tx.now());
+            reply.evidence = Some(evidence);
+            // Not kept: the reply of the first, if there is one, stays the reply under this id.
+            let document = serde_json::to_vec(&reply).unwrap_or_default();
+            Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
+        }
+    }
+}
+
+/// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
+fn same_call(tx: &Transaction<'_>, call: &Call, of: RequestId) -> Result<Before, LedgerError> {
+    let header = &call.header;
+    if store::is_open(tx, &header.caller_key, &of)? {
+        if Instant::now() < header.reply_deadline() {
+            return Ok(Before::Wait(of));
+        }
+        return still_running(tx, header, &of).map(Before::Answered);
+    }
+    copy_of(tx, header, &of).map(Before::Answered)
+}
+
+/// The kept reply of another request, under this request's id.
+pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let stored = store::reply(tx, &header.caller_key, of)?;
+    let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
+    let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: code,
+        body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let reply = match reply {
+        Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
+        None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
+    };
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// The request asked for is not over yet, and this one's time is.
+pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: Some(Code::StillRunning),
+        body: json!({ "request": header.request_digest, "of_request": of }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
+    reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+const STILL_RUNNING_RETRY_MS: u64 = 1_000;
+
+fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
+    refused_answer(tx, call, refusal).map(Some)
+}
+
+/// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
+/// caller may know.
+fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Answer, LedgerError> {
+    let header = &call.header;
+    let level = call.target.operation().map(|operation| operation.declaration().level);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        level: call.target.invocation().map(|invocation| invocation.level()).max(level),
+        params_digest: Some(call.params_digest),
+        summary: call.target.invocation().map(|invocation| invocation.summary()),
+        reason_code: Some(refusal.code),
+        task_id: call.task_id.as_ref(),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::new(Kind::Refused, &header.caller_key)
+    })?;
+    let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
+    if refusal.code == Code::Busy {
+        reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
+    }
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
+fn explained(tx: &Transaction<'_>, call: &Call, facts: &Facts, decision: &Decision) -> Result<Option<Answer>, LedgerError> {
+    let header = &call.header;
+    let mut data = explain(facts, decision);
+    if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
+        object.remove("steps");
+    }
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        params_digest: Some(call.params_digest),
+        body: json!({ "request": header.request_digest, "dry_run": true }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let summary = "Decided only; nothing was executed.".to_owned();
+    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence).map(Some)
+}
+
+/// An effect is over: its outcome is recorded, and its reply kept with it.
+fn finished<'tx>(tx: &'tx Transaction<'_>, mut filtered: Box<Filtered>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+    let answer = settle(tx, &mut filtered);
+    closed(tx, Event::Finished(filtered), answer)
+}
+
+fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
+    let closed = store::close(tx, filtered.intent.seq)?;
+    let evidence = tx.append(&outcome_row(filtered, &closed))?;
+    match (&filtered.effect, &filtered.outcome) {
+        (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
+        (Effect::Run(call) | Effect::Prepare(call), outcome) => {
+            if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
+                store::note_unknown(tx, &closed)?;
+                filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            }
+            let reply = reply_to(call.header.request_id.clone(), outcome, tx);
+            tx.answer(&call.header.caller_key, reply, evidence).map(Some)
+        }
+        (Effect::Probe(probe), outcome) => settle_unknown(tx, probe, outcome).map(|()| None),
+    }
+}
+
+fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed) -> Draft<'a> {
+    let (provider, action, task_id) = match &filtered.effect {
+        Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action, call.task_id.as_ref()),
+        Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action, None),
+    };
+    let (kind, code, shown) = match &filtered.outcome {
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
+        Outcome::Prepared(_) => (Kind::Succeeded, None, None),
+        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (Kind::Unknown, Some(Code::OutcomeUnknown), None),
+        Outcome::Failed { code: Code::ProviderTimeout, .. } => (Kind::TimedOut, Some(Code::ProviderTimeout), None),
+        Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
+    };
+    Draft {
+        request_id: Some(&closed.request_id),
+        provider: Some(provider),
+        action: Some(action),
+        reason_code: code,
+        result_summary: shown.map(|shown| shown.summary.clone()),
+        result_digest: shown.map(|shown| shown.digest),
+        task_id,
+        duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
+        body: json!({ "of": closed.seq, "stage": closed.stage }),
+        ..Draft::new(kind, &closed.caller)
+    }
+}
+
+fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
+    match outcome {
+        Outcome::Succeeded(shown) => success(id, shown, tx),
+        Outcome::Failed { code, reason, retry_after } => {
+            let mut reply = Reply::of_reason(id, *code, reason, tx.now());
+            reply.retry_after_ms = millis(*retry_after);
+            reply
+        }
+        // Neither can be the outcome of a call's own action.
+        Outcome::Prepared(_) | Outcome::Probed { .. } => Reply::of_code(id, Code::OutcomeUnknown, tx.now()),
+    }
+}
+
+fn success(id: RequestId, shown: &Shown, tx: &Transaction<'_>) -> Reply {
+    let mut reply = Reply::executed(id, shown.data.clone(), shown.summary.clone(), tx.now());
+    reply.notices = shown.notices.iter().map(|notice| Notice::word(*notice).to_owned()).collect();
+    reply
+}
+
+/// What a probe found. Only proof settles; an absence is information for a person and licenses nothing.
+fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Result<(), LedgerError> {
+    let Outcome::Probed { happened: true, shown } = outcome else { return Ok(()) };
+    if !store::forget_unknown(tx, probe.of)? {
+        return Ok(());
+    }
+    let declaration = probe.operation.declaration();
+    let evidence = tx.append(&Draft {
+        request_id: Some(&probe.planted.request_id),
+        provider: Some(&declaration.provider),
+        action: Some(&declaration.action),
+        result_summary: Some(shown.summary.clone()),
+        result_digest: Some(shown.digest),
+        body: json!({ "settles": probe.of, "as": "succeeded" }),
+        ..Draft::new(Kind::Settled, &probe.asked_by)
+    })?;
+    let reply = success(probe.planted.request_id.clone(), shown, tx);
+    // Kept for `ext_result`; the caller has had its one reply.
+    tx.answer(&probe.asked_by, reply, evidence).map(drop)
+}
+
+fn millis(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_millis()).ok())
+}
+
+/// What is needed to ask what became of an unknown outcome, if it can be asked.
+pub(crate) fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
+    let handle: Value = filtered.probe.take()?;
+    let Effect::Run(call) = &filtered.effect else { return None };
+    Some(Box::new(Probe {
+        operation: Arc::clone(call.target.operation()?),
+        handle,
+        planted: call.planted.clone(),
+        asked_by: call.header.caller_key.to_string(),
+        of: filtered.intent.seq,
+    }))
+}
+
+impl Broker {
+    /// A new broker on this configuration and catalogue.
+    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>) -> Self {
+        let gates = config.gate_rules();
+        Self { config, catalogue, gates, stale_snapshots: BTreeSet::new(), folding: Folding::default() }
+    }
+
+    /// What is needed to ask again for an outcome that an earlier daemon left unknown.
+    pub(crate) fn probe_again(&self, outcome: store::UnknownOutcome) -> Option<Box<Probe>> {
+        let Entry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else { return None };
+        Some(Box::new(Probe {
+            operation,
+            handle: serde_json::from_str(outcome.probe.as_deref()?).ok()?,
+            planted: Planted { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) },
+            asked_by: outcome.caller,
+            of: outcome.seq,
+        }))
+    }
+}

@@ -1,0 +1,332 @@
+//! Configuration: one TOML file, the environment on top, paths made absolute.
+//!
+//! Only this module and `main` know the environment and where things lie. Unknown keys are errors with a
+//! suggestion; an error names file, place and remedy. Nothing that grants has a default.
+
+pub mod home;
+pub mod provider;
+
+use crate::policy::authorize::GateRules;
+use provider::ProviderTable;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use shared::digest::Digest;
+use shared::{Gate, Group, Level, Provider, limits};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The whole file, checked.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// How the broker works.
+    #[serde(default)]
+    pub broker: BrokerTable,
+    /// What the main group's agent may grant by itself.
+    #[serde(default)]
+    pub main_grants: Ceiling,
+    /// The groups, by the name of their directory.
+    #[serde(default)]
+    pub groups: BTreeMap<Group, GroupTable>,
+    /// The people who may use the command line, by name.
+    #[serde(default)]
+    pub people: BTreeMap<String, PersonTable>,
+    /// The gates, and who may open them.
+    #[serde(default)]
+    pub gates: BTreeMap<Gate, GateTable>,
+    /// The providers, by the name under which they are granted and called.
+    #[serde(default)]
+    pub providers: BTreeMap<Provider, ProviderTable>,
+}
+
+/// How the broker works.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrokerTable {
+    /// How long a caller waits unless its provider says otherwise, in milliseconds; at most 120000.
+    pub patience_ms: u64,
+    /// How many calls of one group may be under way at once.
+    pub in_flight: usize,
+    /// What to do with documents whose type is not ours.
+    pub foreign_types: ForeignTypes,
+}
+
+/// What to do with documents whose type is not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ForeignTypes {
+    /// Refuse them.
+    #[default]
+    Refuse,
+    /// Leave them to another host that shares the directory.
+    Leave,
+}
+
+impl Default for BrokerTable {
+    fn default() -> Self {
+        Self {
+            patience_ms: u64::try_from(limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
+            in_flight: limits::IN_FLIGHT_PER_GROUP,
+            foreign_types: ForeignTypes::Refuse,
+        }
+    }
+}
+
+/// What the main group's agent may grant by itself; what exceeds it takes a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ceiling {
+    /// At most this level.
+    pub max_level: Level,
+    /// Also actions that read private data.
+    pub sensitive: bool,
+}
+
+impl Default for Ceiling {
+    fn default() -> Self {
+        Self { max_level: Level::Read, sensitive: false }
+    }
+}
+
+/// One group.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GroupTable {
+    /// Whether it is the main group, whose agent may grant.
+    pub main: bool,
+    /// The user id under which its sandbox writes; absent means that any owner is accepted.
+    pub uid: Option<u32>,
+    /// The key with which its requests must be signed; absent means that they are not.
+    pub signing_key_file: Option<PathBuf>,
+}
+
+/// One person at the command line.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PersonTable {
+    /// The user id of the person's processes.
+    pub uid: u32,
+}
+
+/// One gate.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GateTable {
+    /// The groups whose agents may open it, for tasks of other groups.
+    pub groups: Vec<Group>,
+    /// The people who may open it.
+    pub people: Vec<String>,
+    /// How many different ones of them it takes.
+    pub quorum: Option<usize>,
+}
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}; make a home with: host-broker init --home DIR")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or a key or value in it is wrong.
+    #[error("{path}: {place}{fault}{hint}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, with a colon, or empty.
+        place: String,
+        /// What is wrong.
+        fault: String,
+        /// What may have been meant, or empty.
+        hint: String,
+    },
+    /// The values do not fit each other.
+    #[error("{path}: {fault}")]
+    Inconsistent {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit, and what to do.
+        fault: String,
+    },
+    /// A value of the environment is wrong.
+    #[error("environment variable {name}: {fault}")]
+    Environment {
+        /// Which.
+        name: &'static str,
+        /// What is wrong.
+        fault: String,
+    },
+}
+
+/// The environment, as `main` read it.
+pub type Environment = BTreeMap<String, String>;
+
+impl Config {
+    /// Reads and checks the file, and applies the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; nothing was changed.
+    pub fn load(path: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+        Self::parse(&text, path, environment)
+    }
+
+    /// The same, of a text; `path` is for messages and for relative paths in it.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(text: &str, path: &Path, environment: &Environment) -> Result<Self, ConfigError> {
+        let parse_error = |place: String, error: &toml::de::Error| {
+            let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
+            let place = match (line, place.as_str()) {
+                (Some(line), "" | ".") => format!("line {line}: "),
+                (Some(line), place) => format!("line {line}, {place}: "),
+                (None, "" | ".") => String::new(),
+                (None, place) => format!("{place}: "),
+            };
+            let fault = error.message().to_owned();
+            let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+            ConfigError::Parse { path: path.into(), place, fault, hint }
+        };
+        let deserializer = toml::Deserializer::parse(text).map_err(|error| parse_error(String::new(), &error))?;
+        let mut config: Self = serde_path_to_error::deserialize(deserializer)
+            .map_err(|error| parse_error(error.path().to_string(), error.inner()))?;
+        config.apply(environment)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        for group in config.groups.values_mut() {
+            group.signing_key_file = group.signing_key_file.take().map(|file| folder.join(file));
+        }
+        config.check(path)?;
+        Ok(config)
+    }
+
+    fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        if let Some(text) = environment.get("EXT_CALL_TIMEOUT") {
+            self.broker.patience_ms = text.parse().map_err(|_bad| ConfigError::Environment {
+                name: "EXT_CALL_TIMEOUT",
+                fault: "must be a number of milliseconds".into(),
+            })?;
+        }
+        for table in self.providers.values_mut() {
+            table.apply(environment)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, path: &Path) -> Result<(), ConfigError> {
+        let fault = |fault: String| Err(ConfigError::Inconsistent { path: path.into(), fault });
+        if self.groups.values().filter(|group| group.main).count() > 1 {
+            return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
+        }
+        let longest = u64::try_from(limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
+        if !(100..=longest).contains(&self.broker.patience_ms) {
+            return fault(format!("broker.patience_ms must be 100 to {longest}"));
+        }
+        if self.broker.in_flight == 0 {
+            return fault("broker.in_flight must be at least 1".into());
+        }
+        for (gate, table) in &self.gates {
+            if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
+                return fault(format!("gates.{gate}: there is no group `{unknown}`; add [groups.{unknown}]"));
+            }
+            if let Some(unknown) = table.people.iter().find(|person| !self.people.contains_key(*person)) {
+                return fault(format!("gates.{gate}: there is no person `{unknown}`; add [people.{unknown}] with uid = N"));
+            }
+            let openers = table.groups.len() + table.people.len();
+            if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > openers) {
+                return fault(format!("gates.{gate}: quorum must be 1 to {openers}, the number of its openers"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this is the main group.
+    pub fn is_main(&self, group: &Group) -> bool {
+        self.groups.get(group).is_some_and(|table| table.main)
+    }
+
+    /// How long a caller waits unless its provider says otherwise.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(self.broker.patience_ms)
+    }
+
+    /// What decisions need to know about gates.
+    pub fn gate_rules(&self) -> GateRules {
+        GateRules { quorum: self.gates.iter().map(|(gate, table)| (gate.clone(), table.quorum.unwrap_or(1))).collect() }
+    }
+
+    /// The gates that a group's agent may open.
+    pub fn gates_opened_by_group(&self, group: &Group) -> Vec<String> {
+        let opens = |(gate, table): (&Gate, &GateTable)| table.groups.contains(group).then(|| gate.to_string());
+        self.gates.iter().filter_map(opens).collect()
+    }
+
+    /// The person with this user id.
+    pub fn person(&self, uid: u32) -> Option<&str> {
+        self.people.iter().find(|(_, table)| table.uid == uid).map(|(name, _)| name.as_str())
+    }
+
+    /// A digest of the file's text: rows name it, so that an auditor knows under which configuration a decision fell.
+    pub fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+}
+
+/// The expected word nearest to the unknown one, from serde's own message:
+/// ``unknown field `grup`, expected one of `groups`, `gates` ``.
+fn suggestion(fault: &str) -> Option<String> {
+    let (_, rest) = fault.split_once("unknown ")?;
+    let mut quoted = rest.split('`').skip(1).step_by(2);
+    let unknown = quoted.next()?;
+    let near = |word: &&str| strsim::damerau_levenshtein(unknown, word) <= 2.max(unknown.len() / 3);
+    quoted.filter(near).min_by_key(|word| strsim::damerau_levenshtein(unknown, word)).map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse(text, Path::new("/home/x/broker.toml"), &Environment::new())
+    }
+
+    fn fault(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_its_line_and_a_suggestion() {
+        let fault = fault("[broker]\nin_flight = 3\npatiense_ms = 5\n");
+        assert!(fault.contains("line 3") && fault.contains("did you mean `patience_ms`?"), "{fault}");
+    }
+
+    #[test]
+    fn nothing_is_granted_by_default() {
+        let config = parse("").unwrap();
+        assert_eq!(config.main_grants, Ceiling { max_level: Level::Read, sensitive: false });
+        assert!(config.groups.is_empty() && config.providers.is_empty() && config.gates.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_named_with_its_remedy() {
+        assert!(fault("[groups.a]\nmain = true\n[groups.b]\nmain = true\n").contains("more than one group"));
+        assert!(fault("[gates.Security]\ngroups = [\"nobody\"]\n").contains("add [groups.nobody]"));
+        assert!(fault("[groups.a]\n[gates.Security]\ngroups = [\"a\"]\nquorum = 2\n").contains("quorum must be 1 to 1"));
+        assert!(fault("[groups.\"../x\"]\n").contains("group"));
+        assert!(fault("[broker]\npatience_ms = 999999\n").contains("100 to 120000"));
+    }
+
+    #[test]
+    fn the_environment_overrides_the_file() {
+        let environment = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "5000".to_owned())]);
+        let config = Config::parse("", Path::new("x"), &environment).unwrap();
+        assert_eq!(config.patience(), Duration::from_secs(5));
+        let bad = Environment::from([("EXT_CALL_TIMEOUT".to_owned(), "soon".to_owned())]);
+        assert!(Config::parse("", Path::new("x"), &bad).is_err());
+    }
+}

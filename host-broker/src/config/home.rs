@@ -1,0 +1,40 @@
+//! Where things lie: one directory, 0700.
+
+use shared::Group;
+use std::path::{Path, PathBuf};
+
+/// A home. Nothing in it but `ipc/<group>` is ever shown to a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+impl Home {
+    /// The home at this directory.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.0.join("broker.toml")
+    }
+
+    /// The directory shared with a group's sandbox.
+    pub fn mailbox(&self, group: &Group) -> PathBuf {
+        self.0.join("ipc").join(group.as_str())
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> PathBuf {
+        self.0.join("keys")
+    }
+
+    /// The control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.0.join("broker.sock")
+    }
+}

@@ -1,0 +1,371 @@
+//! The loop: takes what has happened, has it written as one batch, and only then lets anything follow.
+//!
+//! It runs on the thread that owns the ledger, and does nothing that could wait for anybody but the disk.
+
+use crate::broker::{Broker, probe_for, run};
+use crate::call::{Origin, Parsed};
+use crate::effects::clock::Clock;
+use crate::event::Event;
+use crate::filter::Rules;
+use crate::filter::finished::Outcome;
+use crate::grants;
+use crate::ledger::store;
+use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
+use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use crate::outbox::{Outbox, Outgoing, Unrecorded};
+use crate::snapshot;
+use shared::{Group, RequestId, Timestamp, limits};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// The largest batch, in events.
+const BATCH_MAX: usize = 256;
+/// How often what is delivered is marked and what is old forgotten, at most.
+const TICK: Duration = Duration::from_secs(1);
+/// How often old replies are swept out of the directories.
+const CLEAN: Duration = Duration::from_secs(60);
+
+/// The daemon's state.
+pub struct Daemon {
+    /// The one writer.
+    pub ledger: Ledger,
+    /// What turns events into rows.
+    pub broker: Broker,
+    /// Where events come from.
+    pub events: Receiver<Event>,
+    /// Where effects report.
+    pub reports: Sender<Event>,
+    /// Where replies leave.
+    pub outbox: Outbox,
+    /// What filters results.
+    pub rules: Arc<Rules>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where effects run.
+    pub runtime: Handle,
+}
+
+/// What the loop keeps between batches. All of it can be lost: the ledger and the directories have what matters.
+struct Loop {
+    daemon: Daemon,
+    // Events that wait for another request of the same caller, with the time at which they stop waiting.
+    waiting: HashMap<(Arc<str>, RequestId), Vec<(Instant, Event)>>,
+    // Outcomes that could not be written yet. Nothing is admitted while there are any.
+    unsettled: Vec<Event>,
+    delivered: i64,
+    expiry: Option<Timestamp>,
+    beaten: Instant,
+    ticked: Instant,
+    cleaned: Instant,
+    stopping: bool,
+}
+
+impl Daemon {
+    /// Runs until [`Event::Stopping`], then writes the last row.
+    pub fn run(self) {
+        let now = Instant::now();
+        let mut state = Loop {
+            daemon: self,
+            waiting: HashMap::new(),
+            unsettled: Vec::new(),
+            delivered: 0,
+            expiry: None,
+            beaten: now,
+            ticked: now,
+            cleaned: now,
+            stopping: false,
+        };
+        state.start();
+        while !state.stopping {
+            let events = state.wait();
+            state.handle(events);
+            state.on_time();
+        }
+    }
+}
+
+impl Loop {
+    fn start(&mut self) {
+        self.handle(vec![Event::Started]);
+        match store::undelivered(self.daemon.ledger.reader()) {
+            Ok(replies) => {
+                for (seq, caller, document) in replies {
+                    self.redeliver(seq, &caller, document);
+                }
+            }
+            Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
+        }
+        self.probe_what_was_left();
+        let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
+        self.daemon.broker.stale_snapshots.extend(groups);
+        self.write_snapshots();
+    }
+
+    fn redeliver(&self, seq: i64, caller: &str, document: Vec<u8>) {
+        let group = caller.strip_prefix("group:").and_then(|name| name.parse().ok());
+        let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
+        if let (Some(group), Some(reply)) = (group, reply) {
+            self.daemon.outbox.send(Outgoing::Redeliver(group, reply.request_id, document, seq));
+        }
+    }
+
+    /// Outcomes that a daemon that died left unknown, where the remote can be asked.
+    fn probe_what_was_left(&mut self) {
+        let unknown = match store::unknown_outcomes(self.daemon.ledger.reader()) {
+            Ok(unknown) => unknown,
+            Err(error) => {
+                tracing::error!(error = ?error, "the unknown outcomes cannot be read");
+                return;
+            }
+        };
+        let probes: Vec<Event> =
+            unknown.into_iter().filter_map(|outcome| self.daemon.broker.probe_again(outcome)).map(Event::Probe).collect();
+        self.handle(probes);
+    }
+
+    /// What has happened: at least one event, or the time to look at the clock.
+    fn wait(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        match self.daemon.events.recv_timeout(self.patience()) {
+            Ok(event) => events.push(event),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => events.push(Event::Stopping),
+        }
+        while events.len() < BATCH_MAX
+            && let Ok(event) = self.daemon.events.try_recv()
+        {
+            events.push(event);
+        }
+        events
+    }
+
+    fn patience(&self) -> Duration {
+        let beat = limits::HOST_BEAT.saturating_sub(self.beaten.elapsed());
+        let tick = if self.has_ticking() { TICK.saturating_sub(self.ticked.elapsed()) } else { beat };
+        let waiting = self.waiting.values().flatten().map(|(until, _)| until.saturating_duration_since(Instant::now())).min();
+        beat.min(tick).min(waiting.unwrap_or(beat))
+    }
+
+    fn has_ticking(&self) -> bool {
+        self.daemon.outbox.delivered() > self.delivered || !self.unsettled.is_empty()
+    }
+
+    /// What only the clock brings.
+    fn on_time(&mut self) {
+        let now = self.daemon.clock.now();
+        if self.beaten.elapsed() >= limits::HOST_BEAT {
+            self.beaten = Instant::now();
+            // A host that cannot record is not alive for those who wait.
+            if self.unsettled.is_empty() {
+                self.daemon.outbox.send(Outgoing::Beat);
+            }
+        }
+        if self.ticked.elapsed() >= TICK {
+            self.ticked = Instant::now();
+            let unsettled = std::mem::take(&mut self.unsettled);
+            if !unsettled.is_empty() {
+                self.handle(unsettled);
+            }
+            let delivered = self.daemon.outbox.delivered();
+            if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
+                self.handle(vec![Event::Ticked { delivered }]);
+            }
+        }
+        if self.cleaned.elapsed() >= CLEAN {
+            self.cleaned = Instant::now();
+            self.daemon.outbox.send(Outgoing::Clean(now));
+        }
+        if self.expiry.is_some_and(|at| at <= now) {
+            let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
+            self.daemon.broker.stale_snapshots.extend(groups);
+            self.write_snapshots();
+        }
+        self.release_late();
+    }
+
+    /// Events whose time to wait is over are handled again; the broker sees that it is.
+    fn release_late(&mut self) {
+        let now = Instant::now();
+        let mut late = Vec::new();
+        for waiters in self.waiting.values_mut() {
+            let (over, rest): (Vec<_>, Vec<_>) = waiters.drain(..).partition(|(until, _)| *until <= now);
+            *waiters = rest;
+            late.extend(over.into_iter().map(|(_, event)| event));
+        }
+        self.waiting.retain(|_, waiters| !waiters.is_empty());
+        if !late.is_empty() {
+            self.handle(late);
+        }
+    }
+
+    /// One batch, and what follows from it.
+    fn handle(&mut self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let (events, turned_away) = self.admit(events);
+        for event in turned_away {
+            self.unrecorded(event);
+        }
+        if events.is_empty() {
+            return;
+        }
+        self.stopping |= events.iter().any(|event| matches!(event, Event::Stopping));
+        let quiet = events.iter().all(|event| event.durability() == Durability::Normal);
+        let durability = if quiet { Durability::Normal } else { Durability::Full };
+        let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
+        let mut follow_ups = Vec::new();
+        // Snapshots leave before the replies that say that they changed.
+        self.write_snapshots();
+        for committed in batch.committed {
+            match committed {
+                Committed::Start(intended) => self.start_effect(intended),
+                Committed::Close(event, settled) => self.close(event, settled, &mut follow_ups),
+                Committed::Wait(event, of) => self.park(event, of),
+            }
+        }
+        if !batch.unwritten.is_empty() {
+            self.daemon.broker.folding.forget_after(self.daemon.ledger.head().seq);
+        }
+        for (event, error) in batch.unwritten {
+            self.unwritten(event, &error);
+        }
+        self.handle(follow_ups);
+    }
+
+    /// While outcomes cannot be written, nothing new is admitted.
+    fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
+        if self.unsettled.is_empty() {
+            return (events, Vec::new());
+        }
+        events.into_iter().partition(|event| !matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_)))
+    }
+
+    fn start_effect(&self, mut intended: Intended) {
+        if let Some(file) = intended.retire() {
+            self.daemon.outbox.send(Outgoing::Retire(file));
+        }
+        let (rules, key) = (Arc::clone(&self.daemon.rules), Arc::clone(&self.daemon.key));
+        let reports = self.daemon.reports.clone();
+        self.daemon.runtime.spawn(async move {
+            let finished = run(intended, &rules, &key).await;
+            // The daemon is gone only when everything stops; the next start closes the intent.
+            reports.send(finished).ok();
+        });
+    }
+
+    fn close(&mut self, event: Event, settled: Option<Settled>, follow_ups: &mut Vec<Event>) {
+        let event = match event {
+            Event::Finished(mut filtered) => {
+                self.wake(&filtered.effect, follow_ups);
+                follow_ups.extend(probe_for(&mut filtered).map(Event::Probe));
+                if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
+                    let filtered = *filtered;
+                    if let (Effect::Prepare(mut call), Outcome::Prepared(invocation)) = (filtered.effect, filtered.outcome) {
+                        call.target.resume(invocation);
+                        call.prepared = true;
+                        follow_ups.push(Event::Prepared(call));
+                    }
+                    return;
+                }
+                Event::Finished(filtered)
+            }
+            Event::Ticked { delivered } => {
+                self.delivered = delivered;
+                return;
+            }
+            other => other,
+        };
+        let Some(origin) = event.into_origin() else { return };
+        match (settled, origin) {
+            (Some(settled), origin) => self.daemon.outbox.send(Outgoing::Reply(origin, settled)),
+            (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
+            (None, Origin::Retired(_) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+    }
+
+    /// Events that waited for this effect are handled again: now there is a reply to copy.
+    fn wake(&mut self, effect: &Effect, follow_ups: &mut Vec<Event>) {
+        let header = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => &call.header,
+            Effect::Probe(_) => return,
+        };
+        let key = (Arc::clone(&header.caller_key), header.request_id.clone());
+        let woken = self.waiting.remove(&key).unwrap_or_default();
+        follow_ups.extend(woken.into_iter().map(|(_, event)| event));
+    }
+
+    fn park(&mut self, event: Event, of: RequestId) {
+        let header = match &event {
+            Event::Arrived(Parsed::Call(call)) => &call.header,
+            Event::Arrived(Parsed::Directive(directive)) => &directive.header,
+            // Nothing else ever waits.
+            Event::Arrived(Parsed::Rubbish(_))
+            | Event::Prepared(_)
+            | Event::Started
+            | Event::Finished(_)
+            | Event::Probe(_)
+            | Event::Ticked { .. }
+            | Event::Stopping => return,
+        };
+        let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
+        self.waiting.entry(key).or_default().push((until, event));
+    }
+
+    /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
+    fn unwritten(&mut self, event: Event, error: &LedgerError) {
+        tracing::error!(error = ?error, "the ledger cannot be written");
+        match event {
+            Event::Finished(_) => {
+                self.unsettled.push(event);
+            }
+            other => self.unrecorded(other),
+        }
+    }
+
+    fn unrecorded(&mut self, event: Event) {
+        let now = self.daemon.clock.now();
+        let id = match &event {
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) => Some(call.header.request_id.clone()),
+            Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
+            Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
+            Event::Started | Event::Finished(_) | Event::Probe(_) | Event::Ticked { .. } | Event::Stopping => None,
+        };
+        let Some(origin) = event.into_origin() else { return };
+        match (id, origin) {
+            (Some(id), origin) => {
+                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Unrecorded::nothing_executed(id, now)));
+            }
+            (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
+            (None, Origin::Retired(_) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+    }
+
+    fn write_snapshots(&mut self) {
+        let stale = std::mem::take(&mut self.daemon.broker.stale_snapshots);
+        if stale.is_empty() {
+            return;
+        }
+        let now = self.daemon.clock.now();
+        let reader = self.daemon.ledger.reader();
+        for group in stale {
+            let (config, catalogue) = (&self.daemon.broker.config, &self.daemon.broker.catalogue);
+            match snapshot::snapshot(reader, now, &group, config, catalogue) {
+                Ok(snapshot) => {
+                    let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
+                    self.daemon.outbox.send(Outgoing::Snapshot(group, bytes));
+                }
+                Err(error) => {
+                    tracing::error!(%group, error = ?error, "the snapshot cannot be made");
+                }
+            }
+        }
+        self.expiry = grants::next_expiry(reader, now).unwrap_or(None);
+    }
+}

@@ -1,0 +1,379 @@
+//! Requests that the ledger itself fulfils: grants, tasks, gates, kill switches, results.
+//!
+//! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
+
+use crate::broker::{Broker, Fulfilled, copy_of, still_running};
+use crate::call::{Caller, Directive, Header, KillScope, Order};
+use crate::gates::{self, Task, TaskState};
+use crate::grants::{self, Grant};
+use crate::kill;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::store;
+use crate::ledger::transaction::{Answer, Transaction};
+use crate::snapshot;
+use serde_json::{Value, json};
+use shared::request::{CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
+use shared::snapshot::{Availability, Snapshot};
+use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId};
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+
+/// What a directive comes to: done, with a row of this kind, or refused.
+enum Said {
+    Done { kind: Kind, subject: Subject, body: Value, data: Value, summary: String },
+    No { code: Code, reason: String },
+}
+
+/// What the row is about.
+#[derive(Default)]
+struct Subject {
+    provider: Option<Provider>,
+    level: Option<Level>,
+    task_id: Option<TaskId>,
+}
+
+impl Said {
+    fn no(code: Code, reason: impl Into<String>) -> Self {
+        Self::No { code, reason: reason.into() }
+    }
+
+    /// Answered from what is stored; nothing was changed.
+    fn told(data: Value, summary: impl Into<String>) -> Self {
+        Self::Done { kind: Kind::Answered, subject: Subject::default(), body: json!({}), data, summary: summary.into() }
+    }
+}
+
+impl Broker {
+    /// Fulfils a directive inside the transaction.
+    pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, LedgerError> {
+        let header = &directive.header;
+        if main_only(&directive.order) && !self.may_administer(&header.caller) {
+            let said = Said::no(Code::MainOnly, Code::MainOnly.meaning());
+            return write(tx, header, said).map(Some).map(Fulfilled::Answered);
+        }
+        let said = match &directive.order {
+            Order::Result(request) => return self.result(tx, header, request),
+            Order::Cancel(request) => cancel(tx, header, &request.of)?,
+            Order::Capabilities(request) => self.capabilities(tx, header, request)?,
+            Order::Grant(request) => self.grant(tx, header, request)?,
+            Order::Revoke(request) => self.revoke(tx, header, request)?,
+            Order::List(request) => list(tx, request)?,
+            Order::TaskCreate(request) => self.create_task(tx, header, request)?,
+            Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
+            Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
+            Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+        };
+        write(tx, header, said).map(Some).map(Fulfilled::Answered)
+    }
+
+    /// The main group's agent, and people.
+    fn may_administer(&self, caller: &Caller) -> bool {
+        match caller {
+            Caller::Group(group) => self.config.is_main(group),
+            Caller::Person(_) => true,
+            Caller::Broker => false,
+        }
+    }
+
+    fn capabilities(&self, tx: &Transaction<'_>, header: &Header, request: &CapabilitiesRequest) -> Result<Said, LedgerError> {
+        let Some(group) = header.caller.group() else {
+            return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
+        };
+        let mut snapshot = snapshot::snapshot(tx.connection(), tx.now(), group, &self.config, &self.catalogue)?;
+        if !request.include_unavailable {
+            hide_unavailable(&mut snapshot);
+        }
+        let summary = format!("{} provider(s)", snapshot.capabilities.len());
+        Ok(Said::told(serde_json::to_value(snapshot).unwrap_or_default(), summary))
+    }
+
+    fn grant(&mut self, tx: &Transaction<'_>, header: &Header, request: &GrantRequest) -> Result<Said, LedgerError> {
+        if !self.config.groups.contains_key(&request.group_folder) {
+            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{}'.", request.group_folder)));
+        }
+        let Some(catalogue) = self.catalogue.levels(&request.provider) else {
+            return Ok(Said::no(Code::InvalidParams, format!("There is no provider '{}'.", request.provider)));
+        };
+        if let Some(reason) = self.faults(request, &catalogue) {
+            return Ok(Said::no(Code::InvalidParams, reason));
+        }
+        let grant = Grant::of(request, &header.caller_key, tx.now(), catalogue);
+        if grant.is_expired(tx.now()) {
+            return Ok(Said::no(Code::InvalidParams, "The grant would have expired already."));
+        }
+        let stored = grants::find(tx.connection(), &grant.group, &grant.provider)?;
+        if let Some(group) = header.caller.group()
+            && let Some(reason) = self.above_the_ceiling(group, &grant, stored.as_ref())
+        {
+            return Ok(Said::no(Code::ApprovalRequired, reason));
+        }
+        grants::put(tx, &grant)?;
+        self.stale_snapshots.insert(grant.group.clone());
+        let expiry = grant.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let summary = format!("{} now has {} access to {}, until {expiry}.", grant.group, grant.level, grant.provider);
+        Ok(Said::Done {
+            kind: Kind::Granted,
+            subject: Subject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
+            body: json!({ "grant": grant_value(&grant) }),
+            data: json!({ "granted": true, "grant": grant_value(&grant) }),
+            summary,
+        })
+    }
+
+    /// What is wrong with a grant, every fault at once.
+    fn faults(&self, request: &GrantRequest, catalogue: &BTreeMap<Action, Level>) -> Option<String> {
+        let mut faults: Vec<String> = [&request.allowed_actions, &request.denied_actions]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|action| !catalogue.contains_key(*action))
+            .map(|action| format!("provider '{}' has no action '{action}'", request.provider))
+            .collect();
+        if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
+            faults.push(format!("there is no gate '{gate}' in the configuration"));
+        }
+        if request.rate_per_minute.is_some() || request.daily_quota.is_some() {
+            // A limit that is stored and not enforced would be worse than none.
+            faults.push("rate_per_minute and daily_quota are not enforced by this version".to_owned());
+        }
+        if faults.is_empty() { None } else { Some(format!("The grant is not valid: {}.", faults.join("; "))) }
+    }
+
+    /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
+    /// is never widened by an agent.
+    fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
+        let ceiling = self.config.main_grants;
+        let set_by_person = stored.filter(|stored| stored.granted_by.starts_with("person:"));
+        if granter == &grant.group {
+            Some("The main group may not grant access to itself; a person must.".to_owned())
+        } else if grant.level > ceiling.max_level {
+            Some(format!("The main group may grant up to {} by itself; a person must grant {}.", ceiling.max_level, grant.level))
+        } else if !ceiling.sensitive && self.includes_sensitive(grant) {
+            Some("The grant includes actions that read private data; a person must make it.".to_owned())
+        } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
+            Some("The grant is wider than what a person has set; a person must widen it.".to_owned())
+        } else {
+            None
+        }
+    }
+
+    fn includes_sensitive(&self, grant: &Grant) -> bool {
+        let Some(listed) = self.catalogue.provider(&grant.provider) else { return true };
+        listed.operations.values().map(|operation| operation.declaration()).any(|declaration| {
+            declaration.exposes.sensitive
+                && declaration.level <= grant.level
+                && !grant.denied.contains(&declaration.action)
+                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action))
+        })
+    }
+
+    fn revoke(&mut self, tx: &Transaction<'_>, _header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
+        let revoked = grants::revoke(tx, &request.group_folder, &request.provider)?;
+        self.stale_snapshots.insert(request.group_folder.clone());
+        let summary = if revoked {
+            format!("{} no longer has access to {}.", request.group_folder, request.provider)
+        } else {
+            format!("{} had no access to {}.", request.group_folder, request.provider)
+        };
+        Ok(Said::Done {
+            kind: Kind::Revoked,
+            subject: Subject { provider: Some(request.provider.clone()), ..Subject::default() },
+            body: json!({ "group": request.group_folder, "was_active": revoked }),
+            data: json!({ "revoked": revoked }),
+            summary,
+        })
+    }
+
+    fn create_task(&self, tx: &Transaction<'_>, header: &Header, request: &TaskRequest) -> Result<Said, LedgerError> {
+        if !self.config.groups.contains_key(&request.group_folder) {
+            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{}'.", request.group_folder)));
+        }
+        let id = match &request.task_id {
+            Some(id) => id.clone(),
+            None => made_up(header),
+        };
+        let task = Task {
+            id: id.clone(),
+            title: request.title.clone(),
+            group: request.group_folder.clone(),
+            state: TaskState::Open,
+            created_by: header.caller_key.to_string(),
+            created_at: tx.now(),
+        };
+        if !gates::create(tx, &task)? {
+            return Ok(Said::no(Code::InvalidParams, format!("There is a task '{id}' already.")));
+        }
+        Ok(Said::Done {
+            kind: Kind::Task,
+            subject: Subject { task_id: Some(id.clone()), ..Subject::default() },
+            body: json!({ "group": task.group, "state": "open" }),
+            data: json!({ "task_id": id, "group_folder": task.group, "state": "open" }),
+            summary: format!("Task {id} is open for {}.", task.group),
+        })
+    }
+
+    fn approve_gate(&self, tx: &Transaction<'_>, header: &Header, request: &GateRequest) -> Result<Said, LedgerError> {
+        let Some(table) = self.config.gates.get(&request.gate) else {
+            return Ok(Said::no(Code::InvalidParams, format!("There is no gate '{}'.", request.gate)));
+        };
+        let may_open = match &header.caller {
+            Caller::Group(group) => table.groups.contains(group),
+            Caller::Person(name) => table.people.contains(name),
+            Caller::Broker => false,
+        };
+        if !may_open {
+            return Ok(Said::no(Code::Guardrail, format!("The configuration does not let this caller open the gate '{}'.", request.gate)));
+        }
+        let Some(task) = gates::task(tx.connection(), &request.task_id)?.filter(|task| task.state == TaskState::Open) else {
+            return Ok(Said::no(Code::TaskUnknown, "There is no open task of that name."));
+        };
+        if header.caller.group() == Some(&task.group) {
+            return Ok(Said::no(Code::Guardrail, "A group does not open a gate for its own task."));
+        }
+        gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)?;
+        Ok(Said::Done {
+            kind: Kind::GateApproved,
+            subject: Subject { task_id: Some(request.task_id.clone()), ..Subject::default() },
+            body: json!({ "gate": request.gate }),
+            data: json!({ "task_id": request.task_id, "gate": request.gate, "approved": true }),
+            summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
+        })
+    }
+
+    /// Waits like a call: the reply of the other request is the reply of this one.
+    fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
+        if store::is_open(tx, &header.caller_key, &request.of)? {
+            if Instant::now() < header.reply_deadline() {
+                return Ok(Fulfilled::Waits(request.of.clone()));
+            }
+            return still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        }
+        copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
+    }
+}
+
+fn main_only(order: &Order) -> bool {
+    match order {
+        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) => true,
+        Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
+        // These come from people only; no document has such a type.
+        Order::TaskClose { .. } | Order::Kill { .. } => true,
+    }
+}
+
+/// One row, and the reply that rests on it.
+fn write(tx: &Transaction<'_>, header: &Header, said: Said) -> Result<Answer, LedgerError> {
+    match said {
+        Said::Done { kind, subject, mut body, data, summary } => {
+            if let Some(object) = body.as_object_mut() {
+                object.insert("request".into(), json!(header.request_digest));
+            }
+            let evidence = tx.append(&Draft {
+                request_id: Some(&header.request_id),
+                provider: subject.provider.as_ref(),
+                level: subject.level,
+                summary: (kind != Kind::Answered).then(|| summary.clone()),
+                task_id: subject.task_id.as_ref(),
+                body,
+                ..Draft::new(kind, &header.caller_key)
+            })?;
+            tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+        }
+        Said::No { code, reason } => {
+            let evidence = tx.append(&Draft {
+                request_id: Some(&header.request_id),
+                reason_code: Some(code),
+                body: json!({ "request": header.request_digest }),
+                ..Draft::new(Kind::Refused, &header.caller_key)
+            })?;
+            tx.answer(&header.caller_key, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()), evidence)
+        }
+    }
+}
+
+/// Only what has not started can be stopped, and whatever is in the ledger has.
+fn cancel(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
+    if store::is_open(tx, &header.caller_key, of)? {
+        return Ok(Said::told(json!({ "cancelled": false, "state": "running" }), "It has started and is not stopped."));
+    }
+    Ok(match store::earlier(tx, &header.caller_key, of)? {
+        Some(_) => Said::told(json!({ "cancelled": false, "state": "over" }), "It is over."),
+        None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
+    })
+}
+
+fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {
+    let grants = grants::list(tx.connection(), request.group_folder.as_ref())?;
+    let list: Vec<Value> = grants.iter().map(grant_value).collect();
+    let summary = format!("{} grant(s)", list.len());
+    Ok(Said::told(json!({ "grants": list }), summary))
+}
+
+fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said, LedgerError> {
+    let state = if cancelled { TaskState::Cancelled } else { TaskState::Done };
+    if !gates::end(tx, id, state)? {
+        return Ok(Said::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
+    }
+    Ok(Said::Done {
+        kind: Kind::Task,
+        subject: Subject { task_id: Some(id.clone()), ..Subject::default() },
+        body: json!({ "state": state.word() }),
+        data: json!({ "task_id": id, "state": state.word() }),
+        summary: format!("Task {id} is {}.", state.word()),
+    })
+}
+
+fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<Said, LedgerError> {
+    let changed = kill::set(tx, scope, &header.caller_key, on)?;
+    let word = if on { "stopped" } else { "allowed again" };
+    let target = match scope {
+        KillScope::All => "all calls".to_owned(),
+        KillScope::Provider(provider) => format!("calls to {provider}"),
+        KillScope::Group(group) => format!("calls of {group}"),
+    };
+    let already = if changed { "" } else { " (as before)" };
+    Ok(Said::Done {
+        kind: if on { Kind::Killed } else { Kind::Revived },
+        subject: Subject::default(),
+        body: json!({ "scope": scope.to_string(), "changed": changed }),
+        data: json!({ "scope": scope.to_string(), "stopped": on, "changed": changed }),
+        summary: format!("{target} are {word}{already}."),
+    })
+}
+
+/// A task's name where the request gave none: it depends on the request, so a repeat would not make a second one.
+fn made_up(header: &Header) -> TaskId {
+    let digest: String = header.request_digest.hex().chars().take(12).collect();
+    let stem: String = header.request_id.as_str().chars().take(40).collect();
+    #[expect(clippy::expect_used, reason = "letters, digits, hyphens and underscores satisfy the grammar")]
+    format!("gov-{stem}-{digest}").parse().expect("a task id")
+}
+
+fn hide_unavailable(snapshot: &mut Snapshot) {
+    for capability in &mut snapshot.capabilities {
+        capability
+            .actions
+            .retain(|_, entry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel));
+    }
+}
+
+/// A grant, as lists and rows show it.
+pub fn grant_value(grant: &Grant) -> Value {
+    json!({
+        "group_folder": grant.group,
+        "provider": grant.provider,
+        "access_level": grant.level,
+        "allowed_actions": grant.allowed_list(),
+        "denied_actions": grant.denied_list(),
+        "requires_task_gate": grant.gate,
+        "granted_by": grant.granted_by,
+        "granted_at": grant.granted_at,
+        "expires_at": grant.expires_at,
+        "active": grant.active,
+        "rate_per_minute": grant.rate_per_minute,
+        "daily_quota": grant.daily_quota,
+        "chat_types": grant.chat_types,
+        "chat_ids": grant.chat_ids,
+    })
+}

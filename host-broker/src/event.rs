@@ -1,0 +1,66 @@
+//! The closed list of what can happen to the daemon.
+
+use crate::call::{Call, Origin, Parsed};
+use crate::filter::finished::Filtered;
+use crate::ledger::Durability;
+use crate::ledger::transaction::{Effect, Probe};
+use shared::Level;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// The daemon starts: what a predecessor left open is closed first.
+    Started,
+    /// A document came in.
+    Arrived(Parsed),
+    /// A call has its remote facts and is decided again.
+    Prepared(Box<Call>),
+    /// An effect is over.
+    Finished(Box<Filtered>),
+    /// An outcome is unknown and can be asked for.
+    Probe(Box<Probe>),
+    /// Time passes.
+    Ticked {
+        /// Replies up to this row have left.
+        delivered: i64,
+    },
+    /// The daemon stops.
+    Stopping,
+}
+
+impl From<Effect> for Event {
+    fn from(effect: Effect) -> Self {
+        match effect {
+            Effect::Run(call) if call.prepared => Self::Prepared(call),
+            Effect::Run(call) | Effect::Prepare(call) => Self::Arrived(Parsed::Call(call)),
+            Effect::Probe(probe) => Self::Probe(probe),
+        }
+    }
+}
+
+impl Event {
+    /// Whether its row may be committed without a sync: only the intent of a read that lets nothing leave. What a
+    /// power cut can take is then the intent of a read whose result nobody received.
+    pub fn durability(&self) -> Durability {
+        let (Self::Arrived(Parsed::Call(call)) | Self::Prepared(call)) = self else { return Durability::Full };
+        let quiet = call.target.operation().is_some_and(|operation| {
+            let declaration = operation.declaration();
+            declaration.level <= Level::Read && !declaration.exposes.egress
+        });
+        if quiet { Durability::Normal } else { Durability::Full }
+    }
+
+    /// Where the reply goes, if anybody waits for one.
+    pub fn into_origin(self) -> Option<Origin> {
+        match self {
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) => Some(call.header.origin),
+            Self::Arrived(Parsed::Directive(directive)) => Some(directive.header.origin),
+            Self::Arrived(Parsed::Rubbish(rubbish)) => Some(rubbish.origin),
+            Self::Finished(filtered) => match filtered.effect {
+                Effect::Run(call) | Effect::Prepare(call) => Some(call.header.origin),
+                Effect::Probe(_) => None,
+            },
+            Self::Started | Self::Probe(_) | Self::Ticked { .. } | Self::Stopping => None,
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Where documents come in: one thread that watches every group's `tasks/`, reads, parses and hands on.
+//!
+//! It decides nothing. The groups are served in turn, one document each, and each has a limited number of
+//! undecided documents, so that a flood of one group never delays another. Kernel notification is only a hint: a
+//! sweep at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
+//! directories are listed with a growing pause.
+
+use crate::call::{self, Desk, Parsed};
+use crate::config::ForeignTypes;
+use crate::effects::clock::Clock;
+use crate::event::Event;
+use crate::mailroom::{Mailroom, Room, Slot};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use shared::mailbox::{Contents, FileIdentity, ReadFault, is_document};
+use shared::{Code, Timestamp, limits};
+use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often everything is listed although notification works.
+const SAFETY_SCAN: Duration = Duration::from_secs(15);
+/// The longest pause where notification does not work.
+const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// How many names of one group wait; more are found again by the next listing.
+const NAMES_MAX: usize = 4096;
+/// How many documents that are no requests a group may send at once, and how many a second in the long run.
+const RUBBISH_BURST: u64 = 1_000;
+const RUBBISH_PER_SECOND: u64 = 200;
+
+/// A file that was read, before it is understood.
+#[derive(Debug)]
+pub struct Inbound {
+    /// Whose.
+    pub room: Arc<Room>,
+    /// Its name in `tasks/`.
+    pub name: String,
+    /// Its bytes, or why they were not read.
+    pub bytes: Result<Vec<u8>, (Code, String)>,
+    /// What was read.
+    pub identity: FileIdentity,
+    /// How old it was.
+    pub age: Duration,
+    /// When it was read, on the monotonic clock.
+    pub arrived: Instant,
+    /// When it was read, on the wall.
+    pub wall: Timestamp,
+    /// Its place in the group's queue.
+    pub slot: Slot,
+}
+
+/// The thread's state.
+pub struct Intake {
+    mailroom: Mailroom,
+    desk: Arc<RwLock<Arc<Desk>>>,
+    clock: Arc<dyn Clock>,
+    events: Sender<Event>,
+    stop: Arc<AtomicBool>,
+    queues: Vec<Queue>,
+    watch: Option<OwnedFd>,
+    watched: HashMap<i32, usize>,
+    swept: Instant,
+    pause: Duration,
+}
+
+struct Queue {
+    room: Arc<Room>,
+    names: VecDeque<String>,
+    // More names than fit, or a file that could not be read yet: list again.
+    again: bool,
+    started: Instant,
+}
+
+impl Intake {
+    /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
+    pub fn new(
+        mailroom: Mailroom,
+        desk: Arc<RwLock<Arc<Desk>>>,
+        clock: Arc<dyn Clock>,
+        events: Sender<Event>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let now = Instant::now();
+        let queues = mailroom
+            .rooms()
+            .map(|room| Queue { room: Arc::clone(room), names: VecDeque::new(), again: true, started: now })
+            .collect();
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+        if watch.is_none() {
+            tracing::warn!("no inotify instance is to be had, so directories are listed instead; raise fs.inotify.max_user_instances");
+        }
+        let mut intake = Self {
+            mailroom,
+            desk,
+            clock,
+            events,
+            stop,
+            queues,
+            watch,
+            watched: HashMap::new(),
+            swept: now,
+            pause: Duration::from_millis(1),
+        };
+        for index in 0..intake.queues.len() {
+            intake.watch_room(index);
+        }
+        intake
+    }
+
+    /// Runs until stopped.
+    pub fn run(mut self) {
+        while !self.stop.load(Ordering::Acquire) {
+            if self.swept.elapsed() >= SAFETY_SCAN {
+                self.swept = Instant::now();
+                self.refresh();
+            }
+            for queue in self.queues.iter_mut().filter(|queue| queue.again && queue.names.is_empty()) {
+                queue.list();
+            }
+            if self.serve_in_turn() {
+                self.pause = Duration::from_millis(1);
+                self.notice(Duration::ZERO);
+            } else {
+                let wait = self.patience();
+                self.notice(wait);
+            }
+        }
+    }
+
+    /// How long nothing may happen before the next look.
+    fn patience(&mut self) -> Duration {
+        let until_sweep = SAFETY_SCAN.saturating_sub(self.swept.elapsed());
+        if self.queues.iter().any(|queue| queue.again || !queue.names.is_empty()) {
+            return POLL_PAUSE_MAX.min(until_sweep);
+        }
+        if self.watch.is_some() {
+            return until_sweep;
+        }
+        for queue in &mut self.queues {
+            queue.again = true;
+        }
+        self.pause = (self.pause * 2).min(POLL_PAUSE_MAX);
+        self.pause
+    }
+
+    /// One document of each group in turn; `false` when nobody could be served.
+    fn serve_in_turn(&mut self) -> bool {
+        let mut served = false;
+        let desk = Arc::clone(&self.desk.read().unwrap_or_else(PoisonError::into_inner));
+        for queue in &mut self.queues {
+            if queue.is_calm() {
+                served |= queue.serve(&desk, self.clock.as_ref(), &self.events);
+            }
+        }
+        served
+    }
+
+    /// Waits for notification, for the waker, or for the time to pass.
+    fn notice(&mut self, wait: Duration) {
+        let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let waker = Arc::clone(self.mailroom.waker());
+        let mut fds = vec![PollFd::new(waker.fd(), PollFlags::IN)];
+        fds.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
+        // An interrupted wait is a short one.
+        poll(&mut fds, Some(&timeout)).ok();
+        waker.rest();
+        self.read_notifications();
+    }
+
+    fn read_notifications(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut reader = inotify::Reader::new(watch, &mut buffer);
+        while let Ok(event) = reader.next() {
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                for queue in &mut self.queues {
+                    queue.again = true;
+                }
+                continue;
+            }
+            let Some(queue) = self.watched.get(&event.wd()).and_then(|index| self.queues.get_mut(*index)) else { continue };
+            match event.file_name().map(|name| name.to_str()) {
+                Some(Ok(name)) if is_document(name) => queue.push(name),
+                Some(_) => {}
+                None => queue.again = true,
+            }
+        }
+    }
+
+    /// Directories that were replaced are opened anew; everything is listed.
+    fn refresh(&mut self) {
+        for index in 0..self.queues.len() {
+            let Some(queue) = self.queues.get_mut(index) else { continue };
+            queue.again = true;
+            match queue.room.refresh() {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::warn!(group = %queue.room.group, "the group's directory was replaced and is opened anew");
+                    self.watch_room(index);
+                }
+                Err(error) => tracing::warn!(group = %queue.room.group, %error, "the group's directory cannot be used"),
+            }
+        }
+    }
+
+    fn watch_room(&mut self, index: usize) {
+        let (Some(watch), Some(queue)) = (&self.watch, self.queues.get(index)) else { return };
+        let flags = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        match inotify::add_watch(watch, queue.room.tasks_path(), flags) {
+            Ok(descriptor) => {
+                self.watched.insert(descriptor, index);
+            }
+            Err(errno) => {
+                tracing::warn!(group = %queue.room.group, %errno, "the directory cannot be watched; directories are listed instead");
+                self.watch = None;
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, name: &str) {
+        if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
+    }
+
+    fn list(&mut self) {
+        self.again = false;
+        let handles = self.room.handles();
+        let mut found = Vec::new();
+        let listed = handles.tasks.for_each_name(|name| {
+            if is_document(name) {
+                found.push(name.to_owned());
+            }
+            found.len() < NAMES_MAX
+        });
+        if let Err(error) = listed {
+            tracing::warn!(group = %self.room.group, %error, "the group's tasks cannot be listed");
+        }
+        if found.len() >= NAMES_MAX {
+            self.again = true;
+        } else {
+            let names: std::collections::HashSet<&str> = found.iter().map(String::as_str).collect();
+            self.room.forget_missing(|name| names.contains(name));
+        }
+        // What is in hand already would only be skipped again.
+        found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.room.has(name, identity)));
+        self.names.extend(found);
+    }
+
+    /// Whether the group has sent few enough documents that are no requests.
+    fn is_calm(&self) -> bool {
+        let forgiven = self.started.elapsed().as_secs().saturating_mul(RUBBISH_PER_SECOND);
+        self.room.rubbish() < RUBBISH_BURST.saturating_add(forgiven)
+    }
+
+    /// Reads, parses and hands on one document; `false` if there was none, or no place for it.
+    fn serve(&mut self, desk: &Arc<Desk>, clock: &dyn Clock, events: &Sender<Event>) -> bool {
+        if self.names.is_empty() {
+            return false;
+        }
+        let Some(slot) = self.room.slot() else { return false };
+        let Some(name) = self.names.pop_front() else { return false };
+        let Some(inbound) = self.read(name, slot, clock) else { return true };
+        let room = Arc::clone(&self.room);
+        let parsed = call::parse(inbound, desk);
+        if let Parsed::Rubbish(rubbish) = &parsed {
+            room.count_rubbish();
+            if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
+                return true;
+            }
+        }
+        // The daemon is gone only when everything stops.
+        events.send(Event::Arrived(parsed)).ok();
+        true
+    }
+
+    fn read(&mut self, name: String, slot: Slot, clock: &dyn Clock) -> Option<Inbound> {
+        let handles = self.room.handles();
+        let result = handles.tasks.read(&name, limits::REQUEST_BYTES_MAX, self.room.owner);
+        let malformed = |reason: &str| Err((Code::MalformedRequest, reason.to_owned()));
+        let (bytes, identity) = match result {
+            Ok(Contents { bytes, identity }) => (Ok(bytes), identity),
+            Err(ReadFault::Missing | ReadFault::BadName) => return None,
+            // The holder must let go within the system's lease-break time; the next listing finds it again.
+            Err(ReadFault::Leased(_)) => {
+                self.again = true;
+                return None;
+            }
+            Err(ReadFault::TooLarge(identity)) => {
+                (Err((Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned())), identity)
+            }
+            Err(ReadFault::NotRegular(identity)) => (malformed("The request is not a regular file."), identity),
+            Err(ReadFault::Linked(identity)) => (malformed("The request's file has more than one link."), identity),
+            Err(ReadFault::WrongOwner(identity)) => {
+                (malformed("The request's file belongs to another user than configured for this group."), identity)
+            }
+            Err(ReadFault::System(..)) => (malformed("The request's file cannot be read."), handles.tasks.look(&name)?),
+        };
+        if !self.room.take(&name, identity) {
+            return None;
+        }
+        let wall = clock.now();
+        let changed = Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
+        Some(Inbound {
+            room: Arc::clone(&self.room),
+            name,
+            bytes,
+            identity,
+            age: wall.since(changed),
+            arrived: Instant::now(),
+            wall,
+            slot,
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! The ledger: one append-only, hash-chained log of everything that matters.
+//!
+//! One thread owns it and does nothing but look up, decide and insert. [`Ledger::batch`] is the only way to
+//! write: it hands every event of a batch to the broker in a savepoint of one transaction, commits once, and only
+//! then gives out what may start and what may be answered. The proofs of that are in [`transaction`].
+
+pub mod chain;
+pub mod export;
+pub mod lock;
+pub mod open;
+pub mod store;
+pub mod transaction;
+
+use crate::effects::clock::Clock;
+use chain::{Break, Head, Row};
+use rusqlite::Connection;
+use shared::digest::Digest;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction};
+
+/// The key of the digests of parameters: small parameters could be guessed from a plain hash.
+pub struct LedgerKey(zeroize::Zeroizing<Vec<u8>>);
+
+impl LedgerKey {
+    /// Takes the key in.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(zeroize::Zeroizing::new(bytes))
+    }
+
+    /// The keyed digest.
+    pub fn digest(&self, bytes: &[u8]) -> Digest {
+        Digest::keyed(&self.0, bytes)
+    }
+}
+
+impl fmt::Debug for LedgerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LedgerKey(…)")
+    }
+}
+
+/// What went wrong, by step.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The lock is held: another daemon runs on this home.
+    #[error("another host-broker runs on this home (lock {path})")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The lock file cannot be used.
+    #[error("the lock file {path} cannot be used")]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database cannot be opened or made.
+    #[error("the ledger {path} cannot be opened")]
+    Open {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The database is another version's.
+    #[error("the ledger has schema version {found}; this host-broker knows version {known}")]
+    Version {
+        /// The version found.
+        found: i64,
+        /// The version known.
+        known: i64,
+    },
+    /// The chain is broken.
+    #[error("the evidence is broken: {0}")]
+    Broken(#[from] Break),
+    /// A statement failed.
+    #[error("the ledger could not {step}")]
+    Statement {
+        /// What was being done.
+        step: &'static str,
+        /// What SQLite said.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A stored value is not what the schema says.
+    #[error("the ledger holds a {what} that cannot be read")]
+    Stored {
+        /// Which.
+        what: &'static str,
+    },
+    /// The machine's clock is behind the last row.
+    #[error("the clock is {behind_ms} ms behind the ledger's last row")]
+    Clock {
+        /// By how much, in milliseconds.
+        behind_ms: i64,
+    },
+}
+
+/// Adds the step to what SQLite said.
+pub(crate) fn at(step: &'static str) -> impl FnOnce(rusqlite::Error) -> LedgerError {
+    move |source| LedgerError::Statement { step, source }
+}
+
+/// How a batch is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Synced before anything follows from it.
+    Full,
+    /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
+    /// anybody hears of it.
+    Normal,
+}
+
+/// The clock may be this much behind the last row before nothing is admitted any more.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
+
+/// The one writer.
+pub struct Ledger {
+    connection: Connection,
+    path: PathBuf,
+    head: Head,
+    clock: Arc<dyn Clock>,
+    policy_version: String,
+    durability: Option<Durability>,
+    // Held until the ledger is dropped: no second writer.
+    _lock: lock::Lock,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Batch<E> {
+    /// What may start and what may be answered, in the order of the events.
+    pub committed: Vec<Committed<E>>,
+    /// The events that could not be written, and why. Nothing of them happened.
+    pub unwritten: Vec<(E, LedgerError)>,
+}
+
+impl Ledger {
+    /// Where the chain ends.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The version of configuration and catalogue that rows name from now on.
+    pub fn set_policy_version(&mut self, version: String) {
+        self.policy_version = version;
+    }
+
+    /// Writes a batch: each event in a savepoint of one transaction, one commit.
+    ///
+    /// If a statement fails, only its event is unwritten, as long as the transaction lives; some errors (a full
+    /// disk) end it as a whole, and then the events are tried again one by one.
+    pub fn batch<E: From<Effect>>(
+        &mut self,
+        durability: Durability,
+        events: Vec<E>,
+        scribe: &mut impl Scribe<E>,
+    ) -> Batch<E> {
+        let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
+        let mut waiting = vec![events];
+        while let Some(events) = waiting.pop() {
+            let single = events.len() == 1;
+            match self.attempt(durability, events, scribe) {
+                Ok((committed, unwritten)) => {
+                    done.committed.extend(committed);
+                    done.unwritten.extend(unwritten);
+                }
+                Err((events, error)) if single => {
+                    done.unwritten.extend(events.into_iter().map(|event| (event, error.again())));
+                }
+                // One at a time, in the same order: the last pushed is the first popped.
+                Err((events, _)) => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
+            }
+        }
+        done
+    }
+
+    /// One transaction. If it is lost as a whole, all its events come back.
+    #[expect(clippy::type_complexity, reason = "the two ways a transaction ends, used once")]
+    fn attempt<E: From<Effect>>(
+        &mut self,
+        durability: Durability,
+        events: Vec<E>,
+        scribe: &mut impl Scribe<E>,
+    ) -> Result<(Vec<Committed<E>>, Vec<(E, LedgerError)>), (Vec<E>, LedgerError)> {
+        if let Err(error) = self.begin(durability) {
+            return Err((events, error));
+        }
+        let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
+        let mut steps: Vec<Step<'_, E>> = Vec::with_capacity(events.len());
+        let mut unwritten = Vec::new();
+        let mut events = events.into_iter();
+        while let Some(event) = events.next() {
+            match transaction.savepoint(event, scribe) {
+                Ok(step) => steps.push(step),
+                Err(fault) if transaction.lives() => unwritten.push((fault.event, fault.error)),
+                Err(fault) => {
+                    let mut all: Vec<E> = steps.into_iter().map(|step| step.loosen().undo()).collect();
+                    all.extend(unwritten.into_iter().map(|(event, _)| event));
+                    all.push(fault.event);
+                    all.extend(events);
+                    return Err((all, fault.error));
+                }
+            }
+        }
+        let head = transaction.head();
+        let parts: Vec<_> = steps.into_iter().map(Step::loosen).collect();
+        match self.commit(head) {
+            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::is_heard) => {
+                // Somebody hears of a refusal at once, so it must be as durable as an outcome.
+                match self.sync() {
+                    Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
+                    Err(error) => {
+                        let (heard, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
+                        // Their rows are there, so the next try finds them and answers from them.
+                        unwritten.extend(heard.into_iter().map(|part| (part.undo(), error.again())));
+                        Ok((quiet.into_iter().map(Parts::committed).collect(), unwritten))
+                    }
+                }
+            }
+            Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
+            Err(error) => {
+                let mut all: Vec<E> = parts.into_iter().map(Parts::undo).collect();
+                all.extend(unwritten.into_iter().map(|(event, _)| event));
+                Err((all, error))
+            }
+        }
+    }
+
+    fn begin(&mut self, durability: Durability) -> Result<(), LedgerError> {
+        let behind_ms = self.head.ts.saturating_sub(self.clock.now().millis());
+        if behind_ms > i64::try_from(CLOCK_BEHIND_MAX.as_millis()).unwrap_or(i64::MAX) {
+            return Err(LedgerError::Clock { behind_ms });
+        }
+        if self.durability != Some(durability) {
+            let pragma = match durability {
+                Durability::Full => "PRAGMA synchronous = FULL",
+                Durability::Normal => "PRAGMA synchronous = NORMAL",
+            };
+            self.connection.execute_batch(pragma).map_err(at("set the durability"))?;
+            self.durability = Some(durability);
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut s| s.execute([])).map_err(at("begin"))?;
+        Ok(())
+    }
+
+    /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it.
+    fn sync(&mut self) -> Result<(), LedgerError> {
+        self.durability = None;
+        self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;").map_err(at("sync"))
+    }
+
+    /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
+    fn commit(&mut self, head: Head) -> Result<(), LedgerError> {
+        let result = self.connection.prepare_cached("COMMIT").and_then(|mut s| s.execute([])).map_err(at("commit"));
+        let Err(error) = result else {
+            self.head = head;
+            return Ok(());
+        };
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK").ok();
+        }
+        self.durability = None;
+        self.connection = open::connection(&self.path)?;
+        let found = open::head(&self.connection)?;
+        if found == head {
+            self.head = head;
+            return Ok(());
+        }
+        Err(error)
+    }
+
+    /// The row with this number.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the ledger cannot be read.
+    pub fn row(&self, seq: i64) -> Result<Option<Row>, LedgerError> {
+        export::row(&self.connection, seq)
+    }
+
+    /// For reading outside a batch: the same connection, on the same thread.
+    pub fn reader(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("path", &self.path).field("head", &self.head).finish_non_exhaustive()
+    }
+}
+
+impl LedgerError {
+    /// The same error for another event of the same batch.
+    fn again(&self) -> Self {
+        match self {
+            Self::Clock { behind_ms } => Self::Clock { behind_ms: *behind_ms },
+            Self::Locked { .. }
+            | Self::Lock { .. }
+            | Self::Open { .. }
+            | Self::Version { .. }
+            | Self::Broken(_)
+            | Self::Statement { .. }
+            | Self::Stored { .. } => {
+                Self::Statement { step: "write the batch", source: rusqlite::Error::InvalidQuery }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Reading rows back: for verification, for readers, for export.
+
+use crate::ledger::chain::Row;
+use crate::ledger::{LedgerError, at};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use shared::digest::Digest;
+
+const COLUMNS: &str = "seq, ts, kind, caller, person, request_id, provider, action, level, params_digest, summary,
+    reason_code, result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash,
+    event_hash";
+
+/// The row with this number.
+///
+/// # Errors
+/// [`LedgerError`] if the ledger cannot be read.
+pub fn row(connection: &Connection, seq: i64) -> Result<Option<Row>, LedgerError> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM ledger WHERE seq = ?1"))
+        .and_then(|mut s| s.query_row(params![seq], read).optional())
+        .map_err(at("read a row"))
+}
+
+/// The last row.
+///
+/// # Errors
+/// [`LedgerError`] if the ledger cannot be read.
+pub fn last(connection: &Connection) -> Result<Option<Row>, LedgerError> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM ledger ORDER BY seq DESC LIMIT 1"))
+        .and_then(|mut s| s.query_row([], read).optional())
+        .map_err(at("read the last row"))
+}
+
+/// Every row from this number on, in order.
+///
+/// # Errors
+/// [`LedgerError`] if the ledger cannot be read, or what `each` returns.
+pub fn each(
+    connection: &Connection,
+    from: i64,
+    mut each: impl FnMut(Row) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    let sql = format!("SELECT {COLUMNS} FROM ledger WHERE seq >= ?1 ORDER BY seq");
+    let mut statement = connection.prepare(&sql).map_err(at("read rows"))?;
+    let mut rows = statement.query(params![from]).map_err(at("read rows"))?;
+    while let Some(found) = rows.next().map_err(at("read rows"))? {
+        each(read(found).map_err(at("read a row"))?)?;
+    }
+    Ok(())
+}
+
+/// Reads a row whose columns are in the order of [`COLUMNS`].
+pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Row, rusqlite::Error> {
+    let digest = |index| row.get::<_, [u8; 32]>(index).map(Digest::from_bytes);
+    let optional = |index| row.get::<_, Option<[u8; 32]>>(index).map(|bytes| bytes.map(Digest::from_bytes));
+    Ok(Row {
+        seq: row.get(0)?,
+        ts: row.get(1)?,
+        kind: row.get(2)?,
+        caller: row.get(3)?,
+        person: row.get(4)?,
+        request_id: row.get(5)?,
+        provider: row.get(6)?,
+        action: row.get(7)?,
+        level: row.get(8)?,
+        params_digest: optional(9)?,
+        summary: row.get(10)?,
+        reason_code: row.get(11)?,
+        result_summary: row.get(12)?,
+        result_digest: optional(13)?,
+        task_id: row.get(14)?,
+        approval: row.get(15)?,
+        policy_version: row.get(16)?,
+        duration_ms: row.get(17)?,
+        body: row.get(18)?,
+        prev_hash: digest(19)?,
+        event_hash: digest(20)?,
+    })
+}

@@ -1,0 +1,374 @@
+//! The tables beside the ledger that keep a call exactly once: open intents, unknown outcomes, replies, keys.
+//!
+//! They are looked up and changed inside the transaction that writes the row they belong to, and prove nothing.
+
+use crate::call::Call;
+use crate::ledger::transaction::{Effect, Transaction};
+use crate::ledger::{LedgerError, at};
+use rusqlite::{OptionalExtension as _, params};
+use serde_json::Value;
+use shared::digest::Digest;
+use shared::{Level, RequestId, Timestamp, limits};
+
+/// An earlier request of the same caller under the same id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Earlier {
+    /// The digest of its body, if it was well formed.
+    pub request_digest: Option<Digest>,
+    /// Whether an effect of it is still under way.
+    pub open: bool,
+    /// What it was answered, if that is still kept.
+    pub reply: Option<Box<[u8]>>,
+}
+
+/// The first request of this caller with this id, if there was one. Ids are burnt for ever.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Earlier>, LedgerError> {
+    const FIRST: &str = "SELECT json_extract(body, '$.request') FROM ledger
+        WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    let first: Option<Option<String>> = tx
+        .connection()
+        .prepare_cached(FIRST)
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
+        .map_err(at("look the request up"))?;
+    let Some(digest) = first else { return Ok(None) };
+    let request_digest = digest.and_then(|text| text.parse().ok());
+    Ok(Some(Earlier { request_digest, open: is_open(tx, caller, id)?, reply: reply(tx, caller, id)? }))
+}
+
+/// Whether an effect of the request is under way.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn is_open(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<bool, LedgerError> {
+    tx.connection()
+        .prepare_cached("SELECT 1 FROM open_intents WHERE caller = ?1 AND request_id = ?2 LIMIT 1")
+        .and_then(|mut s| s.exists(params![caller, id.as_str()]))
+        .map_err(at("look for an open intent"))
+}
+
+/// How many effects of this caller are under way.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+    let count: i64 = tx
+        .connection()
+        .prepare_cached("SELECT count(*) FROM open_intents WHERE caller = ?1")
+        .and_then(|mut s| s.query_row(params![caller], |row| row.get(0)))
+        .map_err(at("count open intents"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Notes an intent as open.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn open(tx: &Transaction<'_>, seq: i64, effect: &Effect, handle: Option<&Value>) -> Result<(), LedgerError> {
+    let (caller, planted, mutating) = match effect {
+        Effect::Run(call) => (call.header.caller_key.as_ref(), &call.planted, call.mutating),
+        Effect::Prepare(call) => (call.header.caller_key.as_ref(), &call.planted, false),
+        Effect::Probe(probe) => ("broker", &probe.planted, false),
+    };
+    tx.connection()
+        .prepare_cached("INSERT INTO open_intents VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        .and_then(|mut s| {
+            s.execute(params![
+                seq,
+                caller,
+                planted.request_id.as_str(),
+                effect.stage(),
+                mutating,
+                planted.nonce.as_str(),
+                handle.map(ToString::to_string),
+            ])
+        })
+        .map_err(at("note an open intent"))?;
+    Ok(())
+}
+
+/// An intent that is no longer open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// The intent's row.
+    pub seq: i64,
+    /// Who had asked.
+    pub caller: String,
+    /// The request.
+    pub request_id: RequestId,
+    /// prepare, run or probe.
+    pub stage: String,
+    /// Whether it may have changed something.
+    pub mutating: bool,
+    /// What was planted.
+    pub nonce: String,
+    /// What a probe needs.
+    pub probe: Option<String>,
+}
+
+/// Notes an intent as closed.
+///
+/// # Errors
+/// [`LedgerError`], also if it was not open.
+pub fn close(tx: &Transaction<'_>, seq: i64) -> Result<Closed, LedgerError> {
+    tx.connection()
+        .prepare_cached("DELETE FROM open_intents WHERE seq = ?1 RETURNING seq, caller, request_id, stage, mutating, nonce, probe")
+        .and_then(|mut s| s.query_row(params![seq], read_closed))
+        .map_err(at("close an intent"))
+}
+
+/// All intents that are open: what a daemon that died left behind.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn left_open(tx: &Transaction<'_>) -> Result<Vec<Closed>, LedgerError> {
+    tx.connection()
+        .prepare("SELECT seq, caller, request_id, stage, mutating, nonce, probe FROM open_intents ORDER BY seq")
+        .and_then(|mut s| s.query_map([], read_closed)?.collect())
+        .map_err(at("read the open intents"))
+}
+
+fn read_closed(row: &rusqlite::Row<'_>) -> Result<Closed, rusqlite::Error> {
+    let request_id: String = row.get(2)?;
+    Ok(Closed {
+        seq: row.get(0)?,
+        caller: row.get(1)?,
+        request_id: request_id.parse().map_err(|_bad| rusqlite::Error::InvalidQuery)?,
+        stage: row.get(3)?,
+        mutating: row.get(4)?,
+        nonce: row.get(5)?,
+        probe: row.get(6)?,
+    })
+}
+
+/// Notes that nobody knows what became of an intent.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn note_unknown(tx: &Transaction<'_>, intent: &Closed) -> Result<(), LedgerError> {
+    const INSERT: &str = "INSERT INTO unknown_outcomes
+        SELECT seq, caller, request_id, provider, action, ?2, ?3 FROM ledger WHERE seq = ?1";
+    tx.connection()
+        .prepare_cached(INSERT)
+        .and_then(|mut s| s.execute(params![intent.seq, intent.nonce, intent.probe]))
+        .map_err(at("note an unknown outcome"))?;
+    Ok(())
+}
+
+/// An outcome that nobody knows yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownOutcome {
+    /// The intent's row.
+    pub seq: i64,
+    /// Who had asked.
+    pub caller: String,
+    /// The request.
+    pub request_id: RequestId,
+    /// The provider.
+    pub provider: shared::Provider,
+    /// The action.
+    pub action: shared::Action,
+    /// What was planted.
+    pub nonce: String,
+    /// What a probe needs.
+    pub probe: Option<String>,
+}
+
+/// The outcomes that nobody knows yet.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn unknown_outcomes(connection: &rusqlite::Connection) -> Result<Vec<UnknownOutcome>, LedgerError> {
+    const SELECT: &str =
+        "SELECT seq, caller, request_id, provider, action, nonce, probe FROM unknown_outcomes ORDER BY seq";
+    let bad = |_| rusqlite::Error::InvalidQuery;
+    connection
+        .prepare(SELECT)
+        .and_then(|mut s| {
+            s.query_map([], |row| {
+                Ok(UnknownOutcome {
+                    seq: row.get(0)?,
+                    caller: row.get(1)?,
+                    request_id: row.get::<_, String>(2)?.parse().map_err(bad)?,
+                    provider: row.get::<_, String>(3)?.parse().map_err(bad)?,
+                    action: row.get::<_, String>(4)?.parse().map_err(bad)?,
+                    nonce: row.get(5)?,
+                    probe: row.get(6)?,
+                })
+            })?
+            .collect()
+        })
+        .map_err(at("read the unknown outcomes"))
+}
+
+/// Forgets an unknown outcome that has been settled; `false` if it had been before.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn forget_unknown(tx: &Transaction<'_>, seq: i64) -> Result<bool, LedgerError> {
+    let gone = tx
+        .connection()
+        .prepare_cached("DELETE FROM unknown_outcomes WHERE seq = ?1")
+        .and_then(|mut s| s.execute(params![seq]))
+        .map_err(at("forget an unknown outcome"))?;
+    Ok(gone == 1)
+}
+
+/// Keeps a reply with the row it rests on, until nobody may ask for it any more.
+///
+/// # Errors
+/// [`LedgerError`].
+pub(super) fn keep_reply(
+    tx: &Transaction<'_>,
+    seq: i64,
+    caller: &str,
+    id: &RequestId,
+    document: &[u8],
+) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("INSERT OR REPLACE INTO replies VALUES (?1, ?2, ?3, ?4, ?5)")
+        .and_then(|mut s| s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document]))
+        .map_err(at("keep a reply"))?;
+    Ok(())
+}
+
+/// The last reply to a request, if it is still kept.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn reply(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, LedgerError> {
+    const SELECT: &str = "SELECT reply FROM replies
+        WHERE caller = ?1 AND request_id = ?2 AND stored_at >= ?3 ORDER BY seq DESC LIMIT 1";
+    let since = tx.now().minus(limits::REPEAT_KEEP).millis();
+    tx.connection()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![caller, id.as_str(), since], |row| row.get(0)).optional())
+        .map_err(at("look a reply up"))
+}
+
+/// A reply that may not have left: who is to have it, and the document.
+pub type Undelivered = (i64, String, Vec<u8>);
+
+/// The replies after the mark: delivered again at start.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn undelivered(connection: &rusqlite::Connection) -> Result<Vec<Undelivered>, LedgerError> {
+    connection
+        .prepare("SELECT seq, caller, reply FROM replies WHERE seq > (SELECT seq FROM delivered) ORDER BY seq")
+        .and_then(|mut s| s.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+        .map_err(at("read the undelivered replies"))
+}
+
+/// Moves the mark: replies up to this row have left.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn mark_delivered(tx: &Transaction<'_>, seq: i64) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("UPDATE delivered SET seq = max(seq, ?1)")
+        .and_then(|mut s| s.execute(params![seq]))
+        .map_err(at("mark replies as delivered"))?;
+    Ok(())
+}
+
+/// A call with the same idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// The digest of its parameters.
+    pub params_digest: Digest,
+    /// The request that holds the key.
+    pub request_id: RequestId,
+}
+
+/// Who holds the call's idempotency key, if anybody.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, LedgerError> {
+    const SELECT: &str = "SELECT params_digest, request_id FROM idempotency
+        WHERE caller = ?1 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
+    let Some(key) = &call.idempotency_key else { return Ok(None) };
+    tx.connection()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            s.query_row(
+                params![
+                    call.header.caller_key.as_ref(),
+                    call.account_ref.as_deref().unwrap_or(""),
+                    call.provider.as_str(),
+                    call.action.as_str(),
+                    key.as_str(),
+                ],
+                |row| {
+                    Ok(Claimed {
+                        params_digest: Digest::from_bytes(row.get(0)?),
+                        request_id: row.get::<_, String>(1)?.parse().map_err(|_bad| rusqlite::Error::InvalidQuery)?,
+                    })
+                },
+            )
+            .optional()
+        })
+        .map_err(at("look an idempotency key up"))
+}
+
+/// Claims the call's idempotency key for this intent.
+///
+/// # Errors
+/// [`LedgerError`], also if somebody holds it.
+pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerError> {
+    let Some(key) = &call.idempotency_key else { return Ok(()) };
+    tx.connection()
+        .prepare_cached("INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+        .and_then(|mut s| {
+            s.execute(params![
+                call.header.caller_key.as_ref(),
+                call.account_ref.as_deref().unwrap_or(""),
+                call.provider.as_str(),
+                call.action.as_str(),
+                key.as_str(),
+                call.params_digest.as_bytes(),
+                call.header.request_id.as_str(),
+                seq,
+                tx.now().millis(),
+            ])
+        })
+        .map_err(at("claim an idempotency key"))?;
+    Ok(())
+}
+
+/// Forgets replies and keys that nobody may ask for any more. A key stays while its outcome is open or unknown.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerError> {
+    let before = now.minus(limits::REPEAT_KEEP).millis();
+    tx.connection()
+        .prepare_cached(
+            // Rows are kept in the order of time, so the oldest thousand are all that has to be looked at.
+            "DELETE FROM replies WHERE seq <= (SELECT max(seq) FROM (
+                 SELECT seq, stored_at FROM replies ORDER BY seq LIMIT 1000) WHERE stored_at < ?1)",
+        )
+        .and_then(|mut s| s.execute(params![before]))
+        .and_then(|_| {
+            tx.connection()
+                .prepare_cached(
+                    "DELETE FROM idempotency WHERE claimed_at < ?1
+                       AND seq NOT IN (SELECT seq FROM open_intents)
+                       AND seq NOT IN (SELECT seq FROM unknown_outcomes)",
+                )?
+                .execute(params![before])
+        })
+        .map_err(at("forget old replies"))?;
+    Ok(())
+}
+
+/// The level of a stored number.
+///
+/// # Errors
+/// [`LedgerError::Stored`] if there is no such level.
+pub fn level(number: i64) -> Result<Level, LedgerError> {
+    Level::from_number(number).ok_or(LedgerError::Stored { what: "level" })
+}

@@ -1,0 +1,454 @@
+//! The proofs that the ledger gives out, and the transaction that makes them.
+//!
+//! ```text
+//! Authorized<'tx> ── record_intent ──► Pending<'tx> ── commit ──► Intended    may start
+//! anything        ── close         ──► Closing<'tx> ── commit ──► Settled     may be answered
+//! ```
+//!
+//! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
+//! To audit: `Intended { ` and `Settled(` are constructed in this file only, in [`Parts::committed`].
+
+use crate::call::{Call, FileOrigin};
+use crate::ledger::chain::{Draft, Head, Kind, Row};
+use crate::ledger::{LedgerError, at};
+use crate::policy::authorize::Authorized;
+use crate::providers::contract::{Invocation, Operation};
+use crate::providers::execution::Planted;
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+use shared::reply::Evidence;
+use shared::{Reply, RequestId, Timestamp};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// One open transaction. Only [`crate::ledger::Ledger::batch`] makes one.
+#[derive(Debug)]
+pub struct Transaction<'c> {
+    connection: &'c Connection,
+    head: Cell<Head>,
+    now: Timestamp,
+    policy_version: &'c str,
+}
+
+/// What is to be attempted.
+pub enum Effect {
+    /// The call's action.
+    Run(Box<Call>),
+    /// The read that fetches the remote facts for the call.
+    Prepare(Box<Call>),
+    /// The read that asks what became of an unknown outcome.
+    Probe(Box<Probe>),
+}
+
+/// A question to the remote about an effect whose outcome was lost.
+pub struct Probe {
+    /// The action whose effect it was.
+    pub operation: Arc<dyn Operation>,
+    /// What the action gave for this purpose before the effect.
+    pub handle: Value,
+    /// What was planted.
+    pub planted: Planted,
+    /// Who had asked for the effect, as the ledger writes it.
+    pub asked_by: String,
+    /// The intent whose outcome is unknown.
+    pub of: i64,
+}
+
+/// An effect whose intent is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Pending<'tx> {
+    effect: Effect,
+    evidence: Evidence,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// An effect whose intent is durable: the only key to a provider and to a secret.
+#[must_use]
+#[derive(Debug)]
+pub struct Intended {
+    effect: Effect,
+    evidence: Evidence,
+}
+
+/// A reply whose row is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Closing<'tx, E> {
+    source: E,
+    answer: Option<Answer>,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// A reply document and the row it rests on, kept with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    seq: i64,
+    request_id: RequestId,
+    document: Vec<u8>,
+}
+
+/// A reply whose evidence is durable: the only thing that may be handed over.
+#[must_use]
+#[derive(Debug)]
+pub struct Settled(Answer);
+
+/// What an event came to, inside the transaction.
+#[must_use]
+#[derive(Debug)]
+pub enum Step<'tx, E> {
+    /// An effect may start once this is durable.
+    Start(Pending<'tx>),
+    /// A request is closed once this is durable.
+    Close(Closing<'tx, E>),
+    /// Nothing was written; the event waits for another request of the same caller.
+    Wait(E, RequestId),
+}
+
+/// The same, after the commit.
+#[derive(Debug)]
+pub enum Committed<E> {
+    /// Start this.
+    Start(Intended),
+    /// This event is over; hand over the reply if there is one.
+    Close(E, Option<Settled>),
+    /// This event waits for that request.
+    Wait(E, RequestId),
+}
+
+/// Turns events into rows. The broker does; the ledger only says when.
+pub trait Scribe<E> {
+    /// Handles one event inside a transaction.
+    ///
+    /// # Errors
+    /// [`Unwritten`] with the whole event; nothing was executed, and the rows written for it are undone.
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, Unwritten<E>>;
+}
+
+/// An event that could not be written, and why.
+#[derive(Debug)]
+pub struct Unwritten<E> {
+    /// The event, whole.
+    pub event: E,
+    /// Why.
+    pub error: LedgerError,
+}
+
+impl Effect {
+    /// The stage in the ledger's words.
+    pub fn stage(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Prepare(_) => "prepare",
+            Self::Probe(_) => "probe",
+        }
+    }
+}
+
+impl std::fmt::Debug for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run(call) => f.debug_tuple("Run").field(call).finish(),
+            Self::Prepare(call) => f.debug_tuple("Prepare").field(call).finish(),
+            Self::Probe(probe) => f.debug_tuple("Probe").field(&probe.of).finish(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probe").field("of", &self.of).field("planted", &self.planted).finish_non_exhaustive()
+    }
+}
+
+impl Intended {
+    /// The receipt of the intent.
+    pub fn evidence(&self) -> Evidence {
+        self.evidence
+    }
+
+    /// What is to be attempted.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// Takes the request's file out, to be removed: its intent is durable.
+    pub fn retire(&mut self) -> Option<FileOrigin> {
+        match &mut self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.header.retire(),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// Spends the proof.
+    pub fn into_parts(self) -> (Effect, Evidence) {
+        (self.effect, self.evidence)
+    }
+}
+
+impl Settled {
+    /// The row that the reply rests on.
+    pub fn seq(&self) -> i64 {
+        self.0.seq
+    }
+
+    /// Spends the proof.
+    pub fn into_document(self) -> (RequestId, Vec<u8>) {
+        (self.0.request_id, self.0.document)
+    }
+}
+
+impl<'c> Transaction<'c> {
+    pub(super) fn new(connection: &'c Connection, head: Head, now: Timestamp, policy_version: &'c str) -> Self {
+        // Rows never go back in time, even when the machine's clock does.
+        let now = now.max(Timestamp::from_millis(head.ts));
+        Self { connection, head: Cell::new(head), now, policy_version }
+    }
+
+    /// The transaction's time: every row and every decision in it has this one.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// For the stores beside the ledger.
+    pub fn connection(&self) -> &Connection {
+        self.connection
+    }
+
+    pub(super) fn head(&self) -> Head {
+        self.head.get()
+    }
+
+    pub(super) fn lives(&self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    /// Hands one event to the broker in a savepoint; what fails leaves no trace in the transaction.
+    pub(super) fn savepoint<'tx, E: From<Effect>>(
+        &'tx self,
+        event: E,
+        scribe: &mut impl Scribe<E>,
+    ) -> Result<Step<'tx, E>, Unwritten<E>> {
+        let head = self.head.get();
+        if let Err(error) = self.run("SAVEPOINT event", "set a savepoint") {
+            return Err(Unwritten { event, error });
+        }
+        let result = scribe.write(self, event);
+        let end = if result.is_ok() { "RELEASE event" } else { "ROLLBACK TO event; RELEASE event" };
+        match (result, self.run(end, "end a savepoint")) {
+            (Ok(step), Ok(())) => Ok(step),
+            (Ok(step), Err(error)) => {
+                self.head.set(head);
+                Err(Unwritten { event: step.loosen().undo(), error })
+            }
+            (Err(fault), _) => {
+                self.head.set(head);
+                Err(fault)
+            }
+        }
+    }
+
+    fn run(&self, sql: &'static str, step: &'static str) -> Result<(), LedgerError> {
+        self.connection.execute_batch(sql).map_err(at(step))
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; nothing was written.
+    pub fn append(&self, draft: &Draft<'_>) -> Result<Evidence, LedgerError> {
+        let head = self.head.get();
+        let mut row = Row {
+            seq: head.seq + 1,
+            ts: self.now.millis(),
+            kind: draft.kind.word().to_owned(),
+            caller: draft.caller.to_owned(),
+            person: None,
+            request_id: draft.request_id.map(ToString::to_string),
+            provider: draft.provider.map(ToString::to_string),
+            action: draft.action.map(ToString::to_string),
+            level: draft.level.map(|level| i64::from(level.number())),
+            params_digest: draft.params_digest,
+            summary: draft.summary.clone(),
+            reason_code: draft.reason_code.map(|code| code.word().to_owned()),
+            result_summary: draft.result_summary.clone(),
+            result_digest: draft.result_digest,
+            task_id: draft.task_id.map(ToString::to_string),
+            approval: None,
+            policy_version: self.policy_version.to_owned(),
+            duration_ms: draft.duration_ms,
+            body: String::from_utf8(shared::json::canonical(&draft.body)).unwrap_or_default(),
+            prev_hash: head.hash,
+            event_hash: head.hash,
+        };
+        row.event_hash = row.hash();
+        self.insert(&row)?;
+        self.head.set(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
+        Ok(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash })
+    }
+
+    fn insert(&self, row: &Row) -> Result<(), LedgerError> {
+        const INSERT: &str =
+            "INSERT INTO ledger VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)";
+        let blob = |digest: &Option<shared::digest::Digest>| digest.map(|digest| *digest.as_bytes());
+        let mut statement = self.connection.prepare_cached(INSERT).map_err(at("append a row"))?;
+        statement
+            .execute(params![
+                row.seq,
+                row.ts,
+                row.kind,
+                row.caller,
+                row.person,
+                row.request_id,
+                row.provider,
+                row.action,
+                row.level,
+                blob(&row.params_digest),
+                row.summary,
+                row.reason_code,
+                row.result_summary,
+                blob(&row.result_digest),
+                row.task_id,
+                row.approval,
+                row.policy_version,
+                row.duration_ms,
+                row.body,
+                row.prev_hash.as_bytes(),
+                row.event_hash.as_bytes(),
+            ])
+            .map_err(at("append a row"))?;
+        Ok(())
+    }
+
+    /// Writes the intent of an authorized effect, and spends what it was authorized with.
+    ///
+    /// # Errors
+    /// [`Unwritten`] with the event; nothing was executed.
+    pub fn record_intent<'tx, E: From<Effect>>(
+        &'tx self,
+        authorized: Authorized<'tx>,
+    ) -> Result<Pending<'tx>, Unwritten<E>> {
+        let (effect, obligations) = authorized.into_parts();
+        match self.intent(&effect, &obligations.spend_gates) {
+            Ok(evidence) => Ok(Pending { effect, evidence, tx: PhantomData }),
+            Err(error) => Err(Unwritten { event: effect.into(), error }),
+        }
+    }
+
+    fn intent(&self, effect: &Effect, gates: &[i64]) -> Result<Evidence, LedgerError> {
+        let evidence = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => self.append(&call_intent(call, effect.stage()))?,
+            Effect::Probe(probe) => self.append(&probe_intent(probe))?,
+        };
+        crate::gates::spend(self, gates, evidence.seq)?;
+        match effect {
+            Effect::Run(call) => {
+                let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
+                crate::ledger::store::open(self, evidence.seq, effect, handle.as_ref())?;
+                crate::ledger::store::claim(self, call, evidence.seq)?;
+            }
+            Effect::Prepare(_) | Effect::Probe(_) => crate::ledger::store::open(self, evidence.seq, effect, None)?,
+        }
+        Ok(evidence)
+    }
+
+    /// Keeps a reply with the row it rests on.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the reply must not be handed over.
+    pub fn answer(&self, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<Answer, LedgerError> {
+        reply.evidence = Some(evidence);
+        let answer = Answer {
+            seq: evidence.seq,
+            document: serde_json::to_vec(&reply).unwrap_or_default(),
+            request_id: reply.request_id,
+        };
+        crate::ledger::store::keep_reply(self, answer.seq, caller, &answer.request_id, &answer.document)?;
+        Ok(answer)
+    }
+
+    /// A reply that rests on an earlier row, and is not kept again.
+    pub fn answer_again(&self, request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
+        Answer { seq, request_id, document }
+    }
+
+    /// Closes an event, with a reply unless its caller gets none.
+    pub fn close<'tx, E>(&'tx self, source: E, answer: Option<Answer>) -> Step<'tx, E> {
+        Step::Close(Closing { source, answer, tx: PhantomData })
+    }
+}
+
+fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
+    let invocation = call.target.invocation();
+    Draft {
+        request_id: Some(&call.header.request_id),
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        level: invocation.map(Invocation::level),
+        params_digest: Some(call.params_digest),
+        summary: invocation.map(Invocation::summary),
+        task_id: call.task_id.as_ref(),
+        body: json!({
+            "request": call.header.request_digest,
+            "stage": stage,
+            "nonce": call.planted.nonce.as_str(),
+        }),
+        ..Draft::new(Kind::Intended, &call.header.caller_key)
+    }
+}
+
+fn probe_intent(probe: &Probe) -> Draft<'_> {
+    let declaration = probe.operation.declaration();
+    Draft {
+        request_id: Some(&probe.planted.request_id),
+        provider: Some(&declaration.provider),
+        action: Some(&declaration.action),
+        level: Some(shared::Level::Read),
+        body: json!({ "stage": "probe", "probes": probe.of, "asked_by": probe.asked_by }),
+        ..Draft::new(Kind::Intended, "broker")
+    }
+}
+
+/// What is left of a step when the borrow of its transaction ends; becomes a proof only by the commit.
+pub(super) enum Parts<E> {
+    Start(Effect, Evidence),
+    Close(E, Option<Answer>),
+    Wait(E, RequestId),
+}
+
+impl<E> Step<'_, E> {
+    pub(super) fn loosen(self) -> Parts<E> {
+        match self {
+            Self::Start(pending) => Parts::Start(pending.effect, pending.evidence),
+            Self::Close(closing) => Parts::Close(closing.source, closing.answer),
+            Self::Wait(event, of) => Parts::Wait(event, of),
+        }
+    }
+}
+
+impl<E: From<Effect>> Parts<E> {
+    /// The event, as it was before it was handled.
+    pub(super) fn undo(self) -> E {
+        match self {
+            Self::Start(effect, _) => effect.into(),
+            Self::Close(event, _) | Self::Wait(event, _) => event,
+        }
+    }
+}
+
+impl<E> Parts<E> {
+    /// Whether somebody hears of it at once, so that it must be synced first.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(self, Self::Close(_, Some(_)))
+    }
+
+    /// Called after the commit, and only then.
+    pub(super) fn committed(self) -> Committed<E> {
+        match self {
+            Self::Start(effect, evidence) => Committed::Start(Intended { effect, evidence }),
+            Self::Close(event, answer) => Committed::Close(event, answer.map(Settled)),
+            Self::Wait(event, of) => Committed::Wait(event, of),
+        }
+    }
+}

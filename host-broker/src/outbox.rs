@@ -1,0 +1,189 @@
+//! Where replies leave: one thread, the only one that writes into a group's directory.
+//!
+//! It hands over nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that
+//! there is no evidence.
+
+use crate::call::{FileOrigin, Origin};
+use crate::ledger::transaction::Settled;
+use crate::mailroom::Mailroom;
+use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
+use shared::reply::Progress;
+use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
+const MODE: u32 = 0o644;
+
+/// What leaves.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A durable reply, and the request it answers.
+    Reply(Origin, Settled),
+    /// A reply that says that there is no evidence.
+    Unrecorded(Origin, Unrecorded),
+    /// A request whose intent is durable; its file is removed.
+    Retire(FileOrigin),
+    /// A durable reply from before a restart.
+    Redeliver(Group, RequestId, Vec<u8>, i64),
+    /// What a call that runs says.
+    Progress(Group, RequestId, Progress),
+    /// A group's snapshot.
+    Snapshot(Group, Vec<u8>),
+    /// The sign of life of the host.
+    HostInfo(Vec<u8>),
+    /// The host is alive.
+    Beat,
+    /// Replies that nobody took are removed.
+    Clean(Timestamp),
+}
+
+/// The one reply that needs no evidence: that there is none.
+#[derive(Debug)]
+pub struct Unrecorded(Reply);
+
+impl Unrecorded {
+    /// The ledger could not be written before the effect: nothing was executed.
+    pub fn nothing_executed(request_id: RequestId, now: Timestamp) -> Self {
+        Self(Reply::of_code(request_id, Code::EvidenceUnavailable, now))
+    }
+
+    /// The ledger could not be written after the effect: the result is not handed over.
+    pub fn outcome_withheld(request_id: RequestId, now: Timestamp) -> Self {
+        Self(Reply::of_code(request_id, Code::OutcomeUnknown, now))
+    }
+}
+
+/// The sending end.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    sender: Sender<Outgoing>,
+    delivered: Arc<AtomicI64>,
+}
+
+/// The thread's end.
+#[derive(Debug)]
+pub struct Postman {
+    mailroom: Mailroom,
+    receiver: Receiver<Outgoing>,
+    delivered: Arc<AtomicI64>,
+}
+
+/// Makes both ends.
+pub fn outbox(mailroom: Mailroom) -> (Outbox, Postman) {
+    let (sender, receiver) = channel();
+    let delivered = Arc::new(AtomicI64::new(0));
+    (Outbox { sender, delivered: Arc::clone(&delivered) }, Postman { mailroom, receiver, delivered })
+}
+
+impl Outbox {
+    /// Sends it on its way, in the order of the calls.
+    pub fn send(&self, outgoing: Outgoing) {
+        // The postman is gone only when everything stops; what did not leave is delivered again at the next start.
+        self.sender.send(outgoing).ok();
+    }
+
+    /// Replies up to this row have left.
+    pub fn delivered(&self) -> i64 {
+        self.delivered.load(Ordering::Acquire)
+    }
+}
+
+impl Postman {
+    /// Runs until every [`Outbox`] is gone, and everything has left.
+    pub fn run(self) {
+        while let Ok(outgoing) = self.receiver.recv() {
+            self.carry(outgoing);
+        }
+    }
+
+    fn carry(&self, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Reply(origin, settled) => {
+                let seq = settled.seq();
+                let (request_id, bytes) = settled.into_document();
+                self.answer(origin, &request_id, bytes);
+                self.delivered.fetch_max(seq, Ordering::AcqRel);
+            }
+            Outgoing::Unrecorded(origin, Unrecorded(reply)) => {
+                let bytes = serde_json::to_vec(&reply).unwrap_or_default();
+                // The request goes first: a host that cannot record must not find it again and execute it.
+                if let Origin::File(file) = &origin {
+                    file.slot.room().retire(&file.name);
+                }
+                self.answer(origin, &reply.request_id, bytes);
+            }
+            Outgoing::Retire(file) => file.slot.room().retire(&file.name),
+            Outgoing::Redeliver(group, id, bytes, seq) => {
+                self.write(&group, &reply_name(&id), &bytes);
+                self.delivered.fetch_max(seq, Ordering::AcqRel);
+            }
+            Outgoing::Progress(group, id, progress) => {
+                let bytes = serde_json::to_vec(&progress).unwrap_or_default();
+                self.write(&group, &progress_name(&id), &bytes);
+            }
+            Outgoing::Snapshot(group, bytes) => self.write_root(&group, SNAPSHOT, &bytes),
+            Outgoing::HostInfo(bytes) => {
+                for room in self.mailroom.rooms() {
+                    self.write_root(&room.group, HOST, &bytes);
+                }
+            }
+            Outgoing::Beat => {
+                for room in self.mailroom.rooms() {
+                    if let Err(error) = room.handles().root.touch(HOST) {
+                        tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
+                    }
+                }
+            }
+            Outgoing::Clean(now) => self.clean(now),
+        }
+    }
+
+    fn answer(&self, origin: Origin, request_id: &RequestId, bytes: Vec<u8>) {
+        match origin {
+            Origin::File(file) => {
+                self.write(&file.group, &reply_name(request_id), &bytes);
+                file.slot.room().retire(&file.name);
+            }
+            Origin::Retired(group) => self.write(&group, &reply_name(request_id), &bytes),
+            // The person has left; the reply is kept like every other.
+            Origin::Socket(sender) => drop(sender.send(bytes)),
+            Origin::Broker => {}
+        }
+    }
+
+    fn write(&self, group: &Group, name: &str, bytes: &[u8]) {
+        let Some(room) = self.mailroom.room(group) else { return };
+        if let Err(error) = room.handles().responses.write(name, bytes, MODE) {
+            tracing::warn!(%group, %error, source = ?std::error::Error::source(&error), "a reply cannot be written");
+        }
+    }
+
+    fn write_root(&self, group: &Group, name: &str, bytes: &[u8]) {
+        let Some(room) = self.mailroom.room(group) else { return };
+        if let Err(error) = room.handles().root.write(name, bytes, MODE) {
+            tracing::warn!(%group, %error, name, "a document for the group cannot be written");
+        }
+    }
+
+    fn clean(&self, now: Timestamp) {
+        let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
+        for room in self.mailroom.rooms() {
+            let responses = &room.handles().responses;
+            let mut old = Vec::new();
+            let is_old = |name: &str| responses.modified_ns(name).is_some_and(|at| at < before);
+            let listed = responses.for_each_name(|name| {
+                if (is_document(name) || name.starts_with(".tmp-")) && is_old(name) {
+                    old.push(name.to_owned());
+                }
+                true
+            });
+            if listed.is_ok() {
+                for name in old {
+                    responses.remove(&name).ok();
+                }
+            }
+        }
+    }
+}

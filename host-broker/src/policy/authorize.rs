@@ -1,0 +1,227 @@
+//! Gathers the facts in the transaction, has them judged, and turns a permit into [`Authorized`].
+//!
+//! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
+
+use crate::call::{Call, Caller, KillScope, Target};
+use crate::gates;
+use crate::grants::{self, Grant};
+use crate::kill;
+use crate::ledger::LedgerError;
+use crate::ledger::transaction::{Effect, Probe, Transaction};
+use crate::policy::decide::{Decision, Verdict, decide};
+use crate::policy::facts::{
+    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+};
+use crate::providers::contract::{Guard, Tier};
+use rusqlite::Connection;
+use shared::{Action, Code, Gate, Group, Level, TaskId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+
+/// What configuration says about gates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GateRules {
+    /// How many different approvers each gate needs.
+    pub quorum: BTreeMap<Gate, usize>,
+}
+
+/// An effect permitted inside this transaction: without one, no intent can be written.
+#[must_use]
+#[derive(Debug)]
+pub struct Authorized<'tx> {
+    effect: Effect,
+    obligations: Obligations,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// What goes with a permit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Obligations {
+    /// Gate approvals to be spent by the intent.
+    pub spend_gates: Vec<i64>,
+}
+
+impl Authorized<'_> {
+    /// Spends the permit.
+    pub fn into_parts(self) -> (Effect, Obligations) {
+        (self.effect, self.obligations)
+    }
+}
+
+/// A no, before anything was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The stable reason.
+    pub code: Code,
+    /// One sentence with a period.
+    pub reason: String,
+}
+
+/// What became of a call at the decision.
+#[derive(Debug)]
+pub enum Outcome<'tx> {
+    /// It may be attempted, or its remote facts may be fetched.
+    Authorized(Authorized<'tx>),
+    /// It may not.
+    Refused(Box<Call>, Refusal),
+}
+
+/// Decides on a call with facts that were gathered in this transaction.
+pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, decision: Decision) -> Outcome<'tx> {
+    match decision.verdict {
+        Verdict::Permit => {
+            let spend_gates = match facts.gate {
+                GateFact::Open(_, approvals) if demanded(&facts.operation) >= Level::Production => approvals,
+                GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
+            };
+            let obligations = Obligations { spend_gates };
+            Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
+        }
+        // A call is prepared once: facts that do not satisfy the guard then will not do so later.
+        Verdict::NeedsRemote if !call.prepared => {
+            let obligations = Obligations::default();
+            Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
+        }
+        Verdict::NeedsRemote => {
+            Outcome::Refused(call, Refusal { code: Code::Guardrail, reason: "The remote could not tell what the guardrail needs.".into() })
+        }
+        Verdict::RequireApproval { reason } => Outcome::Refused(call, Refusal { code: Code::ApprovalRequired, reason }),
+        Verdict::Refuse { code, reason } => Outcome::Refused(call, Refusal { code, reason }),
+    }
+}
+
+/// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
+pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
+    Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
+}
+
+fn demanded(operation: &Option<OperationFact>) -> Level {
+    operation.map_or(Level::None, |operation| operation.demanded)
+}
+
+/// The facts of a call, and the decision on them.
+///
+/// # Errors
+/// [`LedgerError`] if a fact cannot be read; the call must then be refused.
+pub fn judge(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules) -> Result<(Facts, Decision), LedgerError> {
+    let facts = facts(connection, now, call, rules)?;
+    let decision = decide(&facts);
+    Ok((facts, decision))
+}
+
+fn facts(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules) -> Result<Facts, LedgerError> {
+    let group = call.header.caller.group();
+    let killed = kill::find(connection, group, &call.provider)?;
+    let grant = match group {
+        Some(group) => grants::find(connection, group, &call.provider)?,
+        None => None,
+    };
+    let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
+    Ok(Facts {
+        caller: sentence_subject(&call.header.caller),
+        provider: call.provider.clone(),
+        action: call.action.clone(),
+        kill: match &killed {
+            Some(KillScope::All) => Some(Stopped::Everything),
+            Some(KillScope::Group(_)) => Some(Stopped::Caller),
+            Some(KillScope::Provider(_)) | None => None,
+        },
+        grant: grant_fact(grant, &call.action, now),
+        provider_state: match (&call.target, killed) {
+            (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
+            (Target::NoProvider, _) => ProviderFact::Missing,
+            (Target::Disabled(_), _) => ProviderFact::Disabled,
+            (Target::NoAction | Target::Action(..) | Target::Started(_), _) => ProviderFact::Enabled,
+        },
+        operation: operation_fact(&call.target),
+        params: params_fact(&call.target),
+        guard: guard_fact(&call.target, now),
+        task: task_fact(connection, group, call.task_id.as_ref())?,
+        gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, rules)?,
+    })
+}
+
+fn sentence_subject(caller: &Caller) -> String {
+    match caller {
+        Caller::Group(group) => format!("Group '{group}'"),
+        Caller::Person(name) => format!("Person '{name}'"),
+        Caller::Broker => "The broker".to_owned(),
+    }
+}
+
+fn grant_fact(grant: Option<Grant>, action: &Action, now: Timestamp) -> GrantFact {
+    match grant {
+        Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
+        Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
+            level: grant.level,
+            catalogued: grant.catalogue.get(action).copied(),
+            allowed: grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action)),
+            denied: grant.denied.contains(action),
+            bound_to_chats: grant.chat_types.is_some() || grant.chat_ids.is_some(),
+        }),
+        Some(_) | None => GrantFact::None,
+    }
+}
+
+fn operation_fact(target: &Target) -> Option<OperationFact> {
+    let declaration = target.operation()?.declaration();
+    Some(OperationFact {
+        declared: declaration.level,
+        demanded: target.invocation().map_or(declaration.level, |invocation| invocation.level().max(declaration.level)),
+        needs_person: declaration.tier == Some(Tier::Human),
+    })
+}
+
+fn params_fact(target: &Target) -> ParamsFact {
+    match target {
+        Target::Action(_, Ok(_)) => ParamsFact::Valid,
+        Target::Action(_, Err(faults)) => ParamsFact::Faulty(
+            faults
+                .iter()
+                .map(|fault| match fault.pointer.as_str() {
+                    "" => fault.fault.clone(),
+                    pointer => format!("{pointer}: {}", fault.fault),
+                })
+                .collect(),
+        ),
+        Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => ParamsFact::Unparsed,
+    }
+}
+
+fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
+    match target.invocation().map(|invocation| invocation.guard(now)) {
+        None => GuardFact::Unasked,
+        Some(Guard::Pass) => GuardFact::Pass,
+        Some(Guard::NeedsRemote) => GuardFact::NeedsRemote,
+        Some(Guard::Refuse(refusal)) => GuardFact::Refuse { code: refusal.code, reason: refusal.reason },
+    }
+}
+
+fn task_fact(connection: &Connection, group: Option<&Group>, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
+    let Some(id) = id else { return Ok(TaskFact::NotGiven) };
+    let usable = gates::task(connection, id)?
+        .is_some_and(|task| task.state == gates::TaskState::Open && Some(&task.group) == group);
+    Ok(if usable { TaskFact::Usable } else { TaskFact::Unusable })
+}
+
+fn gate_fact(
+    connection: &Connection,
+    caller: &Caller,
+    task: Option<&TaskId>,
+    gate: Option<Gate>,
+    rules: &GateRules,
+) -> Result<GateFact, LedgerError> {
+    let Some((gate, quorum)) = gate.and_then(|gate| rules.quorum.get(&gate).copied().map(|quorum| (gate, quorum))) else {
+        return Ok(GateFact::NotConfigured);
+    };
+    let Some(task) = task else { return Ok(GateFact::Closed(gate)) };
+    let own = caller.to_string();
+    let mut approvers = BTreeSet::new();
+    let spent: Vec<i64> = gates::unspent(connection, task, &gate)?
+        .into_iter()
+        .filter(|approval| approval.approved_by != own && approvers.insert(approval.approved_by.clone()))
+        .map(|approval| approval.id)
+        .take(quorum)
+        .collect();
+    Ok(if quorum > 0 && spent.len() == quorum { GateFact::Open(gate, spent) } else { GateFact::Closed(gate) })
+}

@@ -1,0 +1,289 @@
+//! The decision: a pure, total function of the facts.
+//!
+//! Every step is judged, so that `explain` can show them all; the strictest verdict wins, and of equally strict
+//! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
+
+use crate::policy::facts::{
+    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+};
+use shared::{Code, Level};
+use std::fmt;
+
+/// The steps, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Kill switches of everything and of the caller.
+    KillSwitch,
+    /// A grant in force.
+    Grant,
+    /// The provider takes calls, and the action is in the grant's catalogue.
+    Catalogue,
+    /// The level suffices.
+    Level,
+    /// The grant's lists.
+    Lists,
+    /// The parameters fit.
+    Parameters,
+    /// The guardrails.
+    Guardrails,
+    /// The task and its gate.
+    Governance,
+    /// Who else must agree.
+    Tier,
+}
+
+/// What a step, or all of them together, says; in the order of strictness.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Permit,
+    /// Yes, if a person agrees.
+    RequireApproval {
+        /// Why a person is asked, in one sentence.
+        reason: String,
+    },
+    /// Not before the remote has been asked.
+    NeedsRemote,
+    /// No.
+    Refuse {
+        /// The stable reason.
+        code: Code,
+        /// One sentence with a period.
+        reason: String,
+    },
+}
+
+/// One step's verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The step.
+    pub step: Step,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Decision {
+    /// The strictest verdict, and of equally strict ones the earliest.
+    pub verdict: Verdict,
+    /// Every step's.
+    pub judgements: Vec<Judgement>,
+}
+
+impl Decision {
+    /// Whether the caller has the authority (the steps up to the lists), whatever else stands against this call.
+    pub fn has_authority(&self) -> bool {
+        let refuses = |judgement: &Judgement| matches!(judgement.verdict, Verdict::Refuse { .. });
+        !self.judgements.iter().any(|judgement| judgement.step <= Step::Lists && refuses(judgement))
+    }
+}
+
+impl Verdict {
+    fn strictness(&self) -> u8 {
+        match self {
+            Self::Permit => 0,
+            Self::RequireApproval { .. } => 1,
+            Self::NeedsRemote => 2,
+            Self::Refuse { .. } => 3,
+        }
+    }
+
+    fn refuse(code: Code, reason: String) -> Self {
+        Self::Refuse { code, reason }
+    }
+
+    fn refuse_plainly(code: Code) -> Self {
+        Self::Refuse { code, reason: code.meaning().to_owned() }
+    }
+}
+
+/// Decides.
+pub fn decide(facts: &Facts) -> Decision {
+    let judgements: Vec<Judgement> = STEPS
+        .iter()
+        .map(|(step, judge)| Judgement { step: *step, verdict: judge(facts) })
+        .collect();
+    // `max_by_key` would take the last of equals.
+    let strictest = judgements.iter().rev().max_by_key(|judgement| judgement.verdict.strictness());
+    let verdict = strictest.map_or(Verdict::refuse_plainly(Code::NoGrant), |judgement| judgement.verdict.clone());
+    Decision { verdict, judgements }
+}
+
+type Judge = fn(&Facts) -> Verdict;
+
+const STEPS: [(Step, Judge); 9] = [
+    (Step::KillSwitch, kill_switch),
+    (Step::Grant, grant),
+    (Step::Catalogue, catalogue),
+    (Step::Level, level),
+    (Step::Lists, lists),
+    (Step::Parameters, parameters),
+    (Step::Guardrails, guardrails),
+    (Step::Governance, governance),
+    (Step::Tier, tier),
+];
+
+fn kill_switch(facts: &Facts) -> Verdict {
+    match facts.kill {
+        None => Verdict::Permit,
+        Some(Stopped::Everything) => Verdict::refuse(Code::KillSwitch, "An operator has stopped all calls.".into()),
+        Some(Stopped::Caller) => {
+            Verdict::refuse(Code::KillSwitch, format!("An operator has stopped all calls of {}.", uncapped(&facts.caller)))
+        }
+    }
+}
+
+fn grant(facts: &Facts) -> Verdict {
+    match &facts.grant {
+        GrantFact::None => Verdict::refuse(Code::NoGrant, format!("{} has no access to {}.", facts.caller, facts.provider)),
+        GrantFact::Expired => Verdict::refuse(
+            Code::GrantExpired,
+            format!("The access of {} to {} has expired.", uncapped(&facts.caller), facts.provider),
+        ),
+        GrantFact::Live(grant) if grant.bound_to_chats => Verdict::refuse(
+            Code::NoGrant,
+            format!("The access of {} to {} is bound to chats, and this call comes from none.", uncapped(&facts.caller), facts.provider),
+        ),
+        GrantFact::Live(_) => Verdict::Permit,
+    }
+}
+
+fn catalogue(facts: &Facts) -> Verdict {
+    match facts.provider_state {
+        ProviderFact::Killed => {
+            return Verdict::refuse(Code::KillSwitch, format!("An operator has stopped all calls to {}.", facts.provider));
+        }
+        ProviderFact::Missing | ProviderFact::Disabled => {
+            return Verdict::refuse(Code::ProviderDisabled, format!("Provider {} is switched off or lacks its secret.", facts.provider));
+        }
+        ProviderFact::Enabled => {}
+    }
+    let Some(operation) = facts.operation else {
+        return Verdict::refuse(Code::UnknownAction, format!("Provider {} has no action '{}'.", facts.provider, facts.action));
+    };
+    match live(facts).map(|grant| grant.catalogued) {
+        Some(Some(level)) if level == operation.declared => Verdict::Permit,
+        Some(Some(_)) => Verdict::refuse(
+            Code::ActionNotAllowed,
+            format!("Action '{}' has changed its level since the grant was made.", facts.action),
+        ),
+        Some(None) => Verdict::refuse(
+            Code::ActionNotAllowed,
+            format!("Action '{}' is newer than the grant.", facts.action),
+        ),
+        None => Verdict::refuse_plainly(Code::NoGrant),
+    }
+}
+
+fn level(facts: &Facts) -> Verdict {
+    let (Some(grant), Some(operation)) = (live(facts), facts.operation) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    if operation.demanded <= grant.level {
+        return Verdict::Permit;
+    }
+    Verdict::refuse(
+        Code::LevelTooLow,
+        format!(
+            "{} has {} access to {}, but action '{}' requires {}.",
+            facts.caller, grant.level, facts.provider, facts.action, operation.demanded
+        ),
+    )
+}
+
+fn lists(facts: &Facts) -> Verdict {
+    let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    if grant.denied {
+        Verdict::refuse(Code::ActionDenied, format!("Action '{}' is explicitly denied to {}.", facts.action, uncapped(&facts.caller)))
+    } else if !grant.allowed {
+        Verdict::refuse(Code::ActionNotAllowed, format!("Action '{}' is not among the allowed actions of {}.", facts.action, uncapped(&facts.caller)))
+    } else {
+        Verdict::Permit
+    }
+}
+
+fn parameters(facts: &Facts) -> Verdict {
+    match &facts.params {
+        ParamsFact::Valid => Verdict::Permit,
+        ParamsFact::Unparsed => Verdict::refuse_plainly(Code::InvalidParams),
+        ParamsFact::Faulty(faults) => Verdict::refuse(
+            Code::InvalidParams,
+            format!("The parameters do not fit {}: {}.", facts.action, faults.join("; ")),
+        ),
+    }
+}
+
+fn guardrails(facts: &Facts) -> Verdict {
+    match &facts.guard {
+        GuardFact::Pass => Verdict::Permit,
+        GuardFact::NeedsRemote => Verdict::NeedsRemote,
+        GuardFact::Refuse { code, reason } => Verdict::refuse(*code, reason.clone()),
+        // Only when the parameters do not fit, which is refused before.
+        GuardFact::Unasked => Verdict::refuse_plainly(Code::InvalidParams),
+    }
+}
+
+fn governance(facts: &Facts) -> Verdict {
+    let Some(OperationFact { demanded, .. }) = facts.operation else { return Verdict::refuse_plainly(Code::NoGrant) };
+    if demanded < Level::Write {
+        return Verdict::Permit;
+    }
+    match (facts.task, demanded < Level::Production) {
+        (TaskFact::Unusable, _) => Verdict::refuse_plainly(Code::TaskUnknown),
+        (TaskFact::NotGiven | TaskFact::Usable, true) => Verdict::Permit,
+        (TaskFact::NotGiven, false) => Verdict::refuse(
+            Code::TaskRequired,
+            format!("Action '{}' is {} and needs a task_id.", facts.action, Level::Production),
+        ),
+        (TaskFact::Usable, false) => gate(facts),
+    }
+}
+
+fn gate(facts: &Facts) -> Verdict {
+    match &facts.gate {
+        GateFact::Open(..) => Verdict::Permit,
+        GateFact::Closed(gate) => Verdict::refuse(Code::GateMissing, format!("The {gate} gate is not open for this task.")),
+        GateFact::NotConfigured => Verdict::refuse(
+            Code::GateMissing,
+            format!("The access of {} to {} names no gate for production actions.", uncapped(&facts.caller), facts.provider),
+        ),
+    }
+}
+
+fn tier(facts: &Facts) -> Verdict {
+    match facts.operation {
+        Some(operation) if operation.needs_person => {
+            Verdict::RequireApproval { reason: format!("Action '{}' always needs a person's agreement.", facts.action) }
+        }
+        Some(_) | None => Verdict::Permit,
+    }
+}
+
+fn live(facts: &Facts) -> Option<&LiveGrant> {
+    match &facts.grant {
+        GrantFact::Live(grant) => Some(grant),
+        GrantFact::None | GrantFact::Expired => None,
+    }
+}
+
+/// `Group 'developer'` within a sentence.
+fn uncapped(caller: &str) -> String {
+    let mut chars = caller.chars();
+    chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), chars.as_str()))
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KillSwitch => "kill switch",
+            Self::Grant => "grant",
+            Self::Catalogue => "catalogue",
+            Self::Level => "level",
+            Self::Lists => "allowed and denied",
+            Self::Parameters => "parameters",
+            Self::Guardrails => "guardrails",
+            Self::Governance => "task and gate",
+            Self::Tier => "who must agree",
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! What a decision may look at: everything about one call, and nothing else.
+
+use shared::{Action, Code, Gate, Level, Provider};
+
+/// The facts of one call, as they are in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Who asks, for sentences: `Group 'developer'`.
+    pub caller: String,
+    /// The provider asked for.
+    pub provider: Provider,
+    /// The action asked for.
+    pub action: Action,
+    /// Which kill switch stops the caller or everything.
+    pub kill: Option<Stopped>,
+    /// What the caller was granted at the provider.
+    pub grant: GrantFact,
+    /// The provider's state.
+    pub provider_state: ProviderFact,
+    /// The action, if the catalogue has it.
+    pub operation: Option<OperationFact>,
+    /// The parameters, or every fault in them.
+    pub params: ParamsFact,
+    /// What the guardrails say.
+    pub guard: GuardFact,
+    /// The governance task.
+    pub task: TaskFact,
+    /// The gate of production actions.
+    pub gate: GateFact,
+}
+
+/// What a kill switch stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Every call.
+    Everything,
+    /// Every call of this caller.
+    Caller,
+}
+
+/// A caller's grant at a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantFact {
+    /// None, revoked, or of level 0.
+    None,
+    /// Over.
+    Expired,
+    /// In force.
+    Live(LiveGrant),
+}
+
+/// A grant in force, as far as it concerns this call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveGrant {
+    /// The granted level.
+    pub level: Level,
+    /// The level that the action had when the grant was made; `None` if there was no such action.
+    pub catalogued: Option<Level>,
+    /// Whether the grant lists the action; `true` if it has no list.
+    pub allowed: bool,
+    /// Whether the grant denies the action.
+    pub denied: bool,
+    /// Whether it is bound to chats. Without a verified person no call comes from one.
+    pub bound_to_chats: bool,
+}
+
+/// A provider's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderFact {
+    /// There is none of that name.
+    Missing,
+    /// It is switched off, or lacks its secret.
+    Disabled,
+    /// An operator has stopped it.
+    Killed,
+    /// It takes calls.
+    Enabled,
+}
+
+/// An action of the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationFact {
+    /// The level it declares.
+    pub declared: Level,
+    /// The level that this very call demands.
+    pub demanded: Level,
+    /// Whether it declares that a person must agree.
+    pub needs_person: bool,
+}
+
+/// The parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParamsFact {
+    /// They were not looked at, because there is no such action.
+    Unparsed,
+    /// They fit.
+    Valid,
+    /// Every fault: where, and what.
+    Faulty(Vec<String>),
+}
+
+/// What the guardrails say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuardFact {
+    /// They were not asked, because the parameters do not fit.
+    Unasked,
+    /// Within them.
+    Pass,
+    /// Only the remote can tell.
+    NeedsRemote,
+    /// Outside.
+    Refuse {
+        /// `guardrail`, `repo_not_allowed` or `range_too_wide`.
+        code: Code,
+        /// One sentence.
+        reason: String,
+    },
+}
+
+/// The governance task that the call names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskFact {
+    /// It names none.
+    NotGiven,
+    /// There is none of that name that is open and assigned to the caller.
+    Unusable,
+    /// It is open and assigned to the caller.
+    Usable,
+}
+
+/// The gate of production actions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateFact {
+    /// The grant names no gate, or one that the configuration does not know.
+    NotConfigured,
+    /// Fewer approvals by others than it takes.
+    Closed(Gate),
+    /// Enough; these will be spent.
+    Open(Gate, Vec<i64>),
+}

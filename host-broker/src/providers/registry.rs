@@ -1,0 +1,94 @@
+//! The catalogue: every provider and action there is, as configuration and secrets make it.
+
+use crate::providers::contract::Operation;
+use shared::digest::Digest;
+use shared::{Action, Level, Provider};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Every provider, with its actions and whether it takes calls.
+#[derive(Default)]
+pub struct Catalogue {
+    providers: BTreeMap<Provider, Listed>,
+}
+
+/// One provider of the catalogue.
+pub struct Listed {
+    /// `Err` says, for the operator, why it takes no calls.
+    pub state: Result<(), String>,
+    /// How long a caller should wait, if not as configured for all.
+    pub patience: Option<Duration>,
+    /// Its actions.
+    pub operations: BTreeMap<Action, Arc<dyn Operation>>,
+    /// What kind of provider it is, in configuration's word.
+    pub kind: &'static str,
+}
+
+/// What the catalogue has under a pair of names.
+pub enum Entry {
+    /// No such provider.
+    NoProvider,
+    /// No such action.
+    NoAction,
+    /// The action, of a provider that takes no calls.
+    Disabled(Arc<dyn Operation>),
+    /// The action.
+    Enabled(Arc<dyn Operation>),
+}
+
+impl Catalogue {
+    /// Adds a provider, replacing one of the same name.
+    pub fn insert(&mut self, provider: Provider, listed: Listed) {
+        self.providers.insert(provider, listed);
+    }
+
+    /// What is under these names.
+    pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
+        let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
+        match (listed.operations.get(action), &listed.state) {
+            (None, _) => Entry::NoAction,
+            (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation)),
+            (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
+        }
+    }
+
+    /// How long a caller of this provider should wait, if that is special.
+    pub fn patience(&self, provider: &Provider) -> Option<Duration> {
+        self.providers.get(provider)?.patience
+    }
+
+    /// One provider.
+    pub fn provider(&self, provider: &Provider) -> Option<&Listed> {
+        self.providers.get(provider)
+    }
+
+    /// Every provider, by name.
+    pub fn providers(&self) -> impl Iterator<Item = (&Provider, &Listed)> {
+        self.providers.iter()
+    }
+
+    /// A provider's actions and their levels now: what a grant is bound to.
+    pub fn levels(&self, provider: &Provider) -> Option<BTreeMap<Action, Level>> {
+        let listed = self.providers.get(provider)?;
+        Some(listed.operations.iter().map(|(name, operation)| (name.clone(), operation.declaration().level)).collect())
+    }
+
+    /// A digest of everything declared: rows name it, so that an auditor knows which catalogue a decision saw.
+    pub fn version(&self) -> Digest {
+        let mut text = String::new();
+        for (provider, listed) in &self.providers {
+            for (action, operation) in &listed.operations {
+                let declaration = operation.declaration();
+                let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
+                text.push_str(&format!(
+                    "{provider}\n{action}\n{}\n{:?}\n{:?}\n{schema}\n",
+                    declaration.level.number(),
+                    declaration.tier,
+                    declaration.exposes
+                ));
+            }
+        }
+        Digest::of(text.as_bytes())
+    }
+}

@@ -1,0 +1,104 @@
+//! What a group may do, as a document: `ext_capabilities.json` and the live form of it.
+
+use crate::config::Config;
+use crate::grants::{self, Grant};
+use crate::ledger::LedgerError;
+use crate::providers::contract::{Declaration, Tier};
+use crate::providers::registry::Catalogue;
+use rusqlite::Connection;
+use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
+use shared::{Group, Level, Provider, Timestamp};
+
+/// The snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
+///
+/// # Errors
+/// [`LedgerError`] if the grants cannot be read.
+pub fn snapshot(
+    connection: &Connection,
+    now: Timestamp,
+    group: &Group,
+    config: &Config,
+    catalogue: &Catalogue,
+) -> Result<Snapshot, LedgerError> {
+    let is_main = config.is_main(group);
+    let grants = grants::list(connection, Some(group))?;
+    let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
+    let capabilities: Vec<Capability> =
+        live.iter().filter_map(|grant| capability(grant, config, catalogue)).collect();
+    let providers_available: Vec<Provider> = if is_main {
+        catalogue.providers().map(|(name, _)| name.clone()).collect()
+    } else {
+        capabilities.iter().map(|capability| capability.provider.clone()).collect()
+    };
+    Ok(Snapshot {
+        generated_at: now.to_string(),
+        protocol: Some(PROTOCOL.to_owned()),
+        group: Some(group.clone()),
+        is_main,
+        capabilities,
+        providers_available,
+        opens_gates: config.gates_opened_by_group(group),
+    })
+}
+
+fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue) -> Option<Capability> {
+    let listed = catalogue.provider(&grant.provider)?;
+    let patience = listed.patience.unwrap_or(config.patience());
+    let actions = listed
+        .operations
+        .iter()
+        .map(|(name, operation)| (name.clone(), entry(grant, operation.declaration(), listed.state.is_ok())))
+        .collect();
+    Some(Capability {
+        provider: grant.provider.clone(),
+        access_level: grant.level,
+        allowed_actions: grant.allowed_list(),
+        denied_actions: grant.denied_list(),
+        expires_at: grant.expires_at,
+        timeout_ms: u64::try_from(patience.as_millis()).ok(),
+        actions,
+    })
+}
+
+fn entry(grant: &Grant, declaration: &Declaration, enabled: bool) -> ActionEntry {
+    let status = availability(grant, declaration, enabled);
+    let refused = matches!(status, Availability::Denied | Availability::RequiresHigherLevel);
+    let suffix = if refused { " (DENIED)" } else { "" };
+    // What a group cannot use it needs no schema for.
+    let schema = |value: &serde_json::Value| (!refused).then(|| value.clone());
+    ActionEntry {
+        level: declaration.level,
+        tier: Some(tier(declaration).word().to_owned()),
+        description: format!("{}{suffix}", declaration.description),
+        status,
+        input_schema: schema(&declaration.input_schema),
+        output_schema: declaration.output_schema.as_ref().and_then(schema),
+        idempotent: Some(declaration.idempotent),
+    }
+}
+
+fn availability(grant: &Grant, declaration: &Declaration, enabled: bool) -> Availability {
+    let listed = grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action));
+    let catalogued = grant.catalogue.get(&declaration.action) == Some(&declaration.level);
+    if !enabled || grant.denied.contains(&declaration.action) || !listed || !catalogued {
+        Availability::Denied
+    } else if declaration.level > grant.level {
+        Availability::RequiresHigherLevel
+    } else if declaration.tier == Some(Tier::Human) {
+        Availability::NeedsApproval
+    } else if declaration.level >= Level::Production {
+        Availability::NeedsGate
+    } else {
+        Availability::Available
+    }
+}
+
+/// Who else must agree: what the action declares, or what its level does.
+fn tier(declaration: &Declaration) -> Tier {
+    let by_level = match declaration.level {
+        Level::None | Level::Read => Tier::Auto,
+        Level::Write => Tier::Rules,
+        Level::Production => Tier::Human,
+    };
+    declaration.tier.map_or(by_level, |tier| tier.max(by_level))
+}
