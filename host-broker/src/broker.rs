@@ -12,6 +12,7 @@
 
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
+use crate::effects::ids::Nonce;
 use crate::event::Event;
 use crate::filter::Rules;
 use crate::filter::finished::{Filtered, Outcome, Shown, filter};
@@ -24,7 +25,7 @@ use crate::policy::authorize::{self, GateRules, Refusal};
 use crate::policy::decide::Decision;
 use crate::policy::explain::explain;
 use crate::policy::facts::Facts;
-use crate::effects::ids::Nonce;
+use crate::providers::contract::Invocation;
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
 use serde_json::{Value, json};
@@ -94,7 +95,11 @@ enum Repeat {
 
 impl Broker {
     /// A call that came in. Ids are burnt for ever: only the first request under an id is decided.
-    fn arrived<'tx>(&mut self, tx: &'tx Transaction<'_>, call: Box<Call>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+    fn arrived<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        call: Box<Call>,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
             Ok(None) => self.decide(tx, call),
             Ok(Some(earlier)) => {
@@ -140,7 +145,8 @@ impl Broker {
         if let Some(claimed) = store::claimed(tx, call)? {
             if claimed.params_digest != call.params_digest {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
-                return refused_answer(tx, call, &Refusal { code: Code::IdempotencyConflict, reason }).map(Before::Answered);
+                return refused_answer(tx, call, &Refusal { code: Code::IdempotencyConflict, reason })
+                    .map(Before::Answered);
             }
             return same_call(tx, call, claimed.request_id);
         }
@@ -357,9 +363,9 @@ fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Resul
         request_id: Some(&header.request_id),
         provider: Some(&call.provider),
         action: Some(&call.action),
-        level: call.target.invocation().map(|invocation| invocation.level()).max(level),
+        level: call.target.invocation().map(Invocation::level).max(level),
         params_digest: Some(call.params_digest),
-        summary: call.target.invocation().map(|invocation| invocation.summary()),
+        summary: call.target.invocation().map(Invocation::summary),
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
         body: json!({ "request": header.request_digest }),
@@ -373,7 +379,12 @@ fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Resul
 }
 
 /// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
-fn explained(tx: &Transaction<'_>, call: &Call, facts: &Facts, decision: &Decision) -> Result<Option<Answer>, LedgerError> {
+fn explained(
+    tx: &Transaction<'_>,
+    call: &Call,
+    facts: &Facts,
+    decision: &Decision,
+) -> Result<Option<Answer>, LedgerError> {
     let header = &call.header;
     let mut data = explain(facts, decision);
     if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
@@ -388,7 +399,8 @@ fn explained(tx: &Transaction<'_>, call: &Call, facts: &Facts, decision: &Decisi
         ..Draft::new(Kind::Answered, &header.caller_key)
     })?;
     let summary = "Decided only; nothing was executed.".to_owned();
-    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence).map(Some)
+    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+        .map(Some)
 }
 
 /// An effect is over: its outcome is recorded, and its reply kept with it.

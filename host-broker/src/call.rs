@@ -8,8 +8,8 @@
 use crate::config::ForeignTypes;
 use crate::effects::ids::{Ids, Nonce};
 use crate::intake::Inbound;
-use crate::mailroom::Slot;
 use crate::ledger::LedgerKey;
+use crate::mailroom::Slot;
 use crate::providers::contract::{Invocation, Operation, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
@@ -184,7 +184,11 @@ impl Target {
                 *self = Self::Started(operation);
                 Some(invocation)
             }
-            other => {
+            other @ (Self::Action(_, Err(_))
+            | Self::Started(_)
+            | Self::Disabled(_)
+            | Self::NoAction
+            | Self::NoProvider) => {
                 *self = other;
                 None
             }
@@ -195,7 +199,7 @@ impl Target {
     pub fn resume(&mut self, invocation: Box<dyn Invocation>) {
         match std::mem::replace(self, Self::NoAction) {
             Self::Started(operation) => *self = Self::Action(operation, Ok(invocation)),
-            other => *self = other,
+            other @ (Self::Action(..) | Self::Disabled(_) | Self::NoAction | Self::NoProvider) => *self = other,
         }
     }
 
@@ -335,7 +339,14 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
     let origin = Origin::File(FileOrigin { group: inbound.room.group.clone(), name: inbound.name, slot: inbound.slot });
     let rubbish = |origin, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
-        Parsed::Rubbish(Box::new(Rubbish { caller: caller.clone(), caller_key, request_id: request_id.or(stem.clone()), origin, code, reason }))
+        Parsed::Rubbish(Box::new(Rubbish {
+            caller: caller.clone(),
+            caller_key,
+            request_id: request_id.or(stem.clone()),
+            origin,
+            code,
+            reason,
+        }))
     };
     let bytes = match inbound.bytes {
         Ok(bytes) => bytes,
@@ -490,9 +501,9 @@ fn id_from(identity: &shared::mailbox::FileIdentity, bytes: &[u8]) -> RequestId 
 }
 
 fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
-    timestamp.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|time| {
-        time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX
-    })
+    timestamp
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .is_some_and(|time| time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX)
 }
 
 /// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
@@ -519,7 +530,8 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
         Value::Number(number) => each(pointer, number),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                pointer.push_str(&format!("/{index}"));
+                pointer.push('/');
+                pointer.push_str(&index.to_string());
                 find(item, pointer, each);
                 pointer.truncate(length);
             }

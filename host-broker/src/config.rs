@@ -235,7 +235,9 @@ impl Config {
                 return fault(format!("gates.{gate}: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
             if let Some(unknown) = table.people.iter().find(|person| !self.people.contains_key(*person)) {
-                return fault(format!("gates.{gate}: there is no person `{unknown}`; add [people.{unknown}] with uid = N"));
+                return fault(format!(
+                    "gates.{gate}: there is no person `{unknown}`; add [people.{unknown}] with uid = N"
+                ));
             }
             let openers = table.groups.len() + table.people.len();
             if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > openers) {
@@ -316,7 +318,9 @@ mod tests {
     fn what_does_not_fit_together_is_named_with_its_remedy() {
         assert!(fault("[groups.a]\nmain = true\n[groups.b]\nmain = true\n").contains("more than one group"));
         assert!(fault("[gates.Security]\ngroups = [\"nobody\"]\n").contains("add [groups.nobody]"));
-        assert!(fault("[groups.a]\n[gates.Security]\ngroups = [\"a\"]\nquorum = 2\n").contains("quorum must be 1 to 1"));
+        assert!(
+            fault("[groups.a]\n[gates.Security]\ngroups = [\"a\"]\nquorum = 2\n").contains("quorum must be 1 to 1")
+        );
         assert!(fault("[groups.\"../x\"]\n").contains("group"));
         assert!(fault("[broker]\npatience_ms = 999999\n").contains("100 to 120000"));
     }

@@ -15,7 +15,7 @@ use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::outbox::{Outbox, Outgoing, Unrecorded};
 use crate::snapshot;
 use shared::{Group, RequestId, Timestamp, limits};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -51,11 +51,14 @@ pub struct Daemon {
     pub runtime: Handle,
 }
 
+/// An event that waits, and until when.
+type Waiter = (Instant, Event);
+
 /// What the loop keeps between batches. All of it can be lost: the ledger and the directories have what matters.
 struct Loop {
     daemon: Daemon,
     // Events that wait for another request of the same caller, with the time at which they stop waiting.
-    waiting: HashMap<(Arc<str>, RequestId), Vec<(Instant, Event)>>,
+    waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -63,8 +66,14 @@ struct Loop {
     beaten: Instant,
     ticked: Instant,
     cleaned: Instant,
-    stopping: bool,
+    // Effects that have started and not reported.
+    running: usize,
+    // Since when it stops, if it does.
+    stopping: Option<Instant>,
 }
+
+/// How long effects that run may still report before the daemon stops without them.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row.
@@ -72,21 +81,24 @@ impl Daemon {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
             beaten: now,
             ticked: now,
             cleaned: now,
-            stopping: false,
+            running: 0,
+            stopping: None,
         };
         state.start();
-        while !state.stopping {
+        while !state.is_over() {
             let events = state.wait();
+            let events = state.sort_out(events);
             state.handle(events);
             state.on_time();
         }
+        state.handle(vec![Event::Stopping]);
     }
 }
 
@@ -124,9 +136,29 @@ impl Loop {
                 return;
             }
         };
-        let probes: Vec<Event> =
-            unknown.into_iter().filter_map(|outcome| self.daemon.broker.probe_again(outcome)).map(Event::Probe).collect();
+        let probes: Vec<Event> = unknown
+            .into_iter()
+            .filter_map(|outcome| self.daemon.broker.probe_again(outcome))
+            .map(Event::Probe)
+            .collect();
         self.handle(probes);
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopping.is_some_and(|since| self.running == 0 || since.elapsed() >= STOP_GRACE)
+    }
+
+    /// Once it stops, only effects that run may still report. What came in stays in its directory for the next daemon.
+    fn sort_out(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+        if events.iter().any(|event| matches!(event, Event::Stopping)) {
+            self.stopping.get_or_insert_with(Instant::now);
+        }
+        if self.stopping.is_some() {
+            events.retain(|event| matches!(event, Event::Finished(_)));
+        }
+        self.running =
+            self.running.saturating_sub(events.iter().filter(|event| matches!(event, Event::Finished(_))).count());
+        events
     }
 
     /// What has happened: at least one event, or the time to look at the clock.
@@ -148,7 +180,11 @@ impl Loop {
     fn patience(&self) -> Duration {
         let beat = limits::HOST_BEAT.saturating_sub(self.beaten.elapsed());
         let tick = if self.has_ticking() { TICK.saturating_sub(self.ticked.elapsed()) } else { beat };
-        let waiting = self.waiting.values().flatten().map(|(until, _)| until.saturating_duration_since(Instant::now())).min();
+        if self.stopping.is_some() {
+            return Duration::from_millis(50);
+        }
+        let waiting =
+            self.waiting.values().flatten().map(|(until, _)| until.saturating_duration_since(Instant::now())).min();
         beat.min(tick).min(waiting.unwrap_or(beat))
     }
 
@@ -171,6 +207,7 @@ impl Loop {
             let unsettled = std::mem::take(&mut self.unsettled);
             if !unsettled.is_empty() {
                 self.handle(unsettled);
+                self.answer_unsettled(now);
             }
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
@@ -216,7 +253,6 @@ impl Loop {
         if events.is_empty() {
             return;
         }
-        self.stopping |= events.iter().any(|event| matches!(event, Event::Stopping));
         let quiet = events.iter().all(|event| event.durability() == Durability::Normal);
         let durability = if quiet { Durability::Normal } else { Durability::Full };
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
@@ -247,7 +283,8 @@ impl Loop {
         events.into_iter().partition(|event| !matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_)))
     }
 
-    fn start_effect(&self, mut intended: Intended) {
+    fn start_effect(&mut self, mut intended: Intended) {
+        self.running += 1;
         if let Some(file) = intended.retire() {
             self.daemon.outbox.send(Outgoing::Retire(file));
         }
@@ -267,7 +304,9 @@ impl Loop {
                 follow_ups.extend(probe_for(&mut filtered).map(Event::Probe));
                 if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
                     let filtered = *filtered;
-                    if let (Effect::Prepare(mut call), Outcome::Prepared(invocation)) = (filtered.effect, filtered.outcome) {
+                    if let (Effect::Prepare(mut call), Outcome::Prepared(invocation)) =
+                        (filtered.effect, filtered.outcome)
+                    {
                         call.target.resume(invocation);
                         call.prepared = true;
                         follow_ups.push(Event::Prepared(call));
@@ -280,7 +319,9 @@ impl Loop {
                 self.delivered = delivered;
                 return;
             }
-            other => other,
+            other @ (Event::Started | Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_) | Event::Stopping) => {
+                other
+            }
         };
         let Some(origin) = event.into_origin() else { return };
         match (settled, origin) {
@@ -321,11 +362,19 @@ impl Loop {
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
     fn unwritten(&mut self, event: Event, error: &LedgerError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
-        match event {
-            Event::Finished(_) => {
-                self.unsettled.push(event);
+        if matches!(event, Event::Finished(_)) { self.unsettled.push(event) } else { self.unrecorded(event) }
+    }
+
+    /// What was attempted and cannot be recorded is not handed over; before its caller leaves, it hears so.
+    fn answer_unsettled(&mut self, now: Timestamp) {
+        for event in &mut self.unsettled {
+            let Event::Finished(filtered) = event else { continue };
+            let (Effect::Run(call) | Effect::Prepare(call)) = &mut filtered.effect else { continue };
+            if Instant::now() >= call.header.reply_deadline() {
+                let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
+                let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
+                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Box::new(reply)));
             }
-            other => self.unrecorded(other),
         }
     }
 
@@ -340,7 +389,7 @@ impl Loop {
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
             (Some(id), origin) => {
-                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Unrecorded::nothing_executed(id, now)));
+                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Box::new(Unrecorded::nothing_executed(id, now))));
             }
             (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
             (None, Origin::Retired(_) | Origin::Socket(_) | Origin::Broker) => {}

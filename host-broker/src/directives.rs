@@ -13,7 +13,9 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::snapshot;
 use serde_json::{Value, json};
-use shared::request::{CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
+use shared::request::{
+    CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
+};
 use shared::snapshot::{Availability, Snapshot};
 use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::collections::BTreeMap;
@@ -53,7 +55,7 @@ impl Broker {
             return write(tx, header, said).map(Some).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
-            Order::Result(request) => return self.result(tx, header, request),
+            Order::Result(request) => return result(tx, header, request),
             Order::Cancel(request) => cancel(tx, header, &request.of)?,
             Order::Capabilities(request) => self.capabilities(tx, header, request)?,
             Order::Grant(request) => self.grant(tx, header, request)?,
@@ -76,7 +78,12 @@ impl Broker {
         }
     }
 
-    fn capabilities(&self, tx: &Transaction<'_>, header: &Header, request: &CapabilitiesRequest) -> Result<Said, LedgerError> {
+    fn capabilities(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        request: &CapabilitiesRequest,
+    ) -> Result<Said, LedgerError> {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
@@ -148,7 +155,10 @@ impl Broker {
         if granter == &grant.group {
             Some("The main group may not grant access to itself; a person must.".to_owned())
         } else if grant.level > ceiling.max_level {
-            Some(format!("The main group may grant up to {} by itself; a person must grant {}.", ceiling.max_level, grant.level))
+            Some(format!(
+                "The main group may grant up to {} by itself; a person must grant {}.",
+                ceiling.max_level, grant.level
+            ))
         } else if !ceiling.sensitive && self.includes_sensitive(grant) {
             Some("The grant includes actions that read private data; a person must make it.".to_owned())
         } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
@@ -223,9 +233,13 @@ impl Broker {
             Caller::Broker => false,
         };
         if !may_open {
-            return Ok(Said::no(Code::Guardrail, format!("The configuration does not let this caller open the gate '{}'.", request.gate)));
+            return Ok(Said::no(
+                Code::Guardrail,
+                format!("The configuration does not let this caller open the gate '{}'.", request.gate),
+            ));
         }
-        let Some(task) = gates::task(tx.connection(), &request.task_id)?.filter(|task| task.state == TaskState::Open) else {
+        let Some(task) = gates::task(tx.connection(), &request.task_id)?.filter(|task| task.state == TaskState::Open)
+        else {
             return Ok(Said::no(Code::TaskUnknown, "There is no open task of that name."));
         };
         if header.caller.group() == Some(&task.group) {
@@ -240,25 +254,25 @@ impl Broker {
             summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
         })
     }
+}
 
-    /// Waits like a call: the reply of the other request is the reply of this one.
-    fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
-        if store::is_open(tx, &header.caller_key, &request.of)? {
-            if Instant::now() < header.reply_deadline() {
-                return Ok(Fulfilled::Waits(request.of.clone()));
-            }
-            return still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+/// Waits like a call: the reply of the other request is the reply of this one.
+fn result(tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
+    if store::is_open(tx, &header.caller_key, &request.of)? {
+        if Instant::now() < header.reply_deadline() {
+            return Ok(Fulfilled::Waits(request.of.clone()));
         }
-        copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
+        return still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
     }
+    copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
 }
 
 fn main_only(order: &Order) -> bool {
     match order {
-        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) => true,
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
-        // These come from people only; no document has such a type.
-        Order::TaskClose { .. } | Order::Kill { .. } => true,
+        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) 
+        // The last two come from people only; no document has such a type.
+        | Order::TaskClose { .. } | Order::Kill { .. } => true,
     }
 }
 
@@ -287,7 +301,11 @@ fn write(tx: &Transaction<'_>, header: &Header, said: Said) -> Result<Answer, Le
                 body: json!({ "request": header.request_digest }),
                 ..Draft::new(Kind::Refused, &header.caller_key)
             })?;
-            tx.answer(&header.caller_key, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()), evidence)
+            tx.answer(
+                &header.caller_key,
+                Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()),
+                evidence,
+            )
         }
     }
 }

@@ -41,7 +41,13 @@ impl Folding {
     ///
     /// # Errors
     /// [`LedgerError`].
-    pub fn begin(&mut self, tx: &Transaction<'_>, caller: &str, code: Code, first: Evidence) -> Result<(), LedgerError> {
+    pub fn begin(
+        &mut self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        code: Code,
+        first: Evidence,
+    ) -> Result<(), LedgerError> {
         let fold = Fold { first, since: tx.now(), more: 0 };
         match self.0.insert((caller.to_owned(), code), fold) {
             Some(last) => append(tx, caller, code, &last),

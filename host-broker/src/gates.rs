@@ -74,7 +74,9 @@ pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>, Ledger
 /// [`LedgerError`] if they cannot be read.
 pub fn tasks(connection: &Connection) -> Result<Vec<Task>, LedgerError> {
     let mut statement = connection
-        .prepare("SELECT id, title, assigned_group, state, created_by, created_at FROM tasks ORDER BY created_at DESC, id")
+        .prepare(
+            "SELECT id, title, assigned_group, state, created_by, created_at FROM tasks ORDER BY created_at DESC, id",
+        )
         .map_err(at("list the tasks"))?;
     let mut rows = statement.query([]).map_err(at("list the tasks"))?;
     let mut tasks = Vec::new();

@@ -129,10 +129,9 @@ fn leaves(new: Option<&Vec<String>>, old: Option<&Vec<String>>) -> bool {
 fn expiry(request: &GrantRequest, now: Timestamp) -> Option<Timestamp> {
     match (request.expires_at, request.expires_in_s) {
         (Some(Expiry::At(time)), _) => Some(time),
-        (Some(Expiry::Never), _) => None,
         (None, Some(seconds)) => Some(now.plus(Duration::from_secs(seconds))),
         (None, None) if request.access_level >= Level::Write => Some(now.plus(limits::WRITE_GRANT_LIFE)),
-        (None, None) => None,
+        (Some(Expiry::Never), _) | (None, None) => None,
     }
 }
 
@@ -156,7 +155,8 @@ pub fn find(connection: &Connection, group: &Group, provider: &Provider) -> Resu
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn list(connection: &Connection, group: Option<&Group>) -> Result<Vec<Grant>, LedgerError> {
-    let sql = format!("SELECT {COLUMNS} FROM grants WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY group_folder, provider");
+    let sql =
+        format!("SELECT {COLUMNS} FROM grants WHERE ?1 IS NULL OR group_folder = ?1 ORDER BY group_folder, provider");
     let mut statement = connection.prepare(&sql).map_err(at("list the grants"))?;
     let mut rows = statement.query(params![group.map(Group::as_str)]).map_err(at("list the grants"))?;
     let mut grants = Vec::new();
@@ -172,9 +172,11 @@ pub fn list(connection: &Connection, group: Option<&Group>) -> Result<Vec<Grant>
 /// [`LedgerError`] if it cannot be read.
 pub fn next_expiry(connection: &Connection, now: Timestamp) -> Result<Option<Timestamp>, LedgerError> {
     let millis: Option<i64> = connection
-        .query_row("SELECT min(expires_at) FROM grants WHERE active = 1 AND expires_at > ?1", params![now.millis()], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT min(expires_at) FROM grants WHERE active = 1 AND expires_at > ?1",
+            params![now.millis()],
+            |row| row.get(0),
+        )
         .map_err(at("look for the next expiry"))?;
     Ok(millis.map(Timestamp::from_millis))
 }
@@ -247,8 +249,13 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Grant, LedgerError> {
             (row.get::<_, Option<String>>(13)?, row.get::<_, Option<String>>(14)?),
         ))
     })();
-    let ((group, provider, level), (allowed, denied, gate), (by, granted, expires, active), (catalogue, rate, quota), (types, ids)) =
-        raw.map_err(get)?;
+    let (
+        (group, provider, level),
+        (allowed, denied, gate),
+        (by, granted, expires, active),
+        (catalogue, rate, quota),
+        (types, ids),
+    ) = raw.map_err(get)?;
     let stored = |what| move |_| LedgerError::Stored { what };
     Ok(Grant {
         group: group.parse().map_err(|_bad| LedgerError::Stored { what: "group" })?,

@@ -92,7 +92,9 @@ impl Intake {
             .collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if watch.is_none() {
-            tracing::warn!("no inotify instance is to be had, so directories are listed instead; raise fs.inotify.max_user_instances");
+            tracing::warn!(
+                "no inotify instance is to be had, so directories are listed instead; raise fs.inotify.max_user_instances"
+            );
         }
         let mut intake = Self {
             mailroom,
@@ -183,7 +185,9 @@ impl Intake {
                 }
                 continue;
             }
-            let Some(queue) = self.watched.get(&event.wd()).and_then(|index| self.queues.get_mut(*index)) else { continue };
+            let Some(queue) = self.watched.get(&event.wd()).and_then(|index| self.queues.get_mut(*index)) else {
+                continue;
+            };
             match event.file_name().map(|name| name.to_str()) {
                 Some(Ok(name)) if is_document(name) => queue.push(name),
                 Some(_) => {}

@@ -10,7 +10,11 @@ use shared::{Group, Provider};
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read; nothing may then be permitted.
-pub fn find(connection: &Connection, group: Option<&Group>, provider: &Provider) -> Result<Option<KillScope>, LedgerError> {
+pub fn find(
+    connection: &Connection,
+    group: Option<&Group>,
+    provider: &Provider,
+) -> Result<Option<KillScope>, LedgerError> {
     let scopes = list(connection)?;
     let is_set = |scope: &KillScope| scopes.contains(&scope.to_string());
     let mut candidates = vec![KillScope::All];

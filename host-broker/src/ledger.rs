@@ -218,9 +218,9 @@ impl Ledger {
                 match self.sync() {
                     Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
                     Err(error) => {
-                        let (heard, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
+                        let (told, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
                         // Their rows are there, so the next try finds them and answers from them.
-                        unwritten.extend(heard.into_iter().map(|part| (part.undo(), error.again())));
+                        unwritten.extend(told.into_iter().map(|part| (part.undo(), error.again())));
                         Ok((quiet.into_iter().map(Parts::committed).collect(), unwritten))
                     }
                 }
@@ -308,9 +308,7 @@ impl LedgerError {
             | Self::Version { .. }
             | Self::Broken(_)
             | Self::Statement { .. }
-            | Self::Stored { .. } => {
-                Self::Statement { step: "write the batch", source: rusqlite::Error::InvalidQuery }
-            }
+            | Self::Stored { .. } => Self::Statement { step: "write the batch", source: rusqlite::Error::InvalidQuery },
         }
     }
 }

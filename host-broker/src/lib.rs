@@ -25,3 +25,6 @@ pub mod snapshot;
 
 pub mod event;
 pub mod daemon;
+pub mod control;
+pub mod host;
+pub mod cli;

@@ -1,7 +1,7 @@
 //! The rooms of the mailbox: for each group the directory handles, and what of it is in hand.
 
-use crate::config::home::Home;
 use crate::config::Config;
+use crate::config::home::Home;
 use rustix::event::EventfdFlags;
 use shared::Group;
 use shared::mailbox::{Directory, FileIdentity, MailboxError, RESPONSES, TASKS};

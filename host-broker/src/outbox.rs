@@ -22,7 +22,7 @@ pub enum Outgoing {
     /// A durable reply, and the request it answers.
     Reply(Origin, Settled),
     /// A reply that says that there is no evidence.
-    Unrecorded(Origin, Unrecorded),
+    Unrecorded(Origin, Box<Unrecorded>),
     /// A request whose intent is durable; its file is removed.
     Retire(FileOrigin),
     /// A durable reply from before a restart.
@@ -106,7 +106,8 @@ impl Postman {
                 self.answer(origin, &request_id, bytes);
                 self.delivered.fetch_max(seq, Ordering::AcqRel);
             }
-            Outgoing::Unrecorded(origin, Unrecorded(reply)) => {
+            Outgoing::Unrecorded(origin, unrecorded) => {
+                let Unrecorded(reply) = *unrecorded;
                 let bytes = serde_json::to_vec(&reply).unwrap_or_default();
                 // The request goes first: a host that cannot record must not find it again and execute it.
                 if let Origin::File(file) = &origin {

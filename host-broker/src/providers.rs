@@ -11,3 +11,4 @@ pub mod execution;
 pub mod native;
 pub mod mock;
 pub mod registry;
+pub mod setup;

@@ -23,8 +23,7 @@ pub fn snapshot(
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
     let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
-    let capabilities: Vec<Capability> =
-        live.iter().filter_map(|grant| capability(grant, config, catalogue)).collect();
+    let capabilities: Vec<Capability> = live.iter().filter_map(|grant| capability(grant, config, catalogue)).collect();
     let providers_available: Vec<Provider> = if is_main {
         catalogue.providers().map(|(name, _)| name.clone()).collect()
     } else {

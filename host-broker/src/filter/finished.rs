@@ -99,7 +99,11 @@ fn succeeded(success: Success, changes: bool, rules: &Rules, key: &LedgerKey) ->
     match cleaned.data {
         Some(data) => Outcome::Succeeded(shown(data, &success.summary, cleaned.notices, rules, key)),
         None if changes => Outcome::Succeeded(shown(Value::Null, &success.summary, cleaned.notices, rules, key)),
-        None => Outcome::Failed { code: Code::InvalidOutput, reason: Code::InvalidOutput.meaning().into(), retry_after: None },
+        None => Outcome::Failed {
+            code: Code::InvalidOutput,
+            reason: Code::InvalidOutput.meaning().into(),
+            retry_after: None,
+        },
     }
 }
 
@@ -128,7 +132,6 @@ fn failed(failure: Failure, changes: bool, rules: &Rules) -> Outcome {
         retry_after: None,
     };
     match failure {
-        Failure::Refused { message } => say(Code::ProviderFailed, &message),
         Failure::RateLimited { retry_after, message } => Outcome::Failed {
             code: Code::ProviderRateLimited,
             reason: sentence(&rules.clean_text(&message), Code::ProviderRateLimited),
@@ -137,15 +140,21 @@ fn failed(failure: Failure, changes: bool, rules: &Rules) -> Outcome {
         Failure::Guard(refusal) => say(refusal.code, &refusal.reason),
         Failure::Timeout => say(Code::ProviderTimeout, ""),
         // A write whose answer is not usable was still sent.
-        Failure::InvalidOutput { message } if changes => say(Code::OutcomeUnknown, &message),
+        Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
+            say(Code::OutcomeUnknown, &message)
+        }
         Failure::InvalidOutput { message } => say(Code::InvalidOutput, &message),
-        Failure::Unknown { message } if changes => say(Code::OutcomeUnknown, &message),
-        Failure::Unknown { message } => say(Code::ProviderFailed, &message),
+        // Nothing is unknown about a read: it changed nothing.
+        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message),
     }
 }
 
 /// The code's meaning, and what the provider said.
 fn sentence(message: &str, code: Code) -> String {
     let message = message.trim().trim_end_matches('.');
-    if message.is_empty() { code.meaning().to_owned() } else { format!("{} The provider says: {message}.", code.meaning()) }
+    if message.is_empty() {
+        code.meaning().to_owned()
+    } else {
+        format!("{} The provider says: {message}.", code.meaning())
+    }
 }

@@ -79,15 +79,21 @@ pub fn reader(home: &Path) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
+/// The connection that [`checkpoint`]s; it writes no rows.
+///
+/// # Errors
+/// [`LedgerError::Open`] if there is no ledger.
+pub fn second_writer(home: &Path) -> Result<Connection, LedgerError> {
+    connection(&home.join("ledger.db"))
+}
+
 /// Moves what the log holds into the database, so that the log can be written over. On a thread of its own, because
 /// the writer would wait for its syncs.
 ///
 /// # Errors
 /// [`LedgerError`]; the log then grows until the next try.
 pub fn checkpoint(connection: &Connection) -> Result<(), LedgerError> {
-    connection
-        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
-        .map_err(at("move the log into the database"))
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(at("move the log into the database"))
 }
 
 fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {

@@ -158,11 +158,11 @@ SELECT first.seq AS id,
        first.summary AS params_summary,
        CASE WHEN first.kind = 'refused' THEN 'denied'
             WHEN last.kind IS NULL THEN 'authorized'
-            WHEN last.kind = 'succeeded' THEN 'executed'
+            WHEN last.kind = 'succeeded' OR later.kind IS NOT NULL THEN 'executed'
             WHEN last.kind = 'timed_out' THEN 'timeout'
             ELSE 'failed' END AS status,
        CASE WHEN first.kind = 'refused' THEN first.reason_code END AS denial_reason,
-       last.result_summary,
+       coalesce(later.result_summary, last.result_summary) AS result_summary,
        first.task_id,
        last.duration_ms,
        strftime('%Y-%m-%dT%H:%M:%fZ', first.ts / 1000.0, 'unixepoch') AS created_at
@@ -172,6 +172,10 @@ LEFT JOIN ledger AS last
       AND last.caller = first.caller AND last.request_id = first.request_id
       AND last.kind IN ('succeeded', 'failed', 'timed_out', 'unknown')
       AND json_extract(last.body, '$.of') = first.seq
+LEFT JOIN ledger AS later
+       ON last.kind = 'unknown'
+      AND later.caller = first.caller AND later.request_id = first.request_id
+      AND later.kind = 'settled' AND json_extract(later.body, '$.settles') = first.seq
 WHERE first.provider IS NOT NULL
   AND first.caller LIKE 'group:%'
   AND (first.kind = 'refused' AND first.params_digest IS NOT NULL

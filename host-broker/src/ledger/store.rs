@@ -114,7 +114,9 @@ pub struct Closed {
 /// [`LedgerError`], also if it was not open.
 pub fn close(tx: &Transaction<'_>, seq: i64) -> Result<Closed, LedgerError> {
     tx.connection()
-        .prepare_cached("DELETE FROM open_intents WHERE seq = ?1 RETURNING seq, caller, request_id, stage, mutating, nonce, probe")
+        .prepare_cached(
+            "DELETE FROM open_intents WHERE seq = ?1 RETURNING seq, caller, request_id, stage, mutating, nonce, probe",
+        )
         .and_then(|mut s| s.query_row(params![seq], read_closed))
         .map_err(at("close an intent"))
 }

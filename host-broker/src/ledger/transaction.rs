@@ -374,7 +374,7 @@ impl<'c> Transaction<'c> {
     }
 
     /// Closes an event, with a reply unless its caller gets none.
-    pub fn close<'tx, E>(&'tx self, source: E, answer: Option<Answer>) -> Step<'tx, E> {
+    pub fn close<E>(&self, source: E, answer: Option<Answer>) -> Step<'_, E> {
         Step::Close(Closing { source, answer, tx: PhantomData })
     }
 }

@@ -71,7 +71,7 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, 
     match decision.verdict {
         Verdict::Permit => {
             let spend_gates = match facts.gate {
-                GateFact::Open(_, approvals) if demanded(&facts.operation) >= Level::Production => approvals,
+                GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
                 GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
             };
             let obligations = Obligations { spend_gates };
@@ -82,9 +82,10 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, 
             let obligations = Obligations::default();
             Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
         }
-        Verdict::NeedsRemote => {
-            Outcome::Refused(call, Refusal { code: Code::Guardrail, reason: "The remote could not tell what the guardrail needs.".into() })
-        }
+        Verdict::NeedsRemote => Outcome::Refused(
+            call,
+            Refusal { code: Code::Guardrail, reason: "The remote could not tell what the guardrail needs.".into() },
+        ),
         Verdict::RequireApproval { reason } => Outcome::Refused(call, Refusal { code: Code::ApprovalRequired, reason }),
         Verdict::Refuse { code, reason } => Outcome::Refused(call, Refusal { code, reason }),
     }
@@ -95,7 +96,7 @@ pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Aut
     Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
 }
 
-fn demanded(operation: &Option<OperationFact>) -> Level {
+fn demanded(operation: Option<OperationFact>) -> Level {
     operation.map_or(Level::None, |operation| operation.demanded)
 }
 
@@ -103,7 +104,12 @@ fn demanded(operation: &Option<OperationFact>) -> Level {
 ///
 /// # Errors
 /// [`LedgerError`] if a fact cannot be read; the call must then be refused.
-pub fn judge(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules) -> Result<(Facts, Decision), LedgerError> {
+pub fn judge(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    rules: &GateRules,
+) -> Result<(Facts, Decision), LedgerError> {
     let facts = facts(connection, now, call, rules)?;
     let decision = decide(&facts);
     Ok((facts, decision))
@@ -211,7 +217,8 @@ fn gate_fact(
     gate: Option<Gate>,
     rules: &GateRules,
 ) -> Result<GateFact, LedgerError> {
-    let Some((gate, quorum)) = gate.and_then(|gate| rules.quorum.get(&gate).copied().map(|quorum| (gate, quorum))) else {
+    let Some((gate, quorum)) = gate.and_then(|gate| rules.quorum.get(&gate).copied().map(|quorum| (gate, quorum)))
+    else {
         return Ok(GateFact::NotConfigured);
     };
     let Some(task) = task else { return Ok(GateFact::Closed(gate)) };

@@ -101,10 +101,8 @@ impl Verdict {
 
 /// Decides.
 pub fn decide(facts: &Facts) -> Decision {
-    let judgements: Vec<Judgement> = STEPS
-        .iter()
-        .map(|(step, judge)| Judgement { step: *step, verdict: judge(facts) })
-        .collect();
+    let judgements: Vec<Judgement> =
+        STEPS.iter().map(|(step, judge)| Judgement { step: *step, verdict: judge(facts) }).collect();
     // `max_by_key` would take the last of equals.
     let strictest = judgements.iter().rev().max_by_key(|judgement| judgement.verdict.strictness());
     let verdict = strictest.map_or(Verdict::refuse_plainly(Code::NoGrant), |judgement| judgement.verdict.clone());
@@ -129,22 +127,29 @@ fn kill_switch(facts: &Facts) -> Verdict {
     match facts.kill {
         None => Verdict::Permit,
         Some(Stopped::Everything) => Verdict::refuse(Code::KillSwitch, "An operator has stopped all calls.".into()),
-        Some(Stopped::Caller) => {
-            Verdict::refuse(Code::KillSwitch, format!("An operator has stopped all calls of {}.", uncapped(&facts.caller)))
-        }
+        Some(Stopped::Caller) => Verdict::refuse(
+            Code::KillSwitch,
+            format!("An operator has stopped all calls of {}.", uncapped(&facts.caller)),
+        ),
     }
 }
 
 fn grant(facts: &Facts) -> Verdict {
     match &facts.grant {
-        GrantFact::None => Verdict::refuse(Code::NoGrant, format!("{} has no access to {}.", facts.caller, facts.provider)),
+        GrantFact::None => {
+            Verdict::refuse(Code::NoGrant, format!("{} has no access to {}.", facts.caller, facts.provider))
+        }
         GrantFact::Expired => Verdict::refuse(
             Code::GrantExpired,
             format!("The access of {} to {} has expired.", uncapped(&facts.caller), facts.provider),
         ),
         GrantFact::Live(grant) if grant.bound_to_chats => Verdict::refuse(
             Code::NoGrant,
-            format!("The access of {} to {} is bound to chats, and this call comes from none.", uncapped(&facts.caller), facts.provider),
+            format!(
+                "The access of {} to {} is bound to chats, and this call comes from none.",
+                uncapped(&facts.caller),
+                facts.provider
+            ),
         ),
         GrantFact::Live(_) => Verdict::Permit,
     }
@@ -153,15 +158,24 @@ fn grant(facts: &Facts) -> Verdict {
 fn catalogue(facts: &Facts) -> Verdict {
     match facts.provider_state {
         ProviderFact::Killed => {
-            return Verdict::refuse(Code::KillSwitch, format!("An operator has stopped all calls to {}.", facts.provider));
+            return Verdict::refuse(
+                Code::KillSwitch,
+                format!("An operator has stopped all calls to {}.", facts.provider),
+            );
         }
         ProviderFact::Missing | ProviderFact::Disabled => {
-            return Verdict::refuse(Code::ProviderDisabled, format!("Provider {} is switched off or lacks its secret.", facts.provider));
+            return Verdict::refuse(
+                Code::ProviderDisabled,
+                format!("Provider {} is switched off or lacks its secret.", facts.provider),
+            );
         }
         ProviderFact::Enabled => {}
     }
     let Some(operation) = facts.operation else {
-        return Verdict::refuse(Code::UnknownAction, format!("Provider {} has no action '{}'.", facts.provider, facts.action));
+        return Verdict::refuse(
+            Code::UnknownAction,
+            format!("Provider {} has no action '{}'.", facts.provider, facts.action),
+        );
     };
     match live(facts).map(|grant| grant.catalogued) {
         Some(Some(level)) if level == operation.declared => Verdict::Permit,
@@ -169,16 +183,17 @@ fn catalogue(facts: &Facts) -> Verdict {
             Code::ActionNotAllowed,
             format!("Action '{}' has changed its level since the grant was made.", facts.action),
         ),
-        Some(None) => Verdict::refuse(
-            Code::ActionNotAllowed,
-            format!("Action '{}' is newer than the grant.", facts.action),
-        ),
+        Some(None) => {
+            Verdict::refuse(Code::ActionNotAllowed, format!("Action '{}' is newer than the grant.", facts.action))
+        }
         None => Verdict::refuse_plainly(Code::NoGrant),
     }
 }
 
 fn level(facts: &Facts) -> Verdict {
-    let (Some(grant), Some(operation)) = (live(facts), facts.operation) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    let (Some(grant), Some(operation)) = (live(facts), facts.operation) else {
+        return Verdict::refuse_plainly(Code::NoGrant);
+    };
     if operation.demanded <= grant.level {
         return Verdict::Permit;
     }
@@ -194,9 +209,15 @@ fn level(facts: &Facts) -> Verdict {
 fn lists(facts: &Facts) -> Verdict {
     let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
     if grant.denied {
-        Verdict::refuse(Code::ActionDenied, format!("Action '{}' is explicitly denied to {}.", facts.action, uncapped(&facts.caller)))
+        Verdict::refuse(
+            Code::ActionDenied,
+            format!("Action '{}' is explicitly denied to {}.", facts.action, uncapped(&facts.caller)),
+        )
     } else if !grant.allowed {
-        Verdict::refuse(Code::ActionNotAllowed, format!("Action '{}' is not among the allowed actions of {}.", facts.action, uncapped(&facts.caller)))
+        Verdict::refuse(
+            Code::ActionNotAllowed,
+            format!("Action '{}' is not among the allowed actions of {}.", facts.action, uncapped(&facts.caller)),
+        )
     } else {
         Verdict::Permit
     }
@@ -242,10 +263,16 @@ fn governance(facts: &Facts) -> Verdict {
 fn gate(facts: &Facts) -> Verdict {
     match &facts.gate {
         GateFact::Open(..) => Verdict::Permit,
-        GateFact::Closed(gate) => Verdict::refuse(Code::GateMissing, format!("The {gate} gate is not open for this task.")),
+        GateFact::Closed(gate) => {
+            Verdict::refuse(Code::GateMissing, format!("The {gate} gate is not open for this task."))
+        }
         GateFact::NotConfigured => Verdict::refuse(
             Code::GateMissing,
-            format!("The access of {} to {} names no gate for production actions.", uncapped(&facts.caller), facts.provider),
+            format!(
+                "The access of {} to {} names no gate for production actions.",
+                uncapped(&facts.caller),
+                facts.provider
+            ),
         ),
     }
 }

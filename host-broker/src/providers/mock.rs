@@ -41,6 +41,7 @@ pub struct Script {
 /// One scripted action.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a script, each off unless it is written")]
 pub struct Scripted {
     /// The level it demands.
     pub level: Level,
@@ -272,7 +273,8 @@ impl MockCall {
 
 /// One line, in one write: two executions at once do not mix.
 fn append(path: &Path, id: &str) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Refused { message: format!("the effect could not be counted: {error}") };
+    let failed =
+        |error: std::io::Error| Failure::Refused { message: format!("the effect could not be counted: {error}") };
     let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
     file.write_all(format!("{id}\n").as_bytes()).map_err(failed)
 }

@@ -4,6 +4,7 @@ use crate::providers::contract::Operation;
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,12 +82,9 @@ impl Catalogue {
             for (action, operation) in &listed.operations {
                 let declaration = operation.declaration();
                 let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
-                text.push_str(&format!(
-                    "{provider}\n{action}\n{}\n{:?}\n{:?}\n{schema}\n",
-                    declaration.level.number(),
-                    declaration.tier,
-                    declaration.exposes
-                ));
+                let (level, tier, exposes) = (declaration.level.number(), declaration.tier, declaration.exposes);
+                // Writing to a string does not fail.
+                write!(text, "{provider}\n{action}\n{level}\n{tier:?}\n{exposes:?}\n{schema}\n").ok();
             }
         }
         Digest::of(text.as_bytes())

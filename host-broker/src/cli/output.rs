@@ -1,0 +1,124 @@
+//! Printing: the only file that writes to standard output and standard error.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// As one JSON document.
+    pub json: bool,
+}
+
+/// Why a command ends without its result.
+#[derive(Debug)]
+pub struct Fault {
+    /// The exit code.
+    pub code: u8,
+    /// What is wrong and what to do, for a person.
+    pub text: String,
+}
+
+impl Fault {
+    /// Something inside failed.
+    pub fn internal(error: &dyn std::error::Error) -> Self {
+        Self { code: 1, text: chain(error) }
+    }
+
+    /// The arguments do not fit.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self { code: 2, text: text.into() }
+    }
+
+    /// The broker said no.
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self { code: 3, text: text.into() }
+    }
+
+    /// The configuration cannot be used.
+    pub fn configuration(error: &dyn std::error::Error) -> Self {
+        Self { code: 4, text: chain(error) }
+    }
+
+    /// A provider does not work.
+    pub fn provider(text: impl Into<String>) -> Self {
+        Self { code: 5, text: text.into() }
+    }
+}
+
+/// The error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            // Writing to a string does not fail.
+            write!(text, ": {cause_text}").ok();
+        }
+        source = cause.source();
+    }
+    text
+}
+
+impl Output {
+    /// Prints a result: `human` for people, or the document.
+    pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
+        let text = if self.json { document.to_string() } else { human() };
+        self.line(&text);
+    }
+
+    /// Prints a line.
+    pub fn line(self, text: &str) {
+        // A reader that went away needs no more lines.
+        writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n')).ok();
+    }
+
+    /// Says something to a person, beside the result.
+    pub fn say(self, text: &str) {
+        writeln!(std::io::stderr().lock(), "{text}").ok();
+    }
+
+    /// Prints a fault and gives its exit code.
+    pub fn fault(self, fault: &Fault) -> ExitCode {
+        if self.json {
+            self.line(&serde_json::json!({ "error": fault.text, "exit": fault.code }).to_string());
+        } else {
+            self.say(&format!("host-broker: {}", fault.text));
+        }
+        ExitCode::from(fault.code)
+    }
+
+    /// Prints the broker's reply to a command.
+    ///
+    /// # Errors
+    /// [`Fault`] if the broker said no.
+    pub fn reply(self, reply: &Value) -> Result<(), Fault> {
+        let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text("status") == "executed" {
+            self.show(reply, || text("summary"));
+            Ok(())
+        } else {
+            Err(Fault::refused(text("error")))
+        }
+    }
+
+    /// A table for people: left-aligned columns, as wide as they need to be.
+    pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain(head.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let line = |cells: Vec<&str>| {
+            let padded: Vec<String> =
+                cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            padded.join("  ").trim_end().to_owned()
+        };
+        let mut lines = vec![line(head.to_vec())];
+        lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
+        lines.join("\n")
+    }
+}

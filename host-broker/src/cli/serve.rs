@@ -1,0 +1,54 @@
+//! `serve`: runs the broker on a home.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::event::Event;
+use crate::host::{Host, Office};
+use clap::Args;
+use std::sync::mpsc::Sender;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Run the broker on a home, until it is stopped. Prints `ready` when it takes requests.
+#[derive(Debug, Args)]
+pub struct Serve {}
+
+/// The SDK prints the arguments of calls at its debug level.
+const LOG_FILTER: &str = "info,rmcp=warn";
+
+impl Serve {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing is running then.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
+        let filter = EnvFilter::try_new(format!("{said},rmcp=warn")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
+        // Documents for the sandbox are made readable for its user; private files name their mode themselves.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        let office = Office::open(context.home.clone(), &context.effects)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Fault::internal(&error))?;
+        let host = Host::start(&office, &context.effects, runtime.handle())?;
+        runtime.spawn(stop_on_signal(host.events()));
+        context.output.line("ready");
+        host.join();
+        Ok(())
+    }
+}
+
+async fn stop_on_signal(events: Sender<Event>) {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    events.send(Event::Stopping).ok();
+}

@@ -1,0 +1,252 @@
+//! The control socket: how a person's command reaches a running daemon.
+//!
+//! One JSON line in, one reply document out. Who asks is the socket's peer, as the kernel says; what is asked goes
+//! through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
+
+use crate::broker::Broker;
+use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
+use crate::config::Config;
+use crate::effects::ids::{Ids, NoRandomness, Nonce};
+use crate::event::Event;
+use crate::ledger::transaction::Committed;
+use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use serde::{Deserialize, Serialize};
+use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
+use shared::{Group, Provider, TaskId, json, limits};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// What a person asks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Control {
+    /// Give access.
+    Grant(GrantRequest),
+    /// End access.
+    Revoke(RevokeRequest),
+    /// List access.
+    List(ListRequest),
+    /// Create a task.
+    TaskCreate(TaskRequest),
+    /// End a task.
+    TaskClose {
+        /// The task.
+        task_id: TaskId,
+        /// Whether it was given up.
+        cancelled: bool,
+    },
+    /// Open a gate.
+    GateApprove(GateRequest),
+    /// Stop all calls, or allow them again.
+    KillAll {
+        /// Stop, or allow.
+        on: bool,
+    },
+    /// Stop a provider's calls, or allow them again.
+    KillProvider {
+        /// The provider.
+        provider: Provider,
+        /// Stop, or allow.
+        on: bool,
+    },
+    /// Stop a group's calls, or allow them again.
+    KillGroup {
+        /// The group.
+        group: Group,
+        /// Stop, or allow.
+        on: bool,
+    },
+    /// Stop the daemon.
+    Stop,
+}
+
+/// A command that did not reach the ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The socket cannot be used.
+    #[error("cannot use the control socket {path}")]
+    Socket {
+        /// The socket.
+        path: std::path::PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The daemon did not answer.
+    #[error("the daemon did not answer: {fault}")]
+    NoAnswer {
+        /// What came instead.
+        fault: String,
+    },
+    /// The ledger could not be written.
+    #[error("the ledger could not be written; nothing was changed")]
+    Ledger(#[source] LedgerError),
+    /// No name could be made for the request.
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+}
+
+/// What is needed to turn a person's words into an event.
+#[derive(Clone)]
+pub struct Clerk {
+    /// Who may ask.
+    pub config: Arc<Config>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// Where names come from.
+    pub ids: Arc<dyn Ids>,
+    /// The daemon's own user.
+    pub uid: u32,
+}
+
+impl Clerk {
+    /// The person with this user id: a name of the configuration, or for the daemon's own user the number.
+    pub fn person(&self, uid: u32) -> Option<String> {
+        match self.config.person(uid) {
+            Some(name) => Some(name.to_owned()),
+            None => (uid == self.uid).then(|| format!("uid-{uid}")),
+        }
+    }
+
+    fn directive(&self, person: String, order: Order, said: &Control, origin: Origin) -> Result<Event, NoRandomness> {
+        let nonce = Nonce::fresh(self.ids.as_ref())?;
+        #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+        let request_id = format!("cli-{}", nonce.as_str()).parse().expect("a request id");
+        let caller = Caller::Person(person);
+        let header = Header {
+            caller_key: caller.to_string().into(),
+            caller,
+            request_id,
+            request_digest: self.key.digest(&json::canonical(said)),
+            origin,
+            arrived: Instant::now(),
+            patience: limits::PATIENCE_DEFAULT,
+        };
+        Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order }))))
+    }
+}
+
+/// What a person asks, as a directive; `None` for what concerns the daemon itself.
+fn order(control: &Control) -> Option<Order> {
+    Some(match control.clone() {
+        Control::Grant(request) => Order::Grant(request),
+        Control::Revoke(request) => Order::Revoke(request),
+        Control::List(request) => Order::List(request),
+        Control::TaskCreate(request) => Order::TaskCreate(request),
+        Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
+        Control::GateApprove(request) => Order::GateApprove(request),
+        Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
+        Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
+        Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::Stop => return None,
+    })
+}
+
+/// Listens for commands until the daemon stops.
+pub async fn listen(listener: UnixListener, clerk: Clerk, events: Sender<Event>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (clerk, events) = (clerk.clone(), events.clone());
+        tokio::spawn(async move {
+            if let Err(error) = serve(stream, &clerk, &events).await {
+                tracing::warn!(%error, "a command could not be answered");
+            }
+        });
+    }
+}
+
+async fn serve(stream: UnixStream, clerk: &Clerk, events: &Sender<Event>) -> Result<(), std::io::Error> {
+    let uid = stream.peer_cred()?.uid();
+    let (reader, mut writer) = stream.into_split();
+    let mut line = Vec::new();
+    let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
+    BufReader::new(reader.take(limit)).read_until(b'\n', &mut line).await?;
+    let mut answer = match clerk.person(uid) {
+        Some(person) => answer(person, &line, clerk, events).await,
+        None => fault(&format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}")),
+    };
+    answer.push(b'\n');
+    writer.write_all(&answer).await
+}
+
+async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Event>) -> Vec<u8> {
+    let control: Control = match serde_json::from_slice(line) {
+        Ok(control) => control,
+        Err(error) => return fault(&format!("not a command: {error}")),
+    };
+    let Some(order) = order(&control) else {
+        events.send(Event::Stopping).ok();
+        return br#"{"status":"executed","summary":"The daemon stops."}"#.to_vec();
+    };
+    let (sender, receiver) = oneshot::channel();
+    match clerk.directive(person, order, &control, Origin::Socket(sender)) {
+        Ok(event) => {
+            events.send(event).ok();
+            receiver.await.unwrap_or_else(|_gone| fault("the daemon stops"))
+        }
+        Err(error) => fault(&error.to_string()),
+    }
+}
+
+fn fault(text: &str) -> Vec<u8> {
+    serde_json::to_vec(&serde_json::json!({ "status": "denied", "error": text })).unwrap_or_default()
+}
+
+/// Sends a command to the running daemon; `Ok(None)` if none is running.
+///
+/// # Errors
+/// [`ControlError`]; whether the command was executed is then not known, and asking again is safe.
+pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value>, ControlError> {
+    use std::io::{BufRead as _, Write as _};
+    let failed = |source| ControlError::Socket { path: socket.into(), source };
+    let mut stream = match std::os::unix::net::UnixStream::connect(socket) {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(source) => return Err(failed(source)),
+    };
+    let mut line = serde_json::to_vec(control).unwrap_or_default();
+    line.push(b'\n');
+    stream.write_all(&line).map_err(failed)?;
+    let mut answer = String::new();
+    std::io::BufReader::new(stream).read_line(&mut answer).map_err(failed)?;
+    match serde_json::from_str(&answer) {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() }),
+    }
+}
+
+/// Does what a daemon would do, without one: one transaction of the same broker.
+///
+/// # Errors
+/// [`ControlError`]; nothing was changed.
+pub fn administer(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    clerk: &Clerk,
+    control: &Control,
+) -> Result<serde_json::Value, ControlError> {
+    let Some(order) = order(control) else {
+        return Ok(serde_json::json!({ "status": "executed", "summary": "No daemon is running." }));
+    };
+    let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
+    let event = clerk.directive(person, order, control, Origin::Broker)?;
+    let batch = ledger.batch(Durability::Full, vec![event], broker);
+    if let Some((_, error)) = batch.unwritten.into_iter().next() {
+        return Err(ControlError::Ledger(error));
+    }
+    let document = batch.committed.into_iter().find_map(|committed| match committed {
+        Committed::Close(_, Some(settled)) => Some(settled.into_document().1),
+        Committed::Close(_, None) | Committed::Start(_) | Committed::Wait(..) => None,
+    });
+    match document.and_then(|document| serde_json::from_slice(&document).ok()) {
+        Some(value) => Ok(value),
+        None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
+    }
+}

@@ -1,0 +1,296 @@
+//! Puts the parts together: configuration, keys, catalogue, ledger, threads.
+
+use crate::broker::Broker;
+use crate::call::Desk;
+use crate::config::home::Home;
+use crate::config::{Config, ConfigError, Environment};
+use crate::control::{self, Clerk};
+use crate::daemon::Daemon;
+use crate::effects::clock::Clock;
+use crate::effects::ids::{Ids, NoRandomness};
+use crate::event::Event;
+use crate::filter::Rules;
+use crate::intake::Intake;
+use crate::ledger::open::checkpoint;
+use crate::ledger::{Ledger, LedgerError, LedgerKey, open};
+use crate::mailroom::{Mailroom, RoomError};
+use crate::outbox::{Outgoing, outbox};
+use crate::providers::registry::Catalogue;
+use crate::providers::setup;
+use shared::snapshot::{HostInfo, PROTOCOL};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::runtime::Handle;
+
+/// The effects that everything is given.
+#[derive(Clone)]
+pub struct Effects {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub ids: Arc<dyn Ids>,
+    /// The environment, as it was at the start.
+    pub environment: Arc<Environment>,
+}
+
+/// What a home holds, loaded and checked: what every command needs that does not only read rows.
+pub struct Office {
+    /// Where things lie.
+    pub home: Home,
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The actions that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// What rows name as the version that decided.
+    pub policy_version: String,
+}
+
+/// A running daemon.
+pub struct Host {
+    events: Sender<Event>,
+    stop: Arc<AtomicBool>,
+    mailroom: Mailroom,
+    threads: Vec<JoinHandle<()>>,
+    socket: PathBuf,
+}
+
+/// The host cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A group's directory.
+    #[error(transparent)]
+    Room(#[from] RoomError),
+    /// A key file.
+    #[error("the key file {path} cannot be used: {fault}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: String,
+    },
+    /// The control socket.
+    #[error("the control socket {path} cannot be made")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A thread.
+    #[error("a thread cannot be started")]
+    Thread(#[source] std::io::Error),
+    /// Randomness.
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+}
+
+impl Office {
+    /// Loads a home.
+    ///
+    /// # Errors
+    /// [`StartError`], naming what is wrong and what to do.
+    pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
+        let config = Config::load(&home.config(), &effects.environment)?;
+        let key = Arc::new(ledger_key(&home, effects.ids.as_ref())?);
+        let catalogue = Arc::new(setup::catalogue(&config, &home, effects));
+        let text = std::fs::read_to_string(home.config()).unwrap_or_default();
+        let policy_version = version(&text, &catalogue);
+        Ok(Self { home, config: Arc::new(config), catalogue, key, policy_version })
+    }
+
+    /// The one writer of this home.
+    ///
+    /// # Errors
+    /// [`LedgerError`], also if a daemon is running.
+    pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, LedgerError> {
+        Ledger::open(self.home.path(), clock, self.policy_version.clone())
+    }
+
+    /// A broker on this configuration.
+    pub fn broker(&self) -> Broker {
+        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue))
+    }
+
+    /// Who turns a person's words into events.
+    pub fn clerk(&self, effects: &Effects) -> Clerk {
+        Clerk {
+            config: Arc::clone(&self.config),
+            key: Arc::clone(&self.key),
+            ids: Arc::clone(&effects.ids),
+            uid: rustix::process::geteuid().as_raw(),
+        }
+    }
+}
+
+/// Twelve digits of what decides: the configuration's text and the catalogue.
+fn version(text: &str, catalogue: &Catalogue) -> String {
+    let both = format!("{}\n{}", Config::digest(text), catalogue.version());
+    Config::digest(&both).hex().chars().take(12).collect()
+}
+
+/// The key of digests; made once, 0600, never shown.
+fn ledger_key(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
+    let path = home.keys().join("ledger.key");
+    let fault = |fault: String| StartError::Key { path: path.clone(), fault };
+    match std::fs::read(&path) {
+        Ok(bytes) if bytes.len() == 32 => {
+            private(&path).map_err(fault)?;
+            Ok(LedgerKey::new(bytes))
+        }
+        Ok(_) => Err(fault("it does not hold 32 bytes; restore it from a backup".into())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut bytes = vec![0; 32];
+            ids.fill(&mut bytes)?;
+            make_private_directory(&home.keys()).map_err(|error| fault(error.to_string()))?;
+            let mut options = std::fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600);
+            options
+                .open(&path)
+                .and_then(|mut file| std::io::Write::write_all(&mut file, &bytes).and_then(|()| file.sync_all()))
+                .map_err(|error| fault(error.to_string()))?;
+            Ok(LedgerKey::new(bytes))
+        }
+        Err(error) => Err(fault(error.to_string())),
+    }
+}
+
+fn private(path: &Path) -> Result<(), String> {
+    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode();
+    if mode.trailing_zeros() >= 6 { Ok(()) } else { Err(format!("others may read it; chmod 600 {}", path.display())) }
+}
+
+/// Makes a directory that only its owner may enter.
+///
+/// # Errors
+/// What the system said.
+pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// How often the log is moved into the database.
+const CHECKPOINT: Duration = Duration::from_millis(500);
+
+impl Host {
+    /// Starts the daemon of a home on this runtime. When this returns, it takes requests.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is running then.
+    pub fn start(office: &Office, effects: &Effects, runtime: &Handle) -> Result<Self, StartError> {
+        let ledger = office.ledger(Arc::clone(&effects.clock))?;
+        let mailroom = Mailroom::open(&office.home, &office.config)?;
+        let (events, inbox) = channel();
+        let (outbox, postman) = outbox(mailroom.clone());
+        let stop = Arc::new(AtomicBool::new(false));
+        let desk = Desk {
+            catalogue: Arc::clone(&office.catalogue),
+            key: Arc::clone(&office.key),
+            ids: Arc::clone(&effects.ids),
+            patience: office.config.patience(),
+            foreign_types: office.config.broker.foreign_types,
+        };
+        let intake = Intake::new(
+            mailroom.clone(),
+            Arc::new(RwLock::new(Arc::new(desk))),
+            Arc::clone(&effects.clock),
+            events.clone(),
+            Arc::clone(&stop),
+        );
+        let info = HostInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL.to_owned(),
+            started_at: effects.clock.now(),
+        };
+        outbox.send(Outgoing::HostInfo(serde_json::to_vec(&info).unwrap_or_default()));
+        let daemon = Daemon {
+            ledger,
+            broker: office.broker(),
+            events: inbox,
+            reports: events.clone(),
+            outbox,
+            rules: Arc::new(Rules),
+            key: Arc::clone(&office.key),
+            clock: Arc::clone(&effects.clock),
+            runtime: runtime.clone(),
+        };
+        let socket = office.home.socket();
+        let listener = bind(&socket, runtime)?;
+        runtime.spawn(control::listen(listener, office.clerk(effects), events.clone()));
+        let (checkpoints, stopped) = (open::second_writer(office.home.path())?, Arc::clone(&stop));
+        let threads = vec![
+            thread("outbox", move || postman.run())?,
+            thread("ledger", move || daemon.run())?,
+            thread("intake", move || intake.run())?,
+            thread("checkpoint", move || keep_log_short(&checkpoints, &stopped))?,
+        ];
+        Ok(Self { events, stop, mailroom, threads, socket })
+    }
+
+    /// Stops: no new requests, the last row, everything that is durable delivered.
+    pub fn stop(self) {
+        self.events.send(Event::Stopping).ok();
+        self.join();
+    }
+
+    /// Waits until the daemon has stopped, for whatever reason.
+    pub fn join(self) {
+        drop(self.events);
+        let mut threads = self.threads.into_iter();
+        let outbox = threads.next();
+        if let Some(ledger) = threads.next() {
+            ledger.join().ok();
+        }
+        self.stop.store(true, Ordering::Release);
+        self.mailroom.waker().wake();
+        for thread in threads {
+            thread.thread().unpark();
+            thread.join().ok();
+        }
+        outbox.map(JoinHandle::join);
+        std::fs::remove_file(&self.socket).ok();
+    }
+
+    /// Where events go; for a signal that asks the daemon to stop.
+    pub fn events(&self) -> Sender<Event> {
+        self.events.clone()
+    }
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(StartError::Thread)
+}
+
+fn keep_log_short(connection: &rusqlite::Connection, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        std::thread::park_timeout(CHECKPOINT);
+        if let Err(error) = checkpoint(connection) {
+            tracing::warn!(error = ?error, "the ledger's log could not be moved into the database");
+        }
+    }
+}
+
+/// The ledger's lock is held, so a socket that is there was left behind.
+fn bind(path: &Path, runtime: &Handle) -> Result<UnixListener, StartError> {
+    let failed = |source| StartError::Socket { path: path.into(), source };
+    std::fs::remove_file(path)
+        .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(failed(error)) })?;
+    let _guard = runtime.enter();
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(listener)
+}
