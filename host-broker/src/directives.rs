@@ -270,7 +270,7 @@ fn result(tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Res
 fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
-        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) 
+        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // The last two come from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } => true,
     }
