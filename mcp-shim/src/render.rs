@@ -9,7 +9,7 @@ pub mod words;
 
 pub use local::{
     NOT_A_REPLY, OTHER_REQUEST, bad_arguments, cancel_asked, cancelled, host_down, internal_fault, main_only,
-    no_answer, no_mailbox, no_signing_key, oversized, still_waiting, withdrawn,
+    no_answer, no_mailbox, no_signing_key, not_confirmed, oversized, still_waiting, withdrawn,
 };
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};

@@ -89,6 +89,8 @@ struct Posted<'a> {
     name: String,
     /// An earlier request whose late reply would do as well.
     earlier: Option<RequestId>,
+    /// Whether some hosts do this without ever answering.
+    may_stay_silent: bool,
     root: Directory,
     tasks: Directory,
     /// Some hosts make it only when they first have something to say.
@@ -129,6 +131,10 @@ impl<'a> Posted<'a> {
             way,
             name,
             earlier,
+            may_stay_silent: matches!(
+                request,
+                Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
+            ),
             root,
             tasks,
             responses: None,
@@ -257,6 +263,7 @@ impl<'a> Posted<'a> {
         // The host may have taken it and answered since we last looked.
         match self.look() {
             Some(reply) => reply,
+            None if self.may_stay_silent => render::not_confirmed(&self.id, self.patience),
             None => render::no_answer(&self.id, self.patience, self.fault.as_deref()),
         }
     }

@@ -41,6 +41,15 @@ pub fn no_answer(id: &RequestId, patience: Duration, fault: Option<&str>) -> Rep
     Reply::of_reason(id.clone(), Code::NoAnswer, &reason, now())
 }
 
+/// The host took a request that changes its own records and did not answer; some hosts never do.
+pub fn not_confirmed(id: &RequestId, patience: Duration) -> Reply {
+    let reason = format!(
+        "The change was requested but not confirmed within {}; a host that answers no such request may have made it.",
+        seconds(patience)
+    );
+    Reply::of_reason(id.clone(), Code::NoAnswer, &reason, now())
+}
+
 /// The caller gave up before the host took the request.
 pub fn cancelled(id: &RequestId) -> Reply {
     Reply::of_reason(id.clone(), Code::Cancelled, "The call was cancelled; the request was withdrawn.", now())
