@@ -4,6 +4,7 @@
 
 use crate::render;
 use crate::settings::{Settings, TokenSource};
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::Value;
 use shared::limits::REQUEST_BYTES_MAX;
 use shared::request::Request;
@@ -36,14 +37,15 @@ pub fn request_id() -> RequestId {
 const BASE36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 #[expect(clippy::expect_used, reason = "the kernel's random source does not fail once it has started")]
-#[expect(clippy::disallowed_methods, reason = "the one place where the shim takes randomness")]
 fn base36(length: usize) -> String {
     let mut text = String::with_capacity(length);
     while text.len() < length {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).expect("a random source");
+        // The system call itself: in an empty root file system there is no `/dev/urandom` to fall back on.
+        let filled = getrandom(&mut random, GetRandomFlags::empty()).expect("a random source");
         // 252 is the largest multiple of 36 in a byte; what lies above would favour the first digits.
-        let digits = random.iter().filter(|byte| **byte < 252).filter_map(|byte| BASE36.get(usize::from(byte % 36)));
+        let fair = random.iter().take(filled).filter(|byte| **byte < 252);
+        let digits = fair.filter_map(|byte| BASE36.get(usize::from(byte % 36)));
         text.extend(digits.take(length - text.len()).map(|byte| char::from(*byte)));
     }
     text

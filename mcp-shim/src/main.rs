@@ -8,6 +8,7 @@ use mcp_shim::shim::Shim;
 use mcp_shim::{server, transport};
 use std::io::Write as _;
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
@@ -50,11 +51,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: Command, mut settings: Settings) -> ExitCode {
-    let stop = CancellationToken::new();
     if let Command::Serve { action_tools } = command {
         settings.action_tools = action_tools;
+        let stop = CancellationToken::new();
         let transport = transport::stdio(stop.clone());
-        return match server::serve(Shim::new(settings), transport, stop).await {
+        return match server::serve(Shim::new(settings), transport, stop, told_to_end()).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(fault) => {
                 complain(&fault);
@@ -62,12 +63,25 @@ async fn run(command: Command, mut settings: Settings) -> ExitCode {
             }
         };
     }
-    let answer = cli::run(&Shim::new(settings), command, stop.cancelled()).await;
+    let answer = cli::run(&Shim::new(settings), command, told_to_end()).await;
     if let Some(reason) = &answer.reason {
         complain(reason);
     }
     let printed = writeln!(std::io::stdout().lock(), "{}", answer.object);
     if printed.is_err() { ExitCode::FAILURE } else { answer.code.into() }
+}
+
+/// Waits for the signals by which clients and containers end a process. Dying at once would leave a request in the
+/// mailbox that the host executes although nobody waits for it any more.
+async fn told_to_end() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
 }
 
 /// One line on standard error, and never an argument of a call in it.

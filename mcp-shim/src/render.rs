@@ -1,7 +1,7 @@
 //! The only place that words things for an agent.
 //!
 //! A reply becomes one text, which is all that most models read, the same as data for programs, and the evidence
-//! receipt beside both. The replies that the shim makes itself are in [`local`]; the standing texts (instructions,
+//! receipt beside both. The replies that the shim makes itself are in `local`; the standing texts (instructions,
 //! descriptions of tools) are in [`words`].
 
 mod local;

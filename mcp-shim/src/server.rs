@@ -36,24 +36,43 @@ pub const CALLS: &str = "broker://calls";
 /// Where no notice crosses the mount, a change of the snapshot is seen after this long.
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(2);
 
-/// Serves one client until its input ends or `stop` is cancelled.
+/// Serves one client until its input ends, which cancels `stop`, or until `quit` completes.
 ///
 /// # Errors
 /// One line saying why there was no conversation. Nothing was executed then.
-pub async fn serve<R, W>(shim: Shim, transport: Polite<R, W>, stop: CancellationToken) -> Result<(), String>
+pub async fn serve<R, W>(
+    shim: Shim,
+    transport: Polite<R, W>,
+    stop: CancellationToken,
+    quit: impl Future<Output = ()>,
+) -> Result<(), String>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let server = Arc::new(Server { shim, stop: stop.clone(), audience: Mutex::default() });
     let follower = tokio::spawn(follow(Arc::clone(&server)));
-    let running = match server.serve(transport).await {
+    let mut quit = pin!(quit);
+    let greeted = tokio::select! {
+        greeted = server.serve(transport) => greeted,
+        () = &mut quit => return Ok(()),
+    };
+    let running = match greeted {
         Ok(running) => running,
         // A client that leaves without a word has done nothing wrong.
         Err(_) if stop.is_cancelled() => return Ok(()),
         Err(_) => return Err("the client does not speak the Model Context Protocol".to_owned()),
     };
-    let ended = running.waiting().await;
+    let conversation = running.cancellation_token();
+    let mut waiting = pin!(running.waiting());
+    let ended = tokio::select! {
+        ended = &mut waiting => ended,
+        () = &mut quit => {
+            stop.cancel();
+            conversation.cancel();
+            waiting.await
+        }
+    };
     follower.abort();
     ended.map(drop).map_err(|_panic| "the conversation broke off".to_owned())
 }

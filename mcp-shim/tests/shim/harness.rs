@@ -297,6 +297,10 @@ impl Client {
         self.stdin = None;
     }
 
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Waits for the end; what was written to standard error comes with it.
     pub(super) fn ended(mut self) -> (ExitStatus, String) {
         self.stdin = None;

@@ -169,6 +169,25 @@ fn the_end_of_input_ends_every_wait() {
 }
 
 #[test]
+fn a_signal_ends_every_wait_too() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let world = World::with_snapshot();
+        let mut client = world.client(Era::Handshake("2025-11-25"));
+        let id = client.call(CALL, arguments());
+        world.see();
+        client.signal(signal);
+        assert_eq!(code(&client.result(id)), "cancelled");
+        assert!(client.ended().0.success());
+        assert!(world.tasks().is_empty());
+        let command = world.run(&["call", "github", "list_issues"]);
+        world.see();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&command), signal).unwrap();
+        assert_eq!(super::harness::printed(command).1["code"], "cancelled");
+        assert!(world.tasks().is_empty());
+    }
+}
+
+#[test]
 fn a_client_that_leaves_without_a_word_is_no_failure() {
     let (status, stderr) = World::new().start().ended();
     assert!(status.success() && stderr.is_empty(), "{status} {stderr}");
