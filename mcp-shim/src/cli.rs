@@ -4,7 +4,7 @@
 
 mod arguments;
 
-pub use arguments::{BadUsage, Command};
+pub use arguments::{BadUsage, Command, Question};
 
 use crate::progress::Silent;
 use crate::render::{self, words};
@@ -16,7 +16,7 @@ use shared::{Reply, Status};
 /// The command or its arguments make no sense; nothing was sent.
 pub const USAGE: u8 = 2;
 
-/// What a command comes to.
+/// What a question comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// Printed.
@@ -27,13 +27,12 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// Runs a command; `stop` ends the waiting.
-pub async fn run(shim: &Shim, command: Command, stop: impl Future<Output = ()>) -> Answer {
-    let (word, arguments) = match command {
-        Command::Call(arguments) => ("ext_call", arguments),
-        Command::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))])),
-        Command::Capabilities => return capabilities(shim),
-        Command::Serve { .. } | Command::Help | Command::Version => return Answer::of(Value::Null, None, 0),
+/// Finds the answer to a question; `stop` ends the waiting.
+pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>) -> Answer {
+    let (word, arguments) = match question {
+        Question::Call(arguments) => ("ext_call", arguments),
+        Question::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))])),
+        Question::Capabilities => return capabilities(shim),
     };
     match tools::request(word, arguments) {
         Ok(request) => answer(&shim.ask(request, stop, &mut Silent).await),

@@ -2,7 +2,7 @@
 //!
 //! Only this file and `settings` know the environment.
 
-use mcp_shim::cli::{self, Command};
+use mcp_shim::cli::{self, Command, Question};
 use mcp_shim::settings::Settings;
 use mcp_shim::shim::Shim;
 use mcp_shim::{server, transport};
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             return cli::USAGE.into();
         }
     };
-    if let Some(text) = command.text() {
+    if let Command::Print(text) = &command {
         // Whoever closed the output does not want to read it.
         std::io::stdout().lock().write_all(text.as_bytes()).ok();
         return ExitCode::SUCCESS;
@@ -51,19 +51,30 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: Command, mut settings: Settings) -> ExitCode {
-    if let Command::Serve { action_tools } = command {
-        settings.action_tools = action_tools;
-        let stop = CancellationToken::new();
-        let transport = transport::stdio(stop.clone());
-        return match server::serve(Shim::new(settings), transport, stop, told_to_end()).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(fault) => {
-                complain(&fault);
-                ExitCode::FAILURE
-            }
-        };
+    match command {
+        Command::Print(_) => ExitCode::SUCCESS,
+        Command::Serve { action_tools } => {
+            settings.action_tools = action_tools;
+            serve(settings).await
+        }
+        Command::Ask(question) => ask(question, settings).await,
     }
-    let answer = cli::run(&Shim::new(settings), command, told_to_end()).await;
+}
+
+async fn serve(settings: Settings) -> ExitCode {
+    let stop = CancellationToken::new();
+    let transport = transport::stdio(stop.clone());
+    match server::serve(Shim::new(settings), transport, stop, told_to_end()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            complain(&fault);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn ask(question: Question, settings: Settings) -> ExitCode {
+    let answer = cli::run(&Shim::new(settings), question, told_to_end()).await;
     if let Some(reason) = &answer.reason {
         complain(reason);
     }

@@ -10,7 +10,7 @@ use crate::render;
 use crate::settings::Settings;
 use crate::watch::{Arrivals, Watch};
 use shared::limits::{HOST_DEAD, PROGRESS_EVERY, REPLY_BYTES_MAX};
-use shared::mailbox::{self, Directory, FileIdentity, ReadFault};
+use shared::mailbox::{self, Directory, FileIdentity};
 use shared::reply::Progress;
 use shared::request::{CancelRequest, Request};
 use shared::{Reply, RequestId};
@@ -87,8 +87,8 @@ struct Posted<'a> {
     way: &'a Rendezvous,
     id: RequestId,
     name: String,
-    /// An earlier request whose late reply would do as well.
-    earlier: Option<RequestId>,
+    /// The replies that would do: to this request, and to an earlier one that it asks about.
+    wanted: Vec<Wanted>,
     /// Whether some hosts do this without ever answering.
     may_stay_silent: bool,
     root: Directory,
@@ -101,8 +101,7 @@ struct Posted<'a> {
     written_ns: Option<i128>,
     /// Whether the host has taken the request. Once taken it is never untaken.
     taken: bool,
-    /// What was wrong with the last reply that could not be used.
-    fault: Option<String>,
+    /// The progress that was passed on last.
     told: Option<FileIdentity>,
 }
 
@@ -130,7 +129,7 @@ impl<'a> Posted<'a> {
         Ok(Self {
             way,
             name,
-            earlier,
+            wanted: [Some(id.clone()), earlier].into_iter().flatten().map(Wanted::new).collect(),
             may_stay_silent: matches!(
                 request,
                 Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
@@ -142,7 +141,6 @@ impl<'a> Posted<'a> {
             started,
             written_ns,
             taken: written_ns.is_none(),
-            fault: None,
             told: None,
             id,
         })
@@ -189,47 +187,30 @@ impl<'a> Posted<'a> {
 
     /// The reply, if it is there: to this request, or to the earlier one that this asks about.
     fn look(&mut self) -> Option<Reply> {
-        let wanted = [Some(self.id.clone()), self.earlier.clone()];
-        wanted.into_iter().flatten().find_map(|id| self.look_for(&id))
-    }
-
-    /// A reply that cannot be used is passed over until patience ends: a host that does not rename its files may
-    /// still be writing, and nobody but the host gets a call to end early by planting rubbish.
-    fn look_for(&mut self, id: &RequestId) -> Option<Reply> {
-        let responses = self.responses()?;
-        let name = mailbox::reply_name(id);
-        match read_reply(responses, &name, id) {
-            Ok(reply) => {
-                // Best effort: the mount may be read-only, and then the host clears up.
-                responses.remove(&name).ok();
-                responses.remove(&mailbox::progress_name(id)).ok();
-                if *id != self.id {
-                    self.withdraw();
-                }
-                Some(reply)
-            }
-            Err(fault) => {
-                self.fault = fault.or_else(|| self.fault.take());
-                None
-            }
+        self.open_responses();
+        let responses = self.responses.as_ref()?;
+        let reply = self.wanted.iter_mut().find_map(|wanted| wanted.look(responses))?;
+        if reply.request_id != self.id {
+            // The late reply is here, so the question for it need not be answered any more.
+            self.withdraw();
         }
+        Some(reply)
     }
 
-    fn responses(&mut self) -> Option<&Directory> {
+    fn open_responses(&mut self) {
         if self.responses.is_none() {
             self.responses = self.root.open_dir(mailbox::RESPONSES).ok();
             if self.responses.is_some() {
                 self.way.watch.add(&self.way.responses());
             }
         }
-        self.responses.as_ref()
     }
 
     /// New progress of the running call.
     fn progress(&mut self) -> Option<Progress> {
         let name = mailbox::progress_name(&self.id);
         let told = self.told;
-        let responses = self.responses()?;
+        let responses = self.responses.as_ref()?;
         let identity = responses.look(&name).filter(|identity| Some(*identity) != told)?;
         let contents = responses.read(&name, PROGRESS_BYTES_MAX, None).ok();
         self.told = Some(identity);
@@ -264,7 +245,10 @@ impl<'a> Posted<'a> {
         match self.look() {
             Some(reply) => reply,
             None if self.may_stay_silent => render::not_confirmed(&self.id, self.patience),
-            None => render::no_answer(&self.id, self.patience, self.fault.as_deref()),
+            None => {
+                let fault = self.wanted.iter().find_map(|wanted| wanted.rubbish.as_ref());
+                render::no_answer(&self.id, self.patience, fault.map(|rubbish| rubbish.fault.as_str()))
+            }
         }
     }
 
@@ -283,18 +267,60 @@ impl<'a> Posted<'a> {
     }
 }
 
-/// Reads a reply; `Err(None)` means that there is none, `Err(Some)` why it cannot be used.
-fn read_reply(responses: &Directory, name: &str, id: &RequestId) -> Result<Reply, Option<String>> {
-    let contents = match responses.read(name, REPLY_BYTES_MAX, None) {
-        Ok(contents) => contents,
-        Err(ReadFault::Missing) => return Err(None),
-        Err(fault) => return Err(Some(fault.to_string())),
-    };
-    let document = shared::json::parse_object(&contents.bytes).map_err(|fault| Some(fault.to_string()))?;
-    let reply: Reply =
-        serde_json::from_value(document.into()).map_err(|_fault| Some(render::NOT_A_REPLY.to_owned()))?;
+/// A reply that is waited for.
+struct Wanted {
+    id: RequestId,
+    name: String,
+    rubbish: Option<Rubbish>,
+}
+
+/// A file in the place of a reply that cannot be used.
+struct Rubbish {
+    identity: Option<FileIdentity>,
+    since: Instant,
+    fault: String,
+}
+
+/// After this long a file that has not changed will not become a reply any more, and is not read again and again.
+const RUBBISH_RESTS: Duration = Duration::from_secs(1);
+
+impl Wanted {
+    fn new(id: RequestId) -> Self {
+        Self { name: mailbox::reply_name(&id), id, rubbish: None }
+    }
+
+    /// What cannot be used is passed over until patience ends: a host that does not rename its files may still be
+    /// writing, and nobody but the host gets to end a call early by planting rubbish.
+    fn look(&mut self, responses: &Directory) -> Option<Reply> {
+        let identity = responses.look(&self.name);
+        identity?;
+        let known = self.rubbish.as_ref().filter(|rubbish| rubbish.identity == identity);
+        let since = known.map_or_else(Instant::now, |rubbish| rubbish.since);
+        if since.elapsed() > RUBBISH_RESTS {
+            return None;
+        }
+        match read_reply(responses, &self.name, &self.id) {
+            Ok(reply) => {
+                // Best effort: the mount may be read-only, and then the host clears up.
+                responses.remove(&self.name).ok();
+                responses.remove(&mailbox::progress_name(&self.id)).ok();
+                Some(reply)
+            }
+            Err(fault) => {
+                self.rubbish = Some(Rubbish { identity, since, fault });
+                None
+            }
+        }
+    }
+}
+
+/// Reads a reply, or says why it cannot be used.
+fn read_reply(responses: &Directory, name: &str, id: &RequestId) -> Result<Reply, String> {
+    let contents = responses.read(name, REPLY_BYTES_MAX, None).map_err(|fault| fault.to_string())?;
+    let document = shared::json::parse_object(&contents.bytes).map_err(|fault| fault.to_string())?;
+    let reply: Reply = serde_json::from_value(document.into()).map_err(|_fault| render::NOT_A_REPLY.to_owned())?;
     // SECURITY: a reply under our name that speaks of another request is a mistake or a forgery.
-    if reply.request_id == *id { Ok(reply) } else { Err(Some(render::OTHER_REQUEST.to_owned())) }
+    if reply.request_id == *id { Ok(reply) } else { Err(render::OTHER_REQUEST.to_owned()) }
 }
 
 #[cfg(test)]

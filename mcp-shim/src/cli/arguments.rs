@@ -11,16 +11,21 @@ pub enum Command {
         /// Whether each granted action is a tool of its own.
         action_tools: bool,
     },
+    /// Print this text; nobody needs to be asked.
+    Print(String),
+    /// Answer one question.
+    Ask(Question),
+}
+
+/// What a script may ask.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
     /// Perform an action; these are the arguments of `ext_call`.
     Call(Map<String, Value>),
-    /// Print the snapshot.
+    /// What may this group do?
     Capabilities,
-    /// Ask what became of the request of this id.
+    /// What became of the request of this id?
     Result(String),
-    /// Print how this is used.
-    Help,
-    /// Print the version.
-    Version,
 }
 
 /// What makes no sense, in words. It quotes no parameter.
@@ -82,30 +87,22 @@ impl Command {
         let words: Result<Vec<String>, OsString> = words.into_iter().map(OsString::into_string).collect();
         let mut words = words.map_err(|_not_utf8| BadUsage::NotUtf8)?.into_iter();
         let command = match words.next().as_deref() {
-            None => return Ok(Self::Serve { action_tools: true }),
+            None => Self::Serve { action_tools: true },
             Some("--no-action-tools") => Self::Serve { action_tools: false },
-            Some("--help" | "-h" | "help") => Self::Help,
-            Some("--version" | "-V") => Self::Version,
-            Some("capabilities") => Self::Capabilities,
-            Some("result") => Self::Result(words.next().ok_or(BadUsage::Missing("the request id"))?),
-            Some("call") => return call(words),
+            Some("--help" | "-h" | "help") => Self::Print(HELP.to_owned()),
+            Some("--version" | "-V") => Self::Print(format!("mcp-shim {}\n", env!("CARGO_PKG_VERSION"))),
+            Some("capabilities") => Self::Ask(Question::Capabilities),
+            Some("result") => Self::Ask(Question::Result(words.next().ok_or(BadUsage::Missing("the request id"))?)),
+            Some("call") => Self::Ask(Question::Call(call(&mut words)?)),
             Some(option) if option.starts_with('-') => return Err(BadUsage::NoSuchOption(option.to_owned())),
             Some(command) => return Err(BadUsage::NoSuchCommand(command.to_owned())),
         };
         if words.next().is_some() { Err(BadUsage::TooMany) } else { Ok(command) }
     }
-
-    /// The text that the command prints without asking anybody.
-    pub fn text(&self) -> Option<String> {
-        match self {
-            Self::Help => Some(HELP.to_owned()),
-            Self::Version => Some(format!("mcp-shim {}\n", env!("CARGO_PKG_VERSION"))),
-            Self::Serve { .. } | Self::Call(_) | Self::Capabilities | Self::Result(_) => None,
-        }
-    }
 }
 
-fn call(mut words: impl Iterator<Item = String>) -> Result<Command, BadUsage> {
+/// The arguments of `ext_call`; takes all words that are left.
+fn call(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>, BadUsage> {
     let mut arguments = Map::new();
     let mut plain = Vec::new();
     while let Some(word) = words.next() {
@@ -139,7 +136,7 @@ fn call(mut words: impl Iterator<Item = String>) -> Result<Command, BadUsage> {
     }
     arguments.insert("provider".to_owned(), Value::String(provider));
     arguments.insert("action".to_owned(), Value::String(action));
-    Ok(Command::Call(arguments))
+    Ok(arguments)
 }
 
 #[cfg(test)]
@@ -153,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_call_takes_its_options_anywhere() {
-        let Command::Call(arguments) =
+        let Command::Ask(Question::Call(arguments)) =
             parse(r#"call --task-id t1 github merge_pr {"n":7} --idempotency-key k --account me --dry-run"#).unwrap()
         else {
             panic!()

@@ -131,3 +131,24 @@ async fn a_request_that_is_too_large_is_not_written() {
     assert_eq!(reply.code.as_deref(), Some("oversized_request"));
     assert_eq!(tasks(directory.path()), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn rubbish_that_rests_is_replaced_by_the_reply_all_the_same() {
+    let (directory, way) = mailbox();
+    let id = document::request_id();
+    let place = directory.path().join(mailbox::RESPONSES).join(mailbox::reply_name(&id));
+    let late = async {
+        std::fs::write(&place, "{").unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        answer(directory.path(), &id);
+        pending::<()>().await;
+    };
+    let request = list();
+    let mut heard = Heard(Vec::new());
+    tokio::select! {
+        reply = way.ask(id.clone(), &request, Duration::from_secs(30), pending(), &mut heard) => {
+            assert_eq!(reply.status, Status::Executed);
+        }
+        () = late => unreachable!(),
+    }
+}
