@@ -136,12 +136,12 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_blind_watch_never_ends_a_wait() {
         let watch = Watch::blind();
         watch.add(Path::new("/"));
         let mut arrivals = watch.arrivals();
         drop(watch);
-        assert!(tokio::time::timeout(Duration::from_millis(20), arrivals.next()).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_secs(3600), arrivals.next()).await.is_err());
     }
 }
