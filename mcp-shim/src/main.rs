@@ -1,2 +1,103 @@
-//! Placeholder.
-fn main() {}
+//! Starts the shim: as an MCP server over standard input and output, or for one request of a script.
+//!
+//! Only this file and `settings` know the environment.
+
+use mcp_shim::cli::{self, Command, Question};
+use mcp_shim::settings::Settings;
+use mcp_shim::shim::Shim;
+use mcp_shim::{server, transport};
+use std::io::Write as _;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        // The message could quote an argument; the place cannot.
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        complain(&format!("internal fault at {place}"));
+    }));
+    let command = match Command::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(fault) => {
+            complain(&format!("{fault}; mcp-shim --help tells more"));
+            return cli::USAGE.into();
+        }
+    };
+    if let Command::Print(text) = &command {
+        // Whoever closed the output does not want to read it.
+        std::io::stdout().lock().write_all(text.as_bytes()).ok();
+        return ExitCode::SUCCESS;
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is where the environment comes in")]
+    let settings = match Settings::read(|name| std::env::var_os(name)) {
+        Ok(settings) => settings,
+        Err(fault) => {
+            complain(&fault.to_string());
+            return cli::USAGE.into();
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(fault) => {
+            complain(&format!("cannot start: {fault}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(run(command, settings));
+    // Where the standard input is no pipe a thread still reads it; nobody waits for that.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run(command: Command, mut settings: Settings) -> ExitCode {
+    match command {
+        Command::Print(_) => ExitCode::SUCCESS,
+        Command::Serve { action_tools } => {
+            settings.action_tools = action_tools;
+            serve(settings).await
+        }
+        Command::Ask(question) => ask(question, settings).await,
+    }
+}
+
+async fn serve(settings: Settings) -> ExitCode {
+    let stop = CancellationToken::new();
+    let transport = transport::stdio(stop.clone());
+    match server::serve(Shim::new(settings), transport, stop, told_to_end()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            complain(&fault);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn ask(question: Question, settings: Settings) -> ExitCode {
+    let answer = cli::run(&Shim::new(settings), question, told_to_end()).await;
+    if let Some(reason) = &answer.reason {
+        complain(reason);
+    }
+    let printed = writeln!(std::io::stdout().lock(), "{}", answer.object);
+    if printed.is_err() { ExitCode::FAILURE } else { answer.code.into() }
+}
+
+/// Waits for the signals by which clients and containers end a process. Dying at once would leave a request in the
+/// mailbox that the host executes although nobody waits for it any more.
+async fn told_to_end() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// One line on standard error, and never an argument of a call in it.
+fn complain(what: &str) {
+    let line: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // With standard error closed there is nobody to tell.
+    writeln!(std::io::stderr().lock(), "mcp-shim: {line}").ok();
+}

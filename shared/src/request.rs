@@ -105,7 +105,7 @@ pub struct GrantRequest {
     pub group_folder: Group,
     /// The provider.
     pub provider: Provider,
-    /// How much.
+    /// How much: 0 = none, 1 = read, 2 = write with guardrails, 3 = production or money.
     pub access_level: Level,
     /// Only these actions; absent means all that the catalogue has now, an empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,103 @@
+//! The command line for scripts in the sandbox: one request over the same directory, one JSON object in answer.
+//!
+//! Exit codes: 0 done, 2 usage, 3 denied, 4 pending, 5 failed, 6 timeout. The reason is one line on standard error.
+
+mod arguments;
+
+pub use arguments::{BadUsage, Command, Question};
+
+use crate::progress::Silent;
+use crate::render::{self, words};
+use crate::shim::Shim;
+use crate::tools;
+use serde_json::{Map, Value, json};
+use shared::{Reply, Status};
+
+/// The command or its arguments make no sense; nothing was sent.
+pub const USAGE: u8 = 2;
+
+/// What a question comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Printed.
+    pub object: Value,
+    /// Said on standard error.
+    pub reason: Option<String>,
+    /// How the process ends.
+    pub code: u8,
+}
+
+/// Finds the answer to a question; `stop` ends the waiting.
+pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>) -> Answer {
+    let (word, arguments) = match question {
+        Question::Call(arguments) => ("ext_call", arguments),
+        Question::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))])),
+        Question::Capabilities => return capabilities(shim),
+    };
+    match tools::request(word, arguments) {
+        Ok(request) => answer(&shim.ask(request, stop, &mut Silent).await),
+        Err(fault) => {
+            let reply = tools::bad_arguments(&fault);
+            Answer { code: USAGE, ..answer(&reply) }
+        }
+    }
+}
+
+impl Answer {
+    fn of(object: Value, reason: Option<String>, code: u8) -> Self {
+        Self { object, reason, code }
+    }
+}
+
+fn capabilities(shim: &Shim) -> Answer {
+    let view = shim.snapshots().view();
+    match (&view.document, &view.fault) {
+        (Some(document), _) => Answer::of(document.clone(), None, 0),
+        (None, None) => Answer::of(json!({ "capabilities": [] }), Some(words::NO_CAPABILITIES.to_owned()), 0),
+        (None, Some(fault)) => {
+            let reason = render::unreadable_snapshot(fault);
+            Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5)
+        }
+    }
+}
+
+/// `{ok, output, request_id}` and whatever else the reply says.
+fn answer(reply: &Reply) -> Answer {
+    let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(reply.status == Status::Executed))]);
+    if let Value::Object(mut members) = json!(reply) {
+        if let Some(data) = members.remove("data") {
+            object.insert("output".to_owned(), data);
+        }
+        object.append(&mut members);
+    }
+    let (code, reason) = match reply.status {
+        Status::Executed => (0, None),
+        Status::Denied => (3, Some(render::reason(reply))),
+        Status::Pending => (4, Some(render::reason(reply))),
+        Status::Failed => (5, Some(render::reason(reply))),
+        Status::Timeout => (6, Some(render::reason(reply))),
+    };
+    Answer::of(Value::Object(object), reason.map(str::to_owned), code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::{Code, Timestamp};
+
+    #[test]
+    fn every_status_has_its_own_exit_code() {
+        let id = || "r1".parse().unwrap();
+        let time = Timestamp::from_millis(0);
+        let done = answer(&Reply::executed(id(), json!([1]), "One.".into(), time));
+        assert_eq!((done.code, done.reason), (0, None));
+        assert_eq!((&done.object["ok"], &done.object["output"]), (&json!(true), &json!([1])));
+        assert_eq!(done.object["request_id"], "r1");
+        for (status, code) in [(Status::Denied, 3), (Status::Pending, 4), (Status::Failed, 5), (Status::Timeout, 6)] {
+            let reply = Reply { status, ..Reply::of_code(id(), Code::NoGrant, time) };
+            let answer = answer(&reply);
+            assert_eq!((answer.code, answer.reason), (code, reply.error));
+            assert_eq!(answer.object["ok"], false);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The words of the command line.
+
+use serde_json::{Map, Value};
+use std::ffi::OsString;
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Speak MCP over standard input and output.
+    Serve {
+        /// Whether each granted action is a tool of its own.
+        action_tools: bool,
+    },
+    /// Print this text; nobody needs to be asked.
+    Print(String),
+    /// Answer one question.
+    Ask(Question),
+}
+
+/// What a script may ask.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    /// Perform an action; these are the arguments of `ext_call`.
+    Call(Map<String, Value>),
+    /// What may this group do?
+    Capabilities,
+    /// What became of the request of this id?
+    Result(String),
+}
+
+/// What makes no sense, in words. It quotes no parameter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadUsage {
+    /// The first word is no command.
+    #[error("no such command: `{0}`")]
+    NoSuchCommand(String),
+    /// The command has no such option.
+    #[error("no such option: `{0}`")]
+    NoSuchOption(String),
+    /// The option came without its value.
+    #[error("`{0}` needs a value")]
+    NoValue(String),
+    /// There is a word missing.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// There are words left over.
+    #[error("too many arguments")]
+    TooMany,
+    /// A word is not UTF-8.
+    #[error("an argument is not UTF-8")]
+    NotUtf8,
+    /// The parameters are not one JSON object.
+    #[error("the parameters: {0}")]
+    BadJson(String),
+}
+
+const HELP: &str = "\
+The sandbox side of the External Access Broker: an MCP server over standard input and output.
+
+Usage:
+  mcp-shim [--no-action-tools]               serve MCP
+  mcp-shim call PROVIDER ACTION [JSON]       perform an action; JSON is the object of its parameters
+      [--task-id ID] [--idempotency-key KEY] [--account REF] [--dry-run]
+  mcp-shim capabilities                      print what this group may do
+  mcp-shim result ID                         print what became of an earlier request
+  mcp-shim --help | --version
+
+A command prints one JSON object; a reason, if there is one, is one line on standard error.
+Exit codes: 0 done, 2 usage, 3 denied, 4 pending, 5 failed, 6 timeout.
+
+Environment:
+  EXT_IPC_DIR              the group's directory (else NANOCLAW_WORKSPACE_IPC, else /workspace/ipc)
+  EXT_CALL_TIMEOUT         how long to wait for an answer, in milliseconds (30000, at most 120000)
+  EXT_POLL_INTERVAL_MS     the longest pause between two looks for an answer (50)
+  EXT_CONTEXT_TOKEN_FILE   a file with the context token, read for every request
+  EXT_CONTEXT_TOKEN        the context token itself (else ASH_CONTEXT_TOKEN)
+  EXT_SIGNING_KEY_FILE     the key that signs every request
+  NANOCLAW_IS_MAIN         1 for the main group, where the host does not say so itself
+";
+
+impl Command {
+    /// Reads the words after the program's name.
+    ///
+    /// # Errors
+    /// [`BadUsage`], naming the first fault.
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Self, BadUsage> {
+        let words: Result<Vec<String>, OsString> = words.into_iter().map(OsString::into_string).collect();
+        let mut words = words.map_err(|_not_utf8| BadUsage::NotUtf8)?.into_iter();
+        let command = match words.next().as_deref() {
+            None => Self::Serve { action_tools: true },
+            Some("--no-action-tools") => Self::Serve { action_tools: false },
+            Some("--help" | "-h" | "help") => Self::Print(HELP.to_owned()),
+            Some("--version" | "-V") => Self::Print(format!("mcp-shim {}\n", env!("CARGO_PKG_VERSION"))),
+            Some("capabilities") => Self::Ask(Question::Capabilities),
+            Some("result") => Self::Ask(Question::Result(words.next().ok_or(BadUsage::Missing("the request id"))?)),
+            Some("call") => Self::Ask(Question::Call(call(&mut words)?)),
+            Some(option) if option.starts_with('-') => return Err(BadUsage::NoSuchOption(option.to_owned())),
+            Some(command) => return Err(BadUsage::NoSuchCommand(command.to_owned())),
+        };
+        if words.next().is_some() { Err(BadUsage::TooMany) } else { Ok(command) }
+    }
+}
+
+/// The arguments of `ext_call`; takes all words that are left.
+fn call(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>, BadUsage> {
+    let mut arguments = Map::new();
+    let mut plain = Vec::new();
+    while let Some(word) = words.next() {
+        let member = match word.as_str() {
+            "--task-id" => "task_id",
+            "--idempotency-key" => "idempotency_key",
+            "--account" => "account_ref",
+            "--dry-run" => {
+                arguments.insert("dry_run".to_owned(), Value::Bool(true));
+                continue;
+            }
+            option if option.starts_with("--") => return Err(BadUsage::NoSuchOption(word)),
+            _ => {
+                plain.push(word);
+                continue;
+            }
+        };
+        let value = words.next().ok_or(BadUsage::NoValue(word))?;
+        arguments.insert(member.to_owned(), Value::String(value));
+    }
+    let mut plain = plain.into_iter();
+    let provider = plain.next().ok_or(BadUsage::Missing("the provider"))?;
+    let action = plain.next().ok_or(BadUsage::Missing("the action"))?;
+    if let Some(text) = plain.next() {
+        let params =
+            shared::json::parse_object(text.as_bytes()).map_err(|fault| BadUsage::BadJson(fault.to_string()))?;
+        arguments.insert("params".to_owned(), Value::Object(params));
+    }
+    if plain.next().is_some() {
+        return Err(BadUsage::TooMany);
+    }
+    arguments.insert("provider".to_owned(), Value::String(provider));
+    arguments.insert("action".to_owned(), Value::String(action));
+    Ok(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(line: &str) -> Result<Command, BadUsage> {
+        Command::parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn a_call_takes_its_options_anywhere() {
+        let Command::Ask(Question::Call(arguments)) =
+            parse(r#"call --task-id t1 github merge_pr {"n":7} --idempotency-key k --account me --dry-run"#).unwrap()
+        else {
+            panic!()
+        };
+        let expected = json!({"provider": "github", "action": "merge_pr", "params": {"n": 7}, "task_id": "t1",
+            "idempotency_key": "k", "account_ref": "me", "dry_run": true});
+        assert_eq!(Value::Object(arguments), expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        assert_eq!(parse("call github"), Err(BadUsage::Missing("the action")));
+        assert_eq!(parse("call a b {} c"), Err(BadUsage::TooMany));
+        assert_eq!(parse("call a b --task-id"), Err(BadUsage::NoValue("--task-id".into())));
+        assert_eq!(parse("call a b --force"), Err(BadUsage::NoSuchOption("--force".into())));
+        assert_eq!(parse("serve"), Err(BadUsage::NoSuchCommand("serve".into())));
+        assert_eq!(parse("--verbose"), Err(BadUsage::NoSuchOption("--verbose".into())));
+        assert_eq!(parse("result"), Err(BadUsage::Missing("the request id")));
+        assert_eq!(parse("capabilities x"), Err(BadUsage::TooMany));
+        assert!(matches!(parse("call a b [1]"), Err(BadUsage::BadJson(_))));
+        let secret = parse(r#"call a b {"token":hunter2}"#).unwrap_err().to_string();
+        assert!(!secret.contains("hunter2"), "{secret}");
+    }
+
+    #[test]
+    fn nothing_said_means_to_serve() {
+        assert_eq!(parse(""), Ok(Command::Serve { action_tools: true }));
+        assert_eq!(parse("--no-action-tools"), Ok(Command::Serve { action_tools: false }));
+    }
+}

@@ -1,0 +1,327 @@
+//! The shim's half of the file protocol: write a request, wait for its reply, give up in time.
+//!
+//! Whatever happens, [`Rendezvous::ask`] ends with exactly one reply: the host's, or one that the shim makes itself
+//! and that says truthfully whether anything may have been executed. A request that is still in the mailbox when
+//! the shim gives up is taken back; only one that the host has already taken can have had an effect.
+
+use crate::document;
+use crate::progress::Listener;
+use crate::render;
+use crate::settings::Settings;
+use crate::watch::{Arrivals, Watch};
+use shared::limits::{HOST_DEAD, PROGRESS_EVERY, REPLY_BYTES_MAX};
+use shared::mailbox::{self, Directory, FileIdentity};
+use shared::reply::Progress;
+use shared::request::{CancelRequest, Request};
+use shared::{Reply, RequestId};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The way to the host.
+#[derive(Debug)]
+pub struct Rendezvous {
+    settings: Settings,
+    watch: Watch,
+}
+
+/// The host runs as another user, so it must be able to read what the sandbox writes.
+const REQUEST_MODE: u32 = 0o644;
+/// Progress is small; anything larger is not worth showing.
+const PROGRESS_BYTES_MAX: usize = 16 * 1024;
+/// The first pause between two looks; it doubles up to the configured one.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// Half of what is promised, so that a late timer does not break the promise.
+const HEARTBEAT: Duration = Duration::from_secs(PROGRESS_EVERY.as_secs() / 2);
+
+impl Rendezvous {
+    /// Must be made inside the runtime, because of the watch.
+    pub fn new(settings: Settings, watch: Watch) -> Self {
+        Self { settings, watch }
+    }
+
+    /// How the shim was set up.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Notices of arrivals in the group's directory itself, where the snapshot is.
+    pub fn arrivals(&self) -> Arrivals {
+        self.watch_snapshot();
+        self.watch.arrivals()
+    }
+
+    /// Watches the group's directory, also if it was not there before or is another one now.
+    pub fn watch_snapshot(&self) {
+        self.watch.add(&self.settings.ipc);
+    }
+
+    /// Sends a request and waits for its reply, at most for `patience` on the monotonic clock.
+    ///
+    /// `stop` ends the waiting early: the request is withdrawn or, if the host already has it, cancelled.
+    pub async fn ask(
+        &self,
+        id: RequestId,
+        request: &Request,
+        patience: Duration,
+        stop: impl Future<Output = ()>,
+        listener: &mut impl Listener,
+    ) -> Reply {
+        // ORDER: watch, then write, then look. A reply that comes between any two of them is still seen.
+        self.watch.add(&self.responses());
+        let arrivals = self.watch.arrivals();
+        match Posted::post(self, id, request, patience) {
+            Ok(posted) => posted.wait(arrivals, stop, listener).await,
+            Err(reply) => *reply,
+        }
+    }
+
+    fn responses(&self) -> PathBuf {
+        self.settings.ipc.join(mailbox::RESPONSES)
+    }
+}
+
+/// A request that was written.
+struct Posted<'a> {
+    way: &'a Rendezvous,
+    id: RequestId,
+    name: String,
+    /// The replies that would do: to this request, and to an earlier one that it asks about.
+    wanted: Vec<Wanted>,
+    /// Whether some hosts do this without ever answering.
+    may_stay_silent: bool,
+    root: Directory,
+    tasks: Directory,
+    /// Some hosts make it only when they first have something to say.
+    responses: Option<Directory>,
+    patience: Duration,
+    started: Instant,
+    /// The file system's clock when the request was written; absent if the host was faster than our look.
+    written_ns: Option<i128>,
+    /// Whether the host has taken the request. Once taken it is never untaken.
+    taken: bool,
+    /// The progress that was passed on last.
+    told: Option<FileIdentity>,
+}
+
+impl<'a> Posted<'a> {
+    fn post(way: &'a Rendezvous, id: RequestId, request: &Request, patience: Duration) -> Result<Self, Box<Reply>> {
+        let bytes = document::bytes(&way.settings, &id, request)?;
+        let no_mailbox = |error: &dyn std::error::Error| Box::new(render::no_mailbox(&id, &way.settings.ipc, error));
+        let root = Directory::open(&way.settings.ipc).map_err(|e| no_mailbox(&e))?;
+        let tasks = root.open_dir(mailbox::TASKS).map_err(|e| no_mailbox(&e))?;
+        let name = mailbox::reply_name(&id);
+        let started = Instant::now();
+        tasks.write(&name, &bytes, REQUEST_MODE).map_err(|e| no_mailbox(&e))?;
+        let written_ns = tasks.modified_ns(&name);
+        let earlier = match request {
+            Request::Result(result) => Some(result.of.clone()),
+            Request::Call(_)
+            | Request::Capabilities(_)
+            | Request::Grant(_)
+            | Request::Revoke(_)
+            | Request::List(_)
+            | Request::TaskCreate(_)
+            | Request::GateApprove(_)
+            | Request::Cancel(_) => None,
+        };
+        Ok(Self {
+            way,
+            name,
+            wanted: [Some(id.clone()), earlier].into_iter().flatten().map(Wanted::new).collect(),
+            may_stay_silent: matches!(
+                request,
+                Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
+            ),
+            root,
+            tasks,
+            responses: None,
+            patience,
+            started,
+            written_ns,
+            taken: written_ns.is_none(),
+            told: None,
+            id,
+        })
+    }
+
+    async fn wait(
+        mut self,
+        mut arrivals: Arrivals,
+        stop: impl Future<Output = ()>,
+        listener: &mut impl Listener,
+    ) -> Reply {
+        let mut stop = pin!(stop);
+        let deadline = self.started + self.patience;
+        let mut heartbeat = self.started + HEARTBEAT;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(reply) = self.look() {
+                return reply;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return self.give_up();
+            }
+            if self.host_is_dead(now) && self.withdraw() {
+                return render::host_down(&self.id);
+            }
+            if let Some(progress) = self.progress() {
+                listener.hear(progress).await;
+                heartbeat = now + HEARTBEAT;
+            } else if now >= heartbeat {
+                listener.hear(render::still_waiting(now - self.started, self.taken)).await;
+                heartbeat = now + HEARTBEAT;
+            }
+            tokio::select! {
+                biased;
+                () = &mut stop => return self.abandon(),
+                () = arrivals.next() => {}
+                () = sleep_until((now + pause).min(deadline)) => {
+                    pause = (pause * 2).min(self.way.settings.poll_interval);
+                }
+            }
+        }
+    }
+
+    /// The reply, if it is there: to this request, or to the earlier one that this asks about.
+    fn look(&mut self) -> Option<Reply> {
+        self.open_responses();
+        let responses = self.responses.as_ref()?;
+        let reply = self.wanted.iter_mut().find_map(|wanted| wanted.look(responses))?;
+        if reply.request_id != self.id {
+            // The late reply is here, so the question for it need not be answered any more.
+            self.withdraw();
+        }
+        Some(reply)
+    }
+
+    fn open_responses(&mut self) {
+        if self.responses.is_none() {
+            self.responses = self.root.open_dir(mailbox::RESPONSES).ok();
+            if self.responses.is_some() {
+                self.way.watch.add(&self.way.responses());
+            }
+        }
+    }
+
+    /// New progress of the running call.
+    fn progress(&mut self) -> Option<Progress> {
+        let name = mailbox::progress_name(&self.id);
+        let told = self.told;
+        let responses = self.responses.as_ref()?;
+        let identity = responses.look(&name).filter(|identity| Some(*identity) != told)?;
+        let contents = responses.read(&name, PROGRESS_BYTES_MAX, None).ok();
+        self.told = Some(identity);
+        serde_json::from_slice(&contents?.bytes).ok()
+    }
+
+    /// Whether the host's last sign of life is too old, by the clock of the file system that carries both files: it
+    /// stood at `written_ns` when the request was written, and time has passed evenly since.
+    fn host_is_dead(&self, now: Instant) -> bool {
+        let (false, Some(written), Some(beat)) = (self.taken, self.written_ns, self.root.modified_ns(mailbox::HOST))
+        else {
+            // Taken, so somebody lives; or a host that gives no sign, about which nothing can be said.
+            return false;
+        };
+        let waited = i128::try_from((now - self.started).as_nanos()).unwrap_or(i128::MAX);
+        let dead = i128::try_from(HOST_DEAD.as_nanos()).unwrap_or(i128::MAX);
+        written.saturating_add(waited).saturating_sub(beat) > dead
+    }
+
+    /// Takes the request back. `true` means that the host never had it.
+    fn withdraw(&mut self) -> bool {
+        let withdrawn = matches!(self.tasks.remove(&self.name), Ok(true));
+        self.taken = !withdrawn;
+        withdrawn
+    }
+
+    fn give_up(mut self) -> Reply {
+        if self.withdraw() {
+            return render::withdrawn(&self.id, self.patience);
+        }
+        // The host may have taken it and answered since we last looked.
+        match self.look() {
+            Some(reply) => reply,
+            None if self.may_stay_silent => render::not_confirmed(&self.id, self.patience),
+            None => {
+                let fault = self.wanted.iter().find_map(|wanted| wanted.rubbish.as_ref());
+                render::no_answer(&self.id, self.patience, fault.map(|rubbish| rubbish.fault.as_str()))
+            }
+        }
+    }
+
+    /// Nobody waits any more: nothing is waited for here either.
+    fn abandon(mut self) -> Reply {
+        if self.withdraw() {
+            return render::cancelled(&self.id);
+        }
+        let cancel = Request::Cancel(CancelRequest { of: self.id.clone() });
+        let id = document::request_id();
+        if let Ok(bytes) = document::bytes(&self.way.settings, &id, &cancel) {
+            // If this fails as well, the call runs on: what the reply says anyway.
+            self.tasks.write(&mailbox::reply_name(&id), &bytes, REQUEST_MODE).ok();
+        }
+        render::cancel_asked(&self.id)
+    }
+}
+
+/// A reply that is waited for.
+struct Wanted {
+    id: RequestId,
+    name: String,
+    rubbish: Option<Rubbish>,
+}
+
+/// A file in the place of a reply that cannot be used.
+struct Rubbish {
+    identity: Option<FileIdentity>,
+    since: Instant,
+    fault: String,
+}
+
+/// After this long a file that has not changed will not become a reply any more, and is not read again and again.
+const RUBBISH_RESTS: Duration = Duration::from_secs(1);
+
+impl Wanted {
+    fn new(id: RequestId) -> Self {
+        Self { name: mailbox::reply_name(&id), id, rubbish: None }
+    }
+
+    /// What cannot be used is passed over until patience ends: a host that does not rename its files may still be
+    /// writing, and nobody but the host gets to end a call early by planting rubbish.
+    fn look(&mut self, responses: &Directory) -> Option<Reply> {
+        let identity = responses.look(&self.name);
+        identity?;
+        let known = self.rubbish.as_ref().filter(|rubbish| rubbish.identity == identity);
+        let since = known.map_or_else(Instant::now, |rubbish| rubbish.since);
+        if since.elapsed() > RUBBISH_RESTS {
+            return None;
+        }
+        match read_reply(responses, &self.name, &self.id) {
+            Ok(reply) => {
+                // Best effort: the mount may be read-only, and then the host clears up.
+                responses.remove(&self.name).ok();
+                responses.remove(&mailbox::progress_name(&self.id)).ok();
+                Some(reply)
+            }
+            Err(fault) => {
+                self.rubbish = Some(Rubbish { identity, since, fault });
+                None
+            }
+        }
+    }
+}
+
+/// Reads a reply, or says why it cannot be used.
+fn read_reply(responses: &Directory, name: &str, id: &RequestId) -> Result<Reply, String> {
+    let contents = responses.read(name, REPLY_BYTES_MAX, None).map_err(|fault| fault.to_string())?;
+    let document = shared::json::parse_object(&contents.bytes).map_err(|fault| fault.to_string())?;
+    let reply: Reply = serde_json::from_value(document.into()).map_err(|_fault| render::NOT_A_REPLY.to_owned())?;
+    // SECURITY: a reply under our name that speaks of another request is a mistake or a forgery.
+    if reply.request_id == *id { Ok(reply) } else { Err(render::OTHER_REQUEST.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! The snapshot: what this group may do, as the host last wrote it, and the tools that follow from it.
+//!
+//! It informs; it permits nothing. The host decides every call again, whatever a snapshot says.
+
+use crate::document::now;
+use crate::settings::Settings;
+use crate::tools::{self, action::ActionTool};
+use rmcp::model::Tool;
+use serde_json::{Map, Value};
+use shared::Provider;
+use shared::limits::REPLY_BYTES_MAX;
+use shared::mailbox::{self, Directory, FileIdentity, ReadFault};
+use shared::snapshot::Snapshot;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// One state of the snapshot and everything that is derived from it.
+#[derive(Debug, Default)]
+pub struct View {
+    /// The document as it was written, with what this version does not know.
+    pub document: Option<Value>,
+    /// The part that this version knows.
+    pub snapshot: Option<Snapshot>,
+    /// Why there is a file but no document.
+    pub fault: Option<String>,
+    /// Whether this is the main group.
+    pub is_main: bool,
+    /// The granted actions that are tools of their own.
+    pub actions: Vec<ActionTool>,
+    /// All tools, in the order in which they are listed.
+    pub tools: Vec<Tool>,
+}
+
+/// Reads the snapshot when it has changed.
+#[derive(Debug)]
+pub struct Snapshots {
+    directory: PathBuf,
+    assumed_main: bool,
+    action_tools: bool,
+    seen: Mutex<Option<(Option<Seen>, Arc<View>)>>,
+}
+
+/// What file a view was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    identity: FileIdentity,
+    /// Whether the file had been at rest when it was read. One that had just been written may be written again
+    /// within the clock's grain, on the same inode, and would look the same.
+    settled: bool,
+}
+
+/// Coarser than the time stamps of any file system that matters.
+const CLOCK_GRAIN: Duration = Duration::from_secs(2);
+
+impl Snapshots {
+    /// Reads nothing yet.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            directory: settings.ipc.clone(),
+            assumed_main: settings.assumed_main,
+            action_tools: settings.action_tools,
+            seen: Mutex::new(None),
+        }
+    }
+
+    /// What holds now. Costs one look at the file while it does not change.
+    pub fn view(&self) -> Arc<View> {
+        let directory = Directory::open(&self.directory).ok();
+        let identity = directory.as_ref().and_then(|directory| directory.look(mailbox::SNAPSHOT));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, view)) = seen.as_ref()
+            && match (before, identity) {
+                (None, None) => true,
+                (Some(before), Some(now)) => before.settled && before.identity == now,
+                (Some(_), None) | (None, Some(_)) => false,
+            }
+        {
+            return Arc::clone(view);
+        }
+        let view = self.build(directory.as_ref());
+        let view = match seen.as_ref() {
+            // The same content keeps the same view, so that whoever compares views sees no change.
+            Some((_, old)) if old.document == view.document && old.fault == view.fault => Arc::clone(old),
+            Some(_) | None => Arc::new(view),
+        };
+        *seen = Some((identity.map(|identity| Seen { identity, settled: settled(identity) }), Arc::clone(&view)));
+        view
+    }
+
+    fn build(&self, directory: Option<&Directory>) -> View {
+        let read = match directory.map(|directory| directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None)) {
+            None | Some(Err(ReadFault::Missing)) => Ok(None),
+            Some(Err(fault)) => Err(fault.to_string()),
+            Some(Ok(contents)) => parse(&contents.bytes).map(Some),
+        };
+        let mut view = match read {
+            Ok(None) => View::default(),
+            Ok(Some((document, snapshot))) => {
+                View { document: Some(document), snapshot: Some(snapshot), ..View::default() }
+            }
+            Err(fault) => View { fault: Some(fault), ..View::default() },
+        };
+        // Hosts that know no main group in a snapshot tell the sandbox in the environment.
+        let said = view.document.as_ref().and_then(|document| document.get("is_main")).and_then(Value::as_bool);
+        view.is_main = said.unwrap_or(self.assumed_main);
+        if self.action_tools {
+            view.actions = view.snapshot.as_ref().map(tools::action::all).unwrap_or_default();
+        }
+        view.tools = tools::list(&view);
+        view
+    }
+}
+
+impl View {
+    /// How long the host says a caller of this provider should wait.
+    pub fn patience(&self, provider: &Provider) -> Option<Duration> {
+        let capabilities = &self.snapshot.as_ref()?.capabilities;
+        let capability = capabilities.iter().find(|capability| capability.provider == *provider)?;
+        capability.timeout_ms.map(Duration::from_millis)
+    }
+
+    /// Whether the group may open some gate.
+    pub fn opens_gates(&self) -> bool {
+        self.is_main || self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.opens_gates.is_empty())
+    }
+}
+
+fn settled(identity: FileIdentity) -> bool {
+    let now_ns = i128::from(now().millis()) * 1_000_000;
+    now_ns.saturating_sub(identity.changed_ns) > i128::try_from(CLOCK_GRAIN.as_nanos()).unwrap_or(i128::MAX)
+}
+
+fn parse(bytes: &[u8]) -> Result<(Value, Snapshot), String> {
+    let document: Map<String, Value> = shared::json::parse_object(bytes).map_err(|fault| fault.to_string())?;
+    let document = Value::Object(document);
+    let snapshot = serde_json::from_value(document.clone()).map_err(|fault| fault.to_string())?;
+    Ok((document, snapshot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshots(directory: &tempfile::TempDir) -> Snapshots {
+        let mut settings = Settings::read(|_| None).unwrap();
+        settings.ipc = directory.path().to_owned();
+        Snapshots::new(&settings)
+    }
+
+    fn write(directory: &tempfile::TempDir, text: &str) {
+        Directory::open(directory.path()).unwrap().write(mailbox::SNAPSHOT, text.as_bytes(), 0o644).unwrap();
+    }
+
+    const EMPTY: &str = r#"{"generatedAt":"x","capabilities":[],"providers_available":[]}"#;
+
+    #[test]
+    fn a_change_is_seen_however_soon_it_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let snapshots = snapshots(&directory);
+        assert!(snapshots.view().document.is_none());
+        for round in 0..50 {
+            let text = EMPTY.replace("\"x\"", &format!("\"{round}\""));
+            write(&directory, &text);
+            assert_eq!(snapshots.view().snapshot.as_ref().unwrap().generated_at, round.to_string());
+        }
+        std::fs::remove_file(directory.path().join(mailbox::SNAPSHOT)).unwrap();
+        assert!(snapshots.view().document.is_none());
+    }
+
+    #[test]
+    fn the_same_content_keeps_the_same_view() {
+        let directory = tempfile::tempdir().unwrap();
+        let snapshots = snapshots(&directory);
+        write(&directory, EMPTY);
+        let view = snapshots.view();
+        write(&directory, EMPTY);
+        assert!(Arc::ptr_eq(&view, &snapshots.view()));
+    }
+
+    #[test]
+    fn a_snapshot_that_cannot_be_read_is_not_the_same_as_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let snapshots = snapshots(&directory);
+        for text in ["{", "[]", "{}", r#"{"generatedAt":1,"capabilities":[]}"#] {
+            write(&directory, text);
+            let view = snapshots.view();
+            assert!(view.fault.is_some() && view.document.is_none(), "{text}");
+            assert!(!view.tools.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_environment_counts_only_where_the_snapshot_is_silent() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut snapshots = snapshots(&directory);
+        snapshots.assumed_main = true;
+        assert!(snapshots.view().is_main);
+        write(&directory, EMPTY);
+        assert!(snapshots.view().is_main);
+        write(&directory, &EMPTY.replace('}', r#","is_main":false}"#));
+        assert!(!snapshots.view().is_main);
+        snapshots.assumed_main = false;
+        write(&directory, &EMPTY.replace('}', r#","is_main":true}"#));
+        assert!(snapshots.view().is_main);
+    }
+}

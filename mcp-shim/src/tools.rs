@@ -1,0 +1,219 @@
+//! The tools: one file for each, and the way that all of them go.
+//!
+//! A tool is a request type with words and hints. Its arguments are checked by the very parser that the host uses, so
+//! what passes here is well formed there; whether it is permitted is not decided here.
+
+pub mod action;
+mod ext_call;
+mod ext_cancel;
+mod ext_capabilities;
+mod ext_grant;
+mod ext_list;
+mod ext_result;
+mod ext_revoke;
+mod gate_approve;
+mod task_create;
+
+use crate::document;
+use crate::progress::Listener;
+use crate::render;
+use crate::render::words::{self, ToolWords};
+use crate::shim::Shim;
+use crate::snapshot::View;
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use serde_json::{Map, Value};
+use shared::Reply;
+use shared::request::{self, Request};
+use std::sync::Arc;
+
+/// A tool that is always the same. Its name is the type of the request that it makes.
+struct Entry {
+    name: &'static str,
+    words: ToolWords,
+    seen_by: SeenBy,
+    effect: Effect,
+    /// Whether it reaches beyond the broker.
+    open_world: bool,
+    schema: fn() -> Arc<Map<String, Value>>,
+}
+
+/// Who finds a tool in the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SeenBy {
+    All,
+    Main,
+    GateOpeners,
+}
+
+/// What a tool does to the world, for clients that ask before they let it.
+#[derive(Clone, Copy)]
+enum Effect {
+    Reads,
+    Changes { destructive: bool, idempotent: bool },
+}
+
+const TOOLS: [&Entry; 9] = [
+    &ext_call::ENTRY,
+    &ext_capabilities::ENTRY,
+    &ext_result::ENTRY,
+    &ext_cancel::ENTRY,
+    &ext_grant::ENTRY,
+    &ext_revoke::ENTRY,
+    &ext_list::ENTRY,
+    &task_create::ENTRY,
+    &gate_approve::ENTRY,
+];
+
+/// The tools to list, given a snapshot.
+pub fn list(view: &View) -> Vec<Tool> {
+    let visible = TOOLS.iter().filter(|entry| match entry.seen_by {
+        SeenBy::All => true,
+        SeenBy::Main => view.is_main,
+        SeenBy::GateOpeners => view.opens_gates(),
+    });
+    let fixed = visible.map(|entry| {
+        Tool::new(entry.name, entry.words.description, (entry.schema)())
+            .with_title(entry.words.title)
+            .with_annotations(entry.effect.hints(entry.open_world))
+    });
+    fixed.chain(view.actions.iter().map(|action| action.tool.clone())).collect()
+}
+
+impl Effect {
+    fn hints(self, open_world: bool) -> ToolAnnotations {
+        let (read_only, destructive, idempotent) = match self {
+            Self::Reads => (true, false, true),
+            Self::Changes { destructive, idempotent } => (false, destructive, idempotent),
+        };
+        ToolAnnotations::from_raw(None, Some(read_only), Some(destructive), Some(idempotent), Some(open_world))
+    }
+}
+
+/// Calls a tool by its name; `None` if there is none of that name and never was.
+pub async fn call(
+    shim: &Shim,
+    name: &str,
+    arguments: Map<String, Value>,
+    stop: impl Future<Output = ()>,
+    listener: &mut impl Listener,
+) -> Option<CallToolResult> {
+    let view = shim.snapshots().view();
+    if name == ext_capabilities::ENTRY.name {
+        return Some(match ext_capabilities::check(&arguments) {
+            Ok(()) => render::capabilities(&view),
+            Err(fault) => refuse(&fault),
+        });
+    }
+    let request = if let Some(entry) = TOOLS.iter().find(|entry| entry.name == name) {
+        if entry.seen_by == SeenBy::Main && !view.is_main {
+            return Some(render::result(&render::main_only(&document::request_id())));
+        }
+        request(entry.name, arguments)
+    } else if let Some(action) = view.actions.iter().find(|action| action.tool.name == name) {
+        action.request(arguments)
+    } else {
+        // Only actions' names have two underscores, and what one could call a moment ago deserves an explanation.
+        return name.contains("__").then(|| render::tool_gone(name));
+    };
+    Some(match request {
+        Ok(request) => render::result(&shim.ask(request, stop, listener).await),
+        Err(fault) => refuse(&fault),
+    })
+}
+
+fn refuse(fault: &str) -> CallToolResult {
+    render::result(&bad_arguments(fault))
+}
+
+/// The refusal of arguments that do not fit. It is a result and not a protocol error, so that a model can read it.
+pub fn bad_arguments(fault: &str) -> Reply {
+    render::bad_arguments(&document::request_id(), fault)
+}
+
+/// Members that the shim itself puts into a document; an agent that could would sign for somebody else.
+const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_token", "sig", "timeout_ms"];
+
+/// Makes a request of this type from a tool's arguments.
+///
+/// # Errors
+/// What does not fit, in words that name the tool and the member.
+pub fn request(word: &'static str, mut arguments: Map<String, Value>) -> Result<Request, String> {
+    if let Some(name) = RESERVED.into_iter().find(|name| arguments.contains_key(*name)) {
+        return Err(format!("{word}: unknown field `{name}`"));
+    }
+    if arguments.get("params").is_some_and(Value::is_string) {
+        return Err(format!("{word}: {}", words::PARAMS_AS_STRING));
+    }
+    arguments.insert("type".to_owned(), word.into());
+    let document = Value::Object(arguments).to_string();
+    match request::parse(document.as_bytes()) {
+        Ok(document) => Ok(document.request),
+        Err(refused) => Err(refused.why.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fault(word: &'static str, arguments: &Value) -> String {
+        request(word, arguments.as_object().unwrap().clone()).unwrap_err()
+    }
+
+    #[test]
+    fn a_tools_name_is_the_type_of_its_request() {
+        let main = View { is_main: true, ..View::default() };
+        let names: Vec<_> = list(&main).into_iter().map(|tool| tool.name).collect();
+        assert_eq!(names.len(), TOOLS.len());
+        for name in names {
+            // Either it parses or the body is at fault; an unknown type is neither.
+            let document = format!(r#"{{"type":"{name}"}}"#);
+            if let Err(refused) = request::parse(document.as_bytes()) {
+                assert!(matches!(refused.why, request::Malformed::Body { .. }), "{name}: {}", refused.why);
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_in_the_arguments_is_named() {
+        let call = |arguments: Value| fault("ext_call", &arguments);
+        assert!(call(json!({"provider": "github"})).contains("missing field `action`"));
+        assert!(call(json!({"provider": "", "action": "a"})).contains("not a valid provider"));
+        assert!(call(json!({"provider": "p", "action": "a", "parms": {}})).contains("unknown field `parms`"));
+        assert!(call(json!({"provider": "p", "action": "a", "params": "{}"})).contains("`params` is a string"));
+        assert!(call(json!({"provider": "p", "action": "a", "params": [1]})).contains("expected a map"));
+        assert!(call(json!({"provider": "p", "action": "a", "task_id": "../x"})).contains("not a valid task_id"));
+        let grant = |level| fault("ext_grant", &json!({"group_folder": "g", "provider": "p", "access_level": level}));
+        assert!(grant(json!(4)).contains("is no level"));
+        assert!(grant(json!("2")).contains("wrong type"));
+    }
+
+    #[test]
+    fn an_agent_cannot_write_the_envelope() {
+        for name in RESERVED {
+            let mut arguments = Map::from_iter([("of".to_owned(), json!("r1"))]);
+            arguments.insert(name.to_owned(), json!("x"));
+            assert!(request("ext_cancel", arguments).unwrap_err().contains(name));
+        }
+    }
+
+    #[test]
+    fn null_is_the_same_as_absent() {
+        let arguments = json!({"provider": "p", "action": "a", "params": null, "task_id": null, "dry_run": null});
+        assert!(request("ext_call", arguments.as_object().unwrap().clone()).is_ok());
+    }
+
+    #[test]
+    fn main_tools_are_listed_for_main_only() {
+        let names = |view: &View| list(view).iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
+        let plain = names(&View::default());
+        assert_eq!(plain, ["ext_call", "ext_capabilities", "ext_result", "ext_cancel"]);
+        let main = names(&View { is_main: true, ..View::default() });
+        assert!(
+            ["ext_grant", "ext_revoke", "ext_list", "task_create", "gate_approve"]
+                .iter()
+                .all(|name| main.contains(&(*name).to_owned()))
+        );
+    }
+}
