@@ -6,6 +6,7 @@
 //!
 //! Only this module runs effects, and only with an [`execution::Execution`], which only a durable intent gives out.
 
+pub mod cloud_logs;
 pub mod contract;
 pub mod execution;
 pub mod native;

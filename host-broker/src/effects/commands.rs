@@ -1,1 +1,450 @@
-//! Child processes.
+//! Child processes: a program, an argument vector, and limits that hold.
+//!
+//! No shell ever sees a text: what is passed as one argument arrives as one argument. A child gets an environment of
+//! four constants and what it was explicitly given, its own process group, and nothing to wait for: at the deadline,
+//! at a byte limit, when its leader ends or when the caller loses interest, the whole group is killed. (A child that
+//! makes itself leader of another session leaves the group; keeping such ones in takes a namespace, not this module.)
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::ffi::OsString;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::process::{Child, ChildStdin};
+use tokio::time::Instant;
+
+/// Where programs named without a path are looked for.
+const DIRECTORIES: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+
+/// What every child is told about its surroundings, whatever the broker's own are.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+    ("LANG", "C.UTF-8"),
+    ("LC_ALL", "C.UTF-8"),
+    ("TZ", "UTC"),
+];
+
+/// Runs children.
+pub trait Commands: Send + Sync {
+    /// Runs one child to its end. Dropping the future kills it, and every process of its group.
+    ///
+    /// # Errors
+    /// [`CommandFault`]. Only [`CommandFault::NotFound`], [`CommandFault::BadName`] and [`CommandFault::Start`] mean
+    /// that nothing was executed.
+    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>>;
+}
+
+/// What to run, and how much of it.
+#[derive(Clone)]
+pub struct Command {
+    /// An absolute path, or a plain name that is looked up in a fixed list of directories.
+    pub program: PathBuf,
+    /// The arguments, each passed as it is.
+    pub args: Vec<OsString>,
+    /// Variables beyond the four constants; a pair given here wins over a constant.
+    pub env: Vec<(OsString, OsString)>,
+    /// What the child can read; `None` for nothing.
+    pub stdin: Option<Vec<u8>>,
+    /// The child is stopped after this many bytes of output.
+    pub stdout_max: usize,
+    /// The child is stopped after this many bytes of complaints.
+    pub stderr_max: usize,
+    /// The child is stopped then.
+    pub deadline: Instant,
+}
+
+impl Command {
+    /// A command without input and extra variables, with up to 4 MiB of output and 64 KiB of complaints.
+    pub fn new(program: impl Into<PathBuf>, deadline: Instant) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: None,
+            stdout_max: shared::limits::RESULT_BYTES_MAX,
+            stderr_max: 64 * 1024,
+            deadline,
+        }
+    }
+
+    /// With one more argument.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+}
+
+impl fmt::Debug for Command {
+    /// Leaves out what may be secret: arguments, input, and the values of variables.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a child left behind.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended.
+    pub ending: Ending,
+    /// Its output, up to the limit.
+    pub stdout: Vec<u8>,
+    /// Its complaints, up to the limit.
+    pub stderr: Vec<u8>,
+}
+
+impl fmt::Debug for Finished {
+    /// Leaves out the output, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finished").field("ending", &self.ending).finish_non_exhaustive()
+    }
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By a signal that was not ours.
+    Signalled(i32),
+    /// It was stopped because it wrote more than it may; what it wrote until then is there.
+    Overflowed(Stream),
+}
+
+/// One of a child's two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Why nothing can be said about a child's end.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandFault {
+    /// The program is named by a relative path.
+    #[error("`{}` is neither an absolute path nor a plain name", .0.display())]
+    BadName(PathBuf),
+    /// No such program.
+    #[error("there is no program `{}`", .0.display())]
+    NotFound(PathBuf),
+    /// It could not be started.
+    #[error("`{}` cannot be started", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its input could not be written.
+    #[error("the child's input cannot be written")]
+    Write(#[source] io::Error),
+    /// Its output could not be read.
+    #[error("the child's output cannot be read")]
+    Read(#[source] io::Error),
+    /// Its end could not be observed.
+    #[error("the child's end cannot be observed")]
+    Wait(#[source] io::Error),
+    /// It was not done in time and was stopped.
+    #[error("the child was not done in time")]
+    Deadline,
+}
+
+/// Runs children on this machine.
+#[derive(Debug, Clone)]
+pub struct SystemCommands {
+    directories: Vec<PathBuf>,
+}
+
+impl Default for SystemCommands {
+    fn default() -> Self {
+        Self::new(DIRECTORIES.map(PathBuf::from).into())
+    }
+}
+
+impl SystemCommands {
+    /// Looks plain names up in these directories, in this order.
+    pub fn new(directories: Vec<PathBuf>) -> Self {
+        Self { directories }
+    }
+
+    fn find(&self, program: &Path) -> Result<PathBuf, CommandFault> {
+        let absent = || CommandFault::NotFound(program.to_owned());
+        if program.is_absolute() {
+            return if program.is_file() { Ok(program.to_owned()) } else { Err(absent()) };
+        }
+        if program.file_name() != Some(program.as_os_str()) {
+            return Err(CommandFault::BadName(program.to_owned()));
+        }
+        self.directories.iter().map(|d| d.join(program)).find(|p| p.is_file()).ok_or_else(absent)
+    }
+
+    fn start(&self, command: &Command) -> Result<Started, CommandFault> {
+        let program = self.find(&command.program)?;
+        #[expect(clippy::disallowed_methods, reason = "the one place that starts child processes")]
+        let mut builder = tokio::process::Command::new(&program);
+        builder
+            .args(&command.args)
+            .env_clear()
+            .envs(ENVIRONMENT)
+            .envs(command.env.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(if command.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = builder.spawn().map_err(|source| CommandFault::Start { program, source })?;
+        Started::new(child).map_err(CommandFault::Wait)
+    }
+}
+
+impl Commands for SystemCommands {
+    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>> {
+        Box::pin(async move {
+            let started = self.start(&command)?;
+            match tokio::time::timeout_at(command.deadline, started.finish(command)).await {
+                Ok(finished) => finished,
+                Err(_elapsed) => Err(CommandFault::Deadline),
+            }
+        })
+    }
+}
+
+/// The process group of a child that has not been waited for: as long as its leader is at least a zombie, the number
+/// cannot belong to anybody else.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn kill(&mut self) {
+        if let Some(leader) = self.0.take() {
+            // Fails only when everybody is gone already.
+            kill_process_group(leader, Signal::KILL).ok();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+// ORDER: fields drop from top to bottom; the group must be killed before `child` gives its leader up for reaping.
+struct Started {
+    group: Group,
+    ended: AsyncFd<OwnedFd>,
+    child: Child,
+}
+
+impl Started {
+    fn new(child: Child) -> io::Result<Self> {
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let group = Group(leader);
+        let leader = leader.ok_or_else(|| io::Error::other("the child has no process id"))?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe for descriptors that may be closed; an `OwnedFd` is not"
+        )]
+        let ended = AsyncFd::with_interest(pidfd_open(leader, PidfdFlags::empty())?, Interest::READABLE)?;
+        Ok(Self { group, ended, child })
+    }
+
+    async fn finish(mut self, command: Command) -> Result<Finished, CommandFault> {
+        let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let group = &mut self.group;
+        let overflow = {
+            let output = async {
+                tokio::try_join!(
+                    drain(stdout, command.stdout_max, Stream::Stdout, &mut out),
+                    drain(stderr, command.stderr_max, Stream::Stderr, &mut err),
+                    feed(stdin, command.stdin),
+                )
+            };
+            // Its leader's end is the command's end: whoever it left behind would keep the pipes open.
+            let end = async {
+                self.ended.readable().await.map_err(|e| Stop::Fault(CommandFault::Wait(e)))?.retain_ready();
+                group.kill();
+                Ok(())
+            };
+            match tokio::try_join!(output, end) {
+                Ok(_) => None,
+                Err(Stop::Overflow(stream)) => Some(stream),
+                Err(Stop::Fault(fault)) => return Err(fault),
+            }
+        };
+        self.group.kill();
+        let status = self.child.wait().await.map_err(CommandFault::Wait)?;
+        let ending = overflow.map_or_else(|| ending(status), Ending::Overflowed);
+        Ok(Finished { ending, stdout: out, stderr: err })
+    }
+}
+
+fn ending(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, signal) => Ending::Signalled(signal.unwrap_or(0)),
+    }
+}
+
+/// Why the reading of a child stopped early.
+enum Stop {
+    Overflow(Stream),
+    Fault(CommandFault),
+}
+
+async fn drain<R>(pipe: Option<R>, max: usize, stream: Stream, into: &mut Vec<u8>) -> Result<(), Stop>
+where
+    R: AsyncRead + Unpin,
+{
+    let Some(pipe) = pipe else { return Ok(()) };
+    // One byte more than allowed tells a full output from an overflowing one.
+    let ceiling = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
+    pipe.take(ceiling).read_to_end(into).await.map_err(|e| Stop::Fault(CommandFault::Read(e)))?;
+    if into.len() > max {
+        into.truncate(max);
+        return Err(Stop::Overflow(stream));
+    }
+    Ok(())
+}
+
+async fn feed(pipe: Option<ChildStdin>, bytes: Option<Vec<u8>>) -> Result<(), Stop> {
+    let (Some(mut pipe), Some(bytes)) = (pipe, bytes) else { return Ok(()) };
+    match pipe.write_all(&bytes).await {
+        // A child may end without reading all it was given.
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Stop::Fault(CommandFault::Write(e))),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
+
+    fn shell(script: &str) -> Command {
+        Command::new("/bin/sh", soon()).arg("-c").arg(script)
+    }
+
+    async fn run(command: Command) -> Result<Finished, CommandFault> {
+        SystemCommands::default().run(command).await
+    }
+
+    fn alive(pid: &str) -> bool {
+        // A killed orphan may stay a zombie where nobody reaps; it runs no more.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+
+    async fn dies(pid: &str) -> bool {
+        for _ in 0..200 {
+            if !alive(pid) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+
+    #[tokio::test]
+    async fn arguments_arrive_as_they_are() {
+        let hostile = "$(id); 'x' \"y\" `z` \n --flag";
+        let done = run(Command::new("printf", soon()).arg("%s|").arg(hostile).arg("")).await.unwrap();
+        assert_eq!((done.ending, done.stdout), (Ending::Exited(0), format!("{hostile}||").into_bytes()));
+    }
+
+    #[tokio::test]
+    async fn the_environment_is_four_constants_and_what_was_given() {
+        let mut command = Command::new("env", soon());
+        command.env.push(("TOKEN".into(), "x".into()));
+        let text = String::from_utf8(run(command).await.unwrap().stdout).unwrap();
+        let mut names: Vec<_> = text.lines().filter_map(|l| l.split_once('=')).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["LANG", "LC_ALL", "PATH", "TOKEN", "TZ"]);
+    }
+
+    #[tokio::test]
+    async fn input_reaches_the_child_and_nothing_else_does() {
+        let mut command = Command::new("cat", soon());
+        command.stdin = Some(vec![b'x'; 300_000]);
+        assert_eq!(run(command).await.unwrap().stdout.len(), 300_000);
+        assert_eq!(run(Command::new("cat", soon())).await.unwrap().stdout, b"");
+        let mut deaf = Command::new("true", soon());
+        deaf.stdin = Some(vec![b'x'; 300_000]);
+        assert_eq!(run(deaf).await.unwrap().ending, Ending::Exited(0));
+    }
+
+    #[tokio::test]
+    async fn status_signal_and_complaints_are_told_apart() {
+        let done = run(shell("echo no >&2; exit 3")).await.unwrap();
+        assert_eq!((done.ending, done.stderr), (Ending::Exited(3), b"no\n".to_vec()));
+        assert_eq!(run(shell("kill -TERM $$")).await.unwrap().ending, Ending::Signalled(15));
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_stopped_at_the_limit() {
+        let mut command = Command::new("yes", soon());
+        command.stdout_max = 1000;
+        let done = run(command).await.unwrap();
+        assert_eq!((done.ending, done.stdout.len()), (Ending::Overflowed(Stream::Stdout), 1000));
+        let mut exact = shell("printf 1234");
+        exact.stdout_max = 4;
+        assert_eq!(run(exact).await.unwrap().ending, Ending::Exited(0));
+        let mut complaints = shell("yes >&2");
+        complaints.stderr_max = 10;
+        assert_eq!(run(complaints).await.unwrap().ending, Ending::Overflowed(Stream::Stderr));
+    }
+
+    #[tokio::test]
+    async fn the_deadline_kills_the_whole_group() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("pid");
+        let mut command = shell(&format!("sleep 1000 & echo $! > {}; wait", file.display()));
+        command.deadline = Instant::now() + Duration::from_millis(500);
+        assert!(matches!(run(command).await, Err(CommandFault::Deadline)));
+        assert!(dies(&std::fs::read_to_string(file).unwrap()).await);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_command_is_killed_with_its_group() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("pid");
+        let command = shell(&format!("sleep 1000 & echo $! > {}; wait", file.display()));
+        let until = tokio::time::timeout(Duration::from_millis(500), run(command)).await;
+        assert!(until.is_err());
+        assert!(dies(&std::fs::read_to_string(file).unwrap()).await);
+    }
+
+    #[tokio::test]
+    async fn what_a_leader_leaves_behind_dies_with_it() {
+        // The orphan holds the pipe open; waiting for the end of the output would take 1,000 seconds.
+        let done = run(shell("sleep 1000 & echo $!")).await.unwrap();
+        assert_eq!(done.ending, Ending::Exited(0));
+        assert!(dies(&String::from_utf8(done.stdout).unwrap()).await);
+    }
+
+    #[tokio::test]
+    async fn programs_are_found_by_path_or_in_the_list_only() {
+        assert!(matches!(run(Command::new("no-such-program", soon())).await, Err(CommandFault::NotFound(_))));
+        assert!(matches!(run(Command::new("/no/such", soon())).await, Err(CommandFault::NotFound(_))));
+        for name in ["bin/sh", "./sh", "../bin/sh", "", ".."] {
+            assert!(matches!(run(Command::new(name, soon())).await, Err(CommandFault::BadName(_))), "{name}");
+        }
+        assert!(matches!(run(Command::new("/etc/passwd", soon())).await, Err(CommandFault::Start { .. })));
+    }
+}

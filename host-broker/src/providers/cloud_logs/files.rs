@@ -1,0 +1,234 @@
+//! Logs in files: plain, rotated, compressed with gzip.
+//!
+//! [`listing`] says which files there are and opens them without being led astray; [`lines`] reads bytes as lines
+//! within limits; [`scan`] looks through one file, from its newest entry backwards. Here they come together.
+//!
+//! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when whoever
+//! asked stops waiting.
+
+mod lines;
+mod listing;
+mod scan;
+
+use crate::effects::clock::Clock;
+use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};
+use crate::providers::cloud_logs::entry::Record;
+use crate::providers::cloud_logs::format::Format;
+use crate::providers::cloud_logs::position::EntryId;
+use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
+use crate::providers::cloud_logs::time::Zone;
+use crate::providers::contract::Running;
+use lines::Meter;
+pub use listing::BadPattern;
+use listing::{FileRef, Listing, OpenFault, Pattern, Stream};
+use scan::{Depth, LogFile, ScanFault};
+use shared::Timestamp;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How often a search starts again because files were rotated under it.
+const ATTEMPTS: u32 = 3;
+/// What a compressed file may unfold to before the rest of it is left alone.
+const UNPACKED_MAX: u64 = 512 * 1024 * 1024;
+
+/// The log files that some patterns match.
+#[derive(Clone)]
+pub(crate) struct Files {
+    service: Option<String>,
+    patterns: Vec<Pattern>,
+    format: Format,
+    zone: Zone,
+    clock: Arc<dyn Clock>,
+}
+
+impl Files {
+    /// The files that match the patterns; their service is the given one, else each file's name.
+    ///
+    /// # Errors
+    /// [`BadPattern`].
+    pub(crate) fn new(
+        service: Option<String>,
+        paths: &[String],
+        format: Format,
+        zone: Zone,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BadPattern> {
+        let patterns = paths.iter().map(|path| Pattern::new(path)).collect::<Result<_, _>>()?;
+        Ok(Self { service, patterns, format, zone, clock })
+    }
+
+    fn list(&self) -> Listing {
+        Listing::of(&self.patterns, self.service.as_deref())
+    }
+
+    fn open(&self, file: &FileRef) -> Result<LogFile, OpenFault> {
+        let now = self.clock.now();
+        Ok(LogFile::new(file.open()?, file, self.format, self.zone, now))
+    }
+
+    fn search(&self, search: &Search, meter: &Meter) -> Result<Found, Stop> {
+        let mut listing = self.list();
+        let mut newest = Newest::new(search.limit);
+        for stream in &listing.streams {
+            self.search_stream(stream, search, meter, &mut newest, &mut listing.skipped)?;
+        }
+        Ok(Found { records: newest.into_records(), skipped: listing.skipped })
+    }
+
+    fn search_stream(
+        &self,
+        stream: &Stream,
+        search: &Search,
+        meter: &Meter,
+        newest: &mut Newest,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<(), Stop> {
+        for file in &stream.files {
+            let Some(mut log) = self.opened(stream, file, skipped)? else { continue };
+            let whole_stream = search.service.as_deref().is_none_or(|service| service == stream.service);
+            let depth = log.newest(stream, search, whole_stream, meter, newest);
+            match depth {
+                Ok(Depth::NoTimes) if whole_stream => skipped.push(Skipped::new(&stream.service, "has no time stamps")),
+                Ok(Depth::AsAsked | Depth::NoTimes) => {}
+                Ok(Depth::Capped) => {
+                    skipped.push(Skipped::new(&stream.service, "a compressed file is too big to be read to its end"));
+                }
+                Err(fault) => note(fault, stream, skipped)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: EntryId, meter: &Meter) -> Result<Option<Record>, Stop> {
+        let listing = self.list();
+        for stream in listing.streams.iter().filter(|stream| stream.key == id.stream) {
+            for file in &stream.files {
+                let Some(mut log) = self.opened(stream, file, &mut Vec::new())? else { continue };
+                match log.entry(stream, id, meter) {
+                    Ok(Some(record)) => return Ok(Some(record)),
+                    Ok(None) => {}
+                    Err(fault) => note(fault, stream, &mut Vec::new())?,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn list_services(&self, meter: &Meter) -> Result<Services, Stop> {
+        let mut listing = self.list();
+        let mut services: Vec<Source> = Vec::new();
+        for stream in &listing.streams {
+            let mut span: Option<(i64, i64)> = None;
+            for file in &stream.files {
+                let Some(mut log) = self.opened(stream, file, &mut listing.skipped)? else { continue };
+                match log.span(meter) {
+                    Ok(Some((from, to))) => {
+                        span = Some(span.map_or((from, to), |(first, last)| (first.min(from), last.max(to))));
+                    }
+                    Ok(None) => {}
+                    Err(fault) => note(fault, stream, &mut listing.skipped)?,
+                }
+            }
+            add_service(&mut services, &stream.service, span);
+        }
+        Ok(Services { services, skipped: listing.skipped })
+    }
+
+    /// The file, or a note why not; a file that is not the listed one any more means that the listing is out of date.
+    fn opened(&self, stream: &Stream, file: &FileRef, skipped: &mut Vec<Skipped>) -> Result<Option<LogFile>, Stop> {
+        match self.open(file) {
+            Ok(log) => Ok(Some(log)),
+            Err(OpenFault::Replaced) => Err(Stop::Rotated),
+            Err(OpenFault::Refused(reason)) => {
+                skipped.push(Skipped::new(&stream.service, reason));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Runs blocking work on its own thread, again if files were rotated meanwhile.
+    fn blocking<T, F>(&self, deadline: Instant, work: F) -> Running<Result<T, Fault>>
+    where
+        T: Send + 'static,
+        F: Fn(&Self, &Meter) -> Result<T, Stop> + Send + 'static,
+    {
+        let this = self.clone();
+        let cancelled = CancellationToken::new();
+        // Dropped with the future: nobody waits any more.
+        let guard = cancelled.clone().drop_guard();
+        Box::pin(async move {
+            let work = tokio::task::spawn_blocking(move || {
+                let meter = Meter::new(deadline, cancelled, UNPACKED_MAX);
+                for _ in 0..ATTEMPTS {
+                    let result = work(&this, &meter);
+                    tracing::debug!(bytes = meter.bytes(), "log files read");
+                    match result {
+                        Ok(value) => return Ok(value),
+                        Err(Stop::Deadline) => return Err(Fault::Deadline),
+                        Err(Stop::Rotated) => {}
+                    }
+                }
+                let reason = "the files change faster than they can be read".to_owned();
+                Err(Fault::Unavailable { what: "files", reason })
+            });
+            let result = work.await;
+            drop(guard);
+            result.unwrap_or_else(|_panicked| {
+                Err(Fault::Unavailable { what: "files", reason: "reading them failed".into() })
+            })
+        })
+    }
+}
+
+/// Why blocking work ends early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// No time left.
+    Deadline,
+    /// The listing no longer fits the directory.
+    Rotated,
+}
+
+fn note(fault: ScanFault, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result<(), Stop> {
+    match fault {
+        ScanFault::Stopped => return Err(Stop::Deadline),
+        ScanFault::Read => skipped.push(Skipped::new(&stream.service, "a file cannot be read to its end")),
+        ScanFault::Damaged => skipped.push(Skipped::new(&stream.service, "a compressed file is damaged")),
+        ScanFault::Compression(name) => {
+            skipped
+                .push(Skipped::new(&stream.service, &format!("a file is compressed with {name}, which is not read")));
+        }
+    }
+    Ok(())
+}
+
+fn add_service(services: &mut Vec<Source>, name: &str, span: Option<(i64, i64)>) {
+    let written = |millis| Timestamp::from_millis(millis).to_string();
+    let (earliest, latest) = span.map_or((None, None), |(from, to)| (Some(written(from)), Some(written(to))));
+    match services.iter_mut().find(|known| known.service == name) {
+        // RFC 3339 in UTC with a fixed number of digits is in the order of time.
+        Some(known) => {
+            known.latest = known.latest.take().max(latest);
+            known.earliest = [known.earliest.take(), earliest].into_iter().flatten().min();
+        }
+        None => services.push(Source { service: name.to_owned(), kind: "files".into(), earliest, latest }),
+    }
+}
+
+impl Backend for Files {
+    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>> {
+        self.blocking(deadline, move |files, meter| files.search(&search, meter))
+    }
+
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Option<Record>, Fault>> {
+        self.blocking(deadline, move |files, meter| files.find(id, meter))
+    }
+
+    fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>> {
+        self.blocking(deadline, Self::list_services)
+    }
+}
+
+#[cfg(test)]
+mod tests;

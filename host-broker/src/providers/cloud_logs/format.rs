@@ -1,0 +1,162 @@
+//! What a line says: where an entry starts, when it was written, what it contains.
+//!
+//! A file's first lines decide how all its lines are read ([`Profile`]): a line that does not begin an entry in that
+//! form continues the entry before it. No parser here fails; what is not understood is shown as it is.
+
+mod access;
+mod json;
+mod logfmt;
+mod raw;
+mod syslog;
+
+use crate::providers::cloud_logs::entry::Parsed;
+use crate::providers::cloud_logs::time::{self, Frame};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Where structured lines keep their time, the most telling name first.
+const TIME_KEYS: [&str; 9] = ["timestamp", "@timestamp", "time", "ts", "datetime", "date", "eventTime", "asctime", "t"];
+/// Where they keep their severity.
+const LEVEL_KEYS: [&str; 7] = ["level", "severity", "levelname", "lvl", "log.level", "loglevel", "levelName"];
+/// Where they keep their message.
+const MESSAGE_KEYS: [&str; 7] = ["message", "msg", "@message", "log", "event", "text", "MESSAGE"];
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// As the file's first lines suggest.
+    #[default]
+    Auto,
+    /// One JSON object a line.
+    Json,
+    /// `key=value` pairs.
+    Logfmt,
+    /// RFC 3164, RFC 5424, or rsyslog's form with an ISO time.
+    Syslog,
+    /// The common or combined log format of web servers.
+    Access,
+    /// Text with a time stamp somewhere near its front.
+    Raw,
+}
+
+/// How the lines of one file are read.
+#[derive(Debug, Clone)]
+pub(crate) struct Profile {
+    kind: Kind,
+    frame: Frame,
+    prefix: raw::Prefix,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Logfmt,
+    Syslog,
+    Access,
+    Raw,
+}
+
+impl Profile {
+    /// How to read a file with these first lines.
+    pub(crate) fn learn(format: Format, head: &[Vec<u8>], frame: Frame) -> Self {
+        let prefix = raw::Prefix::learn(head);
+        let kind = match format {
+            Format::Auto => Kind::suggested(head, frame, &prefix),
+            Format::Json => Kind::Json,
+            Format::Logfmt => Kind::Logfmt,
+            Format::Syslog => Kind::Syslog,
+            Format::Access => Kind::Access,
+            Format::Raw => Kind::Raw,
+        };
+        Self { kind, frame, prefix }
+    }
+
+    /// The time of a line that begins an entry, in milliseconds since 1970.
+    pub(crate) fn time(&self, line: &[u8]) -> Option<i64> {
+        let structured = match self.kind {
+            Kind::Json => json::time(line, self.frame),
+            Kind::Logfmt => logfmt::time(line, self.frame),
+            Kind::Syslog => syslog::time(line, self.frame),
+            Kind::Access => access::time(line, self.frame),
+            Kind::Raw => return raw::time(line, &self.prefix, self.frame),
+        };
+        // A foreign line with a time at its very front is an entry as well.
+        structured.or_else(|| raw::time(line, &raw::Prefix::Front, self.frame))
+    }
+
+    /// What an entry says: the line that begins it, and the lines that continue it.
+    pub(crate) fn parse(&self, line: &[u8], rest: &[u8]) -> Parsed {
+        let line = String::from_utf8_lossy(line);
+        let structured = match self.kind {
+            Kind::Json => json::parse(&line),
+            Kind::Logfmt => logfmt::parse(&line),
+            Kind::Syslog => syslog::parse(&line),
+            Kind::Access => access::parse(&line),
+            Kind::Raw => None,
+        };
+        let mut parsed = structured.unwrap_or_else(|| raw::parse(&line));
+        if !rest.is_empty() {
+            parsed.message.push('\n');
+            parsed.message.push_str(String::from_utf8_lossy(rest).trim_end());
+        }
+        parsed
+    }
+
+    /// Whether several programs write into such a file and every entry says which.
+    pub(crate) fn names_programs(&self) -> bool {
+        self.kind == Kind::Syslog
+    }
+
+    /// Whether times without an offset of this file may have been written while clocks were changed.
+    pub(crate) fn shifts_between(&self, from: i64, to: i64) -> bool {
+        self.frame.zone.shifts_between(from, to)
+    }
+}
+
+impl Kind {
+    /// The form that most of the first lines have.
+    fn suggested(head: &[Vec<u8>], frame: Frame, prefix: &raw::Prefix) -> Self {
+        let of_line = |line: &[u8]| {
+            if json::time(line, frame).is_some() {
+                Some(Self::Json)
+            } else if access::time(line, frame).is_some() && access::parse(&String::from_utf8_lossy(line)).is_some() {
+                Some(Self::Access)
+            } else if syslog::time(line, frame).is_some() && syslog::parse(&String::from_utf8_lossy(line)).is_some() {
+                Some(Self::Syslog)
+            } else if logfmt::time(line, frame).is_some() {
+                Some(Self::Logfmt)
+            } else {
+                raw::time(line, prefix, frame).map(|_| Self::Raw)
+            }
+        };
+        let seen: Vec<Self> = head.iter().filter_map(|line| of_line(line)).collect();
+        let votes = |kind: Self| seen.iter().filter(|k| **k == kind).count();
+        // Of equals the last wins, so the most telling form stands last.
+        [Self::Raw, Self::Logfmt, Self::Syslog, Self::Access, Self::Json]
+            .into_iter()
+            .max_by_key(|kind| votes(*kind))
+            .filter(|kind| votes(*kind) > 0)
+            .unwrap_or(Self::Raw)
+    }
+}
+
+/// A time in a structured line: a text or a number.
+fn time_of_value(value: &Value, frame: Frame) -> Option<i64> {
+    match value {
+        Value::String(text) => time_of_text(text, frame),
+        Value::Number(number) => time::epoch(number),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn time_of_text(text: &str, frame: Frame) -> Option<i64> {
+    match time::stamp(text.as_bytes()) {
+        Some((stamp, _)) => stamp.instant(frame),
+        None => serde_json::from_str::<serde_json::Number>(text).ok().and_then(|number| time::epoch(&number)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

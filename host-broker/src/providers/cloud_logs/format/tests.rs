@@ -1,0 +1,186 @@
+use super::*;
+use crate::providers::cloud_logs::severity::Severity;
+use shared::Timestamp;
+
+const LATEST: &str = "2026-03-01T00:00:00Z";
+
+fn frame() -> Frame {
+    Frame { zone: "UTC".parse().unwrap(), latest: LATEST.parse::<Timestamp>().unwrap().millis() }
+}
+
+fn learn(lines: &[&str]) -> Profile {
+    let head: Vec<Vec<u8>> = lines.iter().map(|l| l.as_bytes().to_vec()).collect();
+    Profile::learn(Format::Auto, &head, frame())
+}
+
+fn read(line: &str) -> (Kind, String, Parsed) {
+    let profile = learn(&[line]);
+    let time = profile.time(line.as_bytes()).unwrap_or_else(|| panic!("no time in {line}"));
+    (profile.kind, Timestamp::from_millis(time).to_string(), profile.parse(line.as_bytes(), b""))
+}
+
+fn field<'a>(parsed: &'a Parsed, name: &str) -> &'a str {
+    parsed.fields.get(name).map_or("", String::as_str)
+}
+
+#[test]
+fn json_lines_of_several_loggers_are_read() {
+    let (kind, time, parsed) =
+        read(r#"{"level":"error","ts":"2026-02-14T10:00:00.5Z","msg":"no route","n":{"a":1},"caller":"x.go:7"}"#);
+    assert_eq!((kind, time.as_str()), (Kind::Json, "2026-02-14T10:00:00.500Z"));
+    assert_eq!((parsed.level, parsed.message.as_str()), (Some(Severity::Error), "no route"));
+    assert_eq!((field(&parsed, "n"), field(&parsed, "caller")), (r#"{"a":1}"#, "x.go:7"));
+
+    let (_, time, parsed) = read(r#"{"level":50,"time":1771063200250,"pid":7,"msg":"pino"}"#);
+    assert_eq!((time.as_str(), parsed.level), ("2026-02-14T10:00:00.250Z", Some(Severity::Error)));
+    let (_, time, parsed) = read(r#"{"log":"hello\n","stream":"stdout","time":"2026-02-14T10:00:00.123456789Z"}"#);
+    assert_eq!((time.as_str(), parsed.message.as_str()), ("2026-02-14T10:00:00.123Z", "hello"));
+    let (_, time, _) = read(r#"{"ts":1771063200.25,"msg":"zap"}"#);
+    assert_eq!(time, "2026-02-14T10:00:00.250Z");
+}
+
+#[test]
+fn a_json_line_that_was_cut_still_has_its_time() {
+    let line = format!(r#"{{"time":"2026-02-14T10:00:00Z","msg":"{}"#, "x".repeat(100));
+    let profile = learn(&[r#"{"time":"2026-02-14T10:00:00Z"}"#]);
+    assert!(profile.time(line.as_bytes()).is_some());
+    assert_eq!(profile.parse(line.as_bytes(), b"").message, line);
+}
+
+#[test]
+fn logfmt_is_read() {
+    let line = r#"time="2026-02-14T10:00:00Z" level=warning msg="disk \"a\" is full" path=/var free= flag"#;
+    let (kind, time, parsed) = read(line);
+    assert_eq!((kind, time.as_str()), (Kind::Logfmt, "2026-02-14T10:00:00.000Z"));
+    assert_eq!((parsed.level, parsed.message.as_str()), (Some(Severity::Warning), r#"disk "a" is full"#));
+    assert_eq!((field(&parsed, "path"), field(&parsed, "free")), ("/var", ""));
+}
+
+#[test]
+fn syslog_is_read_in_its_three_forms() {
+    let (kind, time, parsed) = read("Feb 14 10:00:00 web1 sshd[812]: Failed password for root from 203.0.113.9");
+    assert_eq!((kind, time.as_str()), (Kind::Syslog, "2026-02-14T10:00:00.000Z"));
+    assert_eq!((parsed.program.as_deref(), parsed.level), (Some("sshd"), None));
+    assert_eq!((field(&parsed, "host"), field(&parsed, "pid")), ("web1", "812"));
+    assert_eq!(parsed.message, "Failed password for root from 203.0.113.9");
+
+    let (kind, time, parsed) = read("2026-02-14T11:00:00.123456+01:00 web1 kernel: [    1.5] usb 1-1: error -71");
+    assert_eq!((kind, time.as_str()), (Kind::Syslog, "2026-02-14T10:00:00.123Z"));
+    assert_eq!((parsed.program.as_deref(), parsed.message.as_str()), (Some("kernel"), "[    1.5] usb 1-1: error -71"));
+
+    let line = r#"<165>1 2026-02-14T10:00:00.003Z web1 app 812 ID47 [a@1 k="v \"w\"" l="2"][b@1] it happened"#;
+    let (kind, _, parsed) = read(line);
+    assert_eq!((kind, parsed.level, parsed.program.as_deref()), (Kind::Syslog, Some(Severity::Notice), Some("app")));
+    assert_eq!((field(&parsed, "a@1.k"), field(&parsed, "msgid")), (r#"v "w""#, "ID47"));
+    assert_eq!(parsed.message, "it happened");
+    let (_, _, parsed) = read("<11>1 2026-02-14T10:00:00Z - - - - - \u{feff}bare");
+    assert_eq!((parsed.message.as_str(), parsed.level, parsed.program), ("bare", Some(Severity::Error), None));
+}
+
+#[test]
+fn access_logs_are_read() {
+    let line = r#"203.0.113.9 - frank [14/Feb/2026:11:00:00 +0100] "GET /a?b=c HTTP/1.1" 503 2326 "https://x/" "curl/8 \"q\"""#;
+    let (kind, time, parsed) = read(line);
+    assert_eq!((kind, time.as_str()), (Kind::Access, "2026-02-14T10:00:00.000Z"));
+    assert_eq!((parsed.level, parsed.message.as_str()), (Some(Severity::Error), "GET /a?b=c HTTP/1.1 503"));
+    for (name, value) in [
+        ("remote", "203.0.113.9"),
+        ("user", "frank"),
+        ("method", "GET"),
+        ("path", "/a?b=c"),
+        ("status", "503"),
+        ("bytes", "2326"),
+        ("referer", "https://x/"),
+        ("agent", "curl/8 \"q\""),
+    ] {
+        assert_eq!(field(&parsed, name), value, "{name}");
+    }
+    let (kind, _, parsed) = read(r#"::1 - - [14/Feb/2026:10:00:00 +0000] "\x16\x03" 400 -"#);
+    assert_eq!((kind, parsed.level), (Kind::Access, Some(Severity::Warning)));
+}
+
+#[test]
+fn raw_lines_of_well_known_programs_are_read() {
+    for (line, message, level) in [
+        ("2025-06-24 14:36:25 status unpacked libsystemd0:amd64 252", "status unpacked libsystemd0:amd64 252", None),
+        (
+            "[Sat Feb 14 10:00:00.123456 2026] [core:error] [pid 7] broken",
+            "[core:error] [pid 7] broken",
+            Some(Severity::Error),
+        ),
+        ("2026/02/14 10:00:00 [warn] 7#7: *1 slow", "[warn] 7#7: *1 slow", Some(Severity::Warning)),
+        ("2026-02-14 10:00:00.123 UTC [812] FATAL:  no", "[812] FATAL:  no", Some(Severity::Critical)),
+        ("2026-02-14 10:00:00,123 - app - ERROR - bad", "app - ERROR - bad", Some(Severity::Error)),
+        ("E0214 10:00:00.123456       1 main.go:7] bad", "1 main.go:7] bad", Some(Severity::Error)),
+        (
+            "update-alternatives 2025-06-24 14:36:53: link group",
+            "update-alternatives 2025-06-24 14:36:53: link group",
+            None,
+        ),
+    ] {
+        let (kind, _, parsed) = read(line);
+        assert_eq!((kind, parsed.message.as_str(), parsed.level), (Kind::Raw, message, level), "{line}");
+    }
+}
+
+#[test]
+fn lines_that_begin_no_entry_continue_the_one_before() {
+    let apt = learn(&["", "Start-Date: 2025-06-24  14:36:25", "Commandline: apt", "End-Date: 2025-06-24  14:36:29"]);
+    assert!(apt.time(b"Start-Date: 2025-06-25  14:36:25").is_some());
+    assert!(apt.time(b"End-Date: 2025-06-25  14:36:25").is_none());
+    let java = learn(&["2026-02-14 10:00:00 ERROR x", "  at 2026-02-14 10:00:00"]);
+    assert!(java.time(b"  at 2026-02-14 10:00:00").is_none());
+    assert!(java.time(b"Caused by: x at 2026-02-14 10:00:00").is_none());
+    let json = learn(&[r#"{"time":"2026-02-14T10:00:00Z"}"#, "Traceback:"]);
+    assert!(json.time(b"Traceback:").is_none());
+    assert!(json.time(b"2026-02-14 10:00:01 starting without json").is_some());
+    assert_eq!(java.parse(b"2026-02-14 10:00:00 ERROR x", b"  at a\n  at b\n").message, "ERROR x\n  at a\n  at b");
+}
+
+#[test]
+fn nothing_in_a_line_makes_a_parser_fail() {
+    let hostile: [&[u8]; 12] = [
+        b"",
+        b"{",
+        b"<",
+        b"<999",
+        b"<1>1 ",
+        b"\0\0\0",
+        b"[[[[[[[[",
+        b"\xff\xfe\x80",
+        b"= = =",
+        b"a=\"",
+        b"x [14/Feb/2026:10:00:00 +0000]",
+        b"<13>1 2026-02-14T10:00:00Z h a p m [x y=\"",
+    ];
+    for format in [Format::Auto, Format::Json, Format::Logfmt, Format::Syslog, Format::Access, Format::Raw] {
+        for line in hostile {
+            let profile = Profile::learn(format, &[line.to_vec()], frame());
+            profile.time(line);
+            profile.parse(line, line);
+        }
+    }
+    let deep = format!("{}1{}", "{\"time\":".repeat(10_000), "}".repeat(10_000));
+    assert_eq!(learn(&[&deep]).time(deep.as_bytes()), None);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_read_without_a_fault(line in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        for format in [Format::Json, Format::Logfmt, Format::Syslog, Format::Access, Format::Raw] {
+            let profile = Profile::learn(format, std::slice::from_ref(&line), frame());
+            profile.time(&line);
+            profile.parse(&line, &line);
+        }
+    }
+
+    #[test]
+    fn any_text_behind_a_stamp_is_read_without_a_fault(text in "[ -~äß\u{0}]{0,80}") {
+        for front in ["Feb 14 10:00:00 ", "<13>1 2026-02-14T10:00:00Z ", "::1 - - [14/Feb/2026:10:00:00 +0000] ", "time=\"", "{\"time\":"] {
+            let line = format!("{front}{text}").into_bytes();
+            let profile = Profile::learn(Format::Auto, std::slice::from_ref(&line), frame());
+            profile.time(&line);
+            profile.parse(&line, &line);
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Points in time as log lines write them.
+//!
+//! A stamp is read at the front of a text ([`stamp`]) and then placed in a [`Frame`], which supplies what the text
+//! leaves out: the zone, and for the traditional syslog form the year.
+
+use chrono::{DateTime, Duration, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+use std::str::FromStr;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// The zone in which times without an offset were written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Zone {
+    /// This machine's.
+    Local,
+    /// A constant distance from UTC.
+    Fixed(FixedOffset),
+    /// A named one.
+    Named(chrono_tz::Tz),
+}
+
+/// The text names no zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a time zone: it must be `local`, `UTC`, an offset such as `+02:00`, or a name such as `Europe/Berlin`")]
+pub struct NotAZone;
+
+impl FromStr for Zone {
+    type Err = NotAZone;
+
+    fn from_str(text: &str) -> Result<Self, NotAZone> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        if let Ok(zone) = text.parse::<chrono_tz::Tz>() {
+            return Ok(Self::Named(zone));
+        }
+        text.parse().map(Self::Fixed).map_err(|_not_an_offset| NotAZone)
+    }
+}
+
+impl Zone {
+    /// The instant of a wall-clock time, in milliseconds. Of a time that the clock showed twice it is the first; a
+    /// time that the clock skipped is read as if it had not yet been put forward.
+    fn instant(self, naive: NaiveDateTime) -> Option<i64> {
+        fn place<Z: TimeZone>(zone: &Z, naive: NaiveDateTime) -> Option<i64> {
+            match zone.from_local_datetime(&naive) {
+                MappedLocalTime::Single(time) | MappedLocalTime::Ambiguous(time, _) => Some(time.timestamp_millis()),
+                MappedLocalTime::None => {
+                    let hour = Duration::hours(1);
+                    let before = zone.from_local_datetime(&naive.checked_sub_signed(hour)?).earliest()?;
+                    Some(before.checked_add_signed(hour)?.timestamp_millis())
+                }
+            }
+        }
+        match self {
+            Self::Local => place(&Local, naive),
+            Self::Fixed(zone) => place(&zone, naive),
+            Self::Named(zone) => place(&zone, naive),
+        }
+    }
+
+    /// Whether clocks in this zone were changed between two instants.
+    pub(crate) fn shifts_between(self, from: i64, to: i64) -> bool {
+        fn offset<Z: TimeZone>(zone: &Z, millis: i64) -> Option<i32> {
+            use chrono::Offset as _;
+            let time = DateTime::<Utc>::from_timestamp_millis(millis)?.naive_utc();
+            Some(zone.offset_from_utc_datetime(&time).fix().local_minus_utc())
+        }
+        match self {
+            Self::Local => offset(&Local, from) != offset(&Local, to),
+            Self::Fixed(_) => false,
+            Self::Named(zone) => offset(&zone, from) != offset(&zone, to),
+        }
+    }
+}
+
+/// What completes a stamp.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame {
+    /// The zone of stamps without an offset.
+    pub(crate) zone: Zone,
+    /// Nothing in the text was written later than this, in milliseconds: when the file last changed.
+    pub(crate) latest: i64,
+}
+
+/// A point in time as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    year: Option<i32>,
+    month: u32,
+    day: u32,
+    clock: Clock,
+    offset: Option<i32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Clock {
+    hour: u32,
+    minute: u32,
+    second: u32,
+    millis: u32,
+}
+
+impl Stamp {
+    /// Milliseconds since 1970, if the stamp is a possible time.
+    pub(crate) fn instant(self, frame: Frame) -> Option<i64> {
+        let Some(year) = self.year else { return self.infer_year(frame) };
+        self.in_year(year, frame.zone)
+    }
+
+    fn in_year(self, year: i32, zone: Zone) -> Option<i64> {
+        let Clock { hour, minute, second, millis } = self.clock;
+        // A leap second belongs to the second before it.
+        let naive = NaiveDate::from_ymd_opt(year, self.month, self.day)?.and_hms_milli_opt(
+            hour,
+            minute,
+            second.min(59),
+            millis,
+        )?;
+        match self.offset {
+            Some(seconds) => Zone::Fixed(FixedOffset::east_opt(seconds)?).instant(naive),
+            None => zone.instant(naive),
+        }
+    }
+
+    /// The latest year in which the stamp is not later than the frame allows; a day of grace for clocks and zones.
+    fn infer_year(self, frame: Frame) -> Option<i64> {
+        use chrono::Datelike as _;
+        let ceiling = frame.latest.saturating_add(DAY_MS);
+        let last = DateTime::<Utc>::from_timestamp_millis(ceiling)?.year();
+        // Nine years always hold a 29 February.
+        (0..9).filter_map(|back| self.in_year(last - back, frame.zone)).find(|millis| *millis <= ceiling)
+    }
+}
+
+/// The stamp at the front of a text, and what follows it.
+pub(crate) fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
+    let first = text.first()?;
+    let scan = Scan(text);
+    if first.is_ascii_digit() {
+        iso(scan).or_else(|| day_first(scan))
+    } else if first.is_ascii_alphabetic() {
+        traditional(scan).or_else(|| klog(scan))
+    } else {
+        None
+    }
+}
+
+/// Milliseconds since 1970 of a number that counts seconds, milli-, micro- or nanoseconds: whichever puts it between
+/// 1973 and 5138.
+pub(crate) fn epoch(number: &serde_json::Number) -> Option<i64> {
+    if let Some(whole) = number.as_i64() {
+        return match whole {
+            100_000_000..100_000_000_000 => Some(whole * 1000),
+            100_000_000_000..100_000_000_000_000 => Some(whole),
+            100_000_000_000_000..100_000_000_000_000_000 => Some(whole / 1000),
+            100_000_000_000_000_000.. => Some(whole / 1_000_000),
+            _ => None,
+        };
+    }
+    // Written with a fraction: by the digits, because binary fractions would move the last millisecond.
+    let text = number.to_string();
+    let (whole, fraction) = text.split_once('.')?;
+    let whole: i64 = whole.parse().ok()?;
+    match whole {
+        100_000_000..100_000_000_000 => {
+            let millis: String = fraction.chars().chain("000".chars()).take(3).collect();
+            Some(whole * 1000 + millis.parse::<i64>().ok()?)
+        }
+        100_000_000_000..100_000_000_000_000 => Some(whole),
+        _ => None,
+    }
+}
+
+/// `2026-02-14T10:00:00.123+01:00` and its kin: `/` for `-`, one or two spaces for `T`, `,` for `.`, no offset.
+fn iso(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    let year = s.number(4)?;
+    let mark = s.one_of(b"-/")?;
+    let month = s.number(2)?;
+    s.one_of(&[mark])?;
+    let day = s.number(2)?;
+    s.one_of(b"Tt _")?;
+    s.skip(b' ');
+    let clock = s.clock()?;
+    let offset = s.offset();
+    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
+}
+
+/// `14/Feb/2026:10:00:00 +0100`, `14 Feb 2026 10:00:00`, `14-Feb-2026 10:00:00`.
+fn day_first(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    let day = s.number(2)?;
+    let mark = s.one_of(b"/ -")?;
+    let month = s.month()?;
+    s.one_of(&[mark])?;
+    let year = s.number(4)?;
+    s.one_of(b": ")?;
+    let clock = s.clock()?;
+    let offset = s.offset();
+    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
+}
+
+/// `Feb  4 10:00:00`, `Feb 4 2026 10:00:00`, `Wed Feb  4 10:00:00.123 2026`.
+fn traditional(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    let month = if let Some(month) = s.month() {
+        month
+    } else {
+        s.weekday()?;
+        s.one_of(b" ")?;
+        s.month()?
+    };
+    s.one_of(b" ")?;
+    s.skip(b' ');
+    let day = s.number(2).or_else(|| s.number(1))?;
+    s.one_of(b" ")?;
+    let mut year = s.year_then_space();
+    let clock = s.clock()?;
+    if year.is_none() {
+        let mut after = s;
+        if after.one_of(b" ").is_some()
+            && let Some(number) = after.number(4)
+            && matches!(after.0.first(), None | Some(b']' | b' '))
+            && (1970..2200).contains(&number)
+        {
+            (year, s) = (Some(number), after);
+        }
+    }
+    let year = year.and_then(|y| i32::try_from(y).ok());
+    Some((Stamp { year, month, day, clock, offset: None }, s.0))
+}
+
+/// `I0214 10:00:00.123456`: severity, month, day.
+fn klog(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    s.one_of(b"IWEF")?;
+    let month = s.number(2)?;
+    let day = s.number(2)?;
+    s.one_of(b" ")?;
+    let clock = s.clock()?;
+    Some((Stamp { year: None, month, day, clock, offset: None }, s.0))
+}
+
+/// What of a text has not been read. Every method either reads what it is named after or leaves the text alone.
+#[derive(Clone, Copy)]
+struct Scan<'a>(&'a [u8]);
+
+impl<'a> Scan<'a> {
+    fn try_read<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let mut ahead = *self;
+        let value = read(&mut ahead)?;
+        *self = ahead;
+        Some(value)
+    }
+
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self, digits: usize) -> Option<u32> {
+        self.try_read(|s| {
+            let taken = s.take(digits)?;
+            taken.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u32::from(b - b'0')))
+        })
+    }
+
+    fn one_of(&mut self, allowed: &[u8]) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        allowed.contains(first).then(|| {
+            self.0 = rest;
+            *first
+        })
+    }
+
+    fn skip(&mut self, byte: u8) {
+        while self.one_of(&[byte]).is_some() {}
+    }
+
+    fn word(&mut self, words: &[&str]) -> Option<u32> {
+        self.try_read(|s| {
+            let taken = s.take(3)?;
+            let index = words.iter().position(|w| w.as_bytes().eq_ignore_ascii_case(taken))?;
+            u32::try_from(index).ok()
+        })
+    }
+
+    fn month(&mut self) -> Option<u32> {
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        self.word(&MONTHS).map(|index| index + 1)
+    }
+
+    fn weekday(&mut self) -> Option<u32> {
+        self.word(&["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
+    }
+
+    fn year_then_space(&mut self) -> Option<u32> {
+        self.try_read(|s| {
+            let year = s.number(4)?;
+            s.one_of(b" ")?;
+            Some(year)
+        })
+    }
+
+    fn clock(&mut self) -> Option<Clock> {
+        self.try_read(|s| {
+            let hour = s.number(2)?;
+            s.one_of(b":")?;
+            let minute = s.number(2)?;
+            s.one_of(b":")?;
+            let second = s.number(2)?;
+            (hour < 24 && minute < 60 && second < 61).then_some(())?;
+            Some(Clock { hour, minute, second, millis: s.fraction() })
+        })
+    }
+
+    fn fraction(&mut self) -> u32 {
+        let read = self.try_read(|s| {
+            s.one_of(b".,")?;
+            let (mut millis, mut place) = (0, 100);
+            let mut digit = s.number(1)?;
+            loop {
+                millis += digit * place;
+                place /= 10;
+                match s.number(1) {
+                    Some(next) => digit = next,
+                    None => return Some(millis),
+                }
+            }
+        });
+        read.unwrap_or(0)
+    }
+
+    /// Seconds east of UTC.
+    fn offset(&mut self) -> Option<i32> {
+        self.try_read(|s| {
+            if s.one_of(b"Zz").is_some() {
+                return Some(0);
+            }
+            let apart = s.one_of(b" ").is_some();
+            if apart && let Some(rest) = s.0.strip_prefix(b"UTC").or_else(|| s.0.strip_prefix(b"GMT")) {
+                s.0 = rest;
+                return Some(0);
+            }
+            let sign = if s.one_of(b"+-")? == b'-' { -1 } else { 1 };
+            let hours = i32::try_from(s.number(2)?).ok()?;
+            let colon = s.one_of(b":").is_some();
+            let minutes = match s.number(2) {
+                Some(minutes) => i32::try_from(minutes).ok()?,
+                // `+01` only right behind the seconds, where it can be nothing else.
+                None if apart || colon => return None,
+                None => 0,
+            };
+            (!s.0.first().is_some_and(u8::is_ascii_digit)).then_some(sign * (hours * 3600 + minutes * 60))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::Timestamp;
+
+    fn at(text: &str) -> i64 {
+        text.parse::<Timestamp>().unwrap().millis()
+    }
+
+    fn read(text: &str, zone: &str, latest: &str) -> Option<String> {
+        let frame = Frame { zone: zone.parse().unwrap(), latest: at(latest) };
+        let (stamp, _) = stamp(text.as_bytes())?;
+        Some(Timestamp::from_millis(stamp.instant(frame)?).to_string())
+    }
+
+    #[test]
+    fn every_usual_way_of_writing_a_time_is_read() {
+        for text in [
+            "2026-02-14T10:00:00.25Z",
+            "2026-02-14T11:00:00.250999+01:00",
+            "2026-02-14 10:00:00,250",
+            "2026-02-14 10:00:00.250 UTC [7] LOG:  x",
+            "2026-02-14 05:00:00.250-05",
+            "2026-02-14  10:00:00.25",
+            "2026/02/14 10:00:00.250",
+            "14/Feb/2026:12:00:00.250 +0200",
+            "Feb 14 10:00:00.250 host",
+            "Sat Feb 14 10:00:00.250000 2026]",
+            "Feb 14 2026 10:00:00.250",
+            "14 Feb 2026 10:00:00.250 * ready",
+            "14-Feb-2026 10:00:00.250 general: info",
+            "I0214 10:00:00.250000       1 main.go:7] x",
+        ] {
+            assert_eq!(
+                read(text, "UTC", "2026-03-01T00:00:00Z").as_deref(),
+                Some("2026-02-14T10:00:00.250Z"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "2026",
+            "2026-02-30 10:00:00",
+            "2026-13-01 10:00:00",
+            "2026-02-14 24:00:00",
+            "2026-02-14",
+            "Foo 14 10:00:00",
+            "Feb 14",
+            "Mon",
+            "99/Feb/2026:10:00:00",
+            "2026-02/14 10:00:00",
+            "\u{ff12}026-02-14 10:00:00",
+        ] {
+            assert_eq!(read(text, "UTC", "2026-03-01T00:00:00Z"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_year_is_the_latest_that_is_not_in_the_future() {
+        let new_year = "2026-01-01T00:00:05Z";
+        assert_eq!(read("Dec 31 23:59:59", "UTC", new_year).unwrap(), "2025-12-31T23:59:59.000Z");
+        assert_eq!(read("Jan  1 00:00:01", "UTC", new_year).unwrap(), "2026-01-01T00:00:01.000Z");
+        // A clock that is a little ahead of the file's last change.
+        assert_eq!(read("Jan  1 00:30:00", "UTC", new_year).unwrap(), "2026-01-01T00:30:00.000Z");
+        assert_eq!(read("Jan  1 00:00:01", "UTC", "2025-12-31T23:59:59Z").unwrap(), "2026-01-01T00:00:01.000Z");
+        assert_eq!(read("Feb 29 12:00:00", "UTC", new_year).unwrap(), "2024-02-29T12:00:00.000Z");
+    }
+
+    #[test]
+    fn zones_change_their_clocks() {
+        let latest = "2026-12-01T00:00:00Z";
+        let berlin = |text| read(text, "Europe/Berlin", latest).unwrap();
+        assert_eq!(berlin("2026-02-14 10:00:00"), "2026-02-14T09:00:00.000Z");
+        assert_eq!(berlin("2026-07-14 10:00:00"), "2026-07-14T08:00:00.000Z");
+        // Shown twice: the first.
+        assert_eq!(berlin("2026-10-25 02:30:00"), "2026-10-25T00:30:00.000Z");
+        // Never shown.
+        assert_eq!(berlin("2026-03-29 02:30:00"), "2026-03-29T01:30:00.000Z");
+        assert_eq!(read("2026-02-14 10:00:00", "-03:30", latest).unwrap(), "2026-02-14T13:30:00.000Z");
+        let zone: Zone = "Europe/Berlin".parse().unwrap();
+        assert!(zone.shifts_between(at("2026-10-24T22:00:00Z"), at("2026-10-25T04:00:00Z")));
+        assert!(!zone.shifts_between(at("2026-10-23T22:00:00Z"), at("2026-10-24T04:00:00Z")));
+        assert_eq!("Mars/Olympus".parse::<Zone>().unwrap_err(), NotAZone);
+    }
+
+    #[test]
+    fn numbers_count_from_1970_in_whatever_unit_fits() {
+        for text in ["1771063200", "1771063200.25", "1771063200250", "1771063200250000", "1771063200250000123"] {
+            let number = serde_json::from_str(text).unwrap();
+            let expected = if text == "1771063200" { 1_771_063_200_000 } else { 1_771_063_200_250 };
+            assert_eq!(epoch(&number), Some(expected), "{text}");
+        }
+        assert_eq!(epoch(&serde_json::from_str("42").unwrap()), None);
+        assert_eq!(epoch(&serde_json::from_str("-5.5").unwrap()), None);
+    }
+}
