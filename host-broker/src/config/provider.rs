@@ -1,54 +1,155 @@
-//! One provider's table.
+//! One provider's table: what is common to all, and what its kind needs.
 
 use crate::config::{ConfigError, Environment};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use std::path::PathBuf;
+use crate::providers::{cloud_logs, github, mock};
+use crate::secrets::source::SecretSource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// One provider: what is common to all, and what its kind needs.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum ProviderTable {
-    /// By script.
-    Mock(MockTable),
-}
-
-/// A provider by script.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MockTable {
-    /// The script, relative to this file.
-    pub script: PathBuf,
+/// One provider.
+///
+/// ```toml
+/// [providers.github]
+/// kind = "github"
+/// repos = ["octo/hello"]
+/// token = { env = "GITHUB_TOKEN" }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ProviderTable {
     /// Whether it takes calls.
-    #[serde(default = "yes")]
     pub enabled: bool,
     /// How long a caller waits, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// What its kind needs.
+    pub kind: Kind,
 }
 
-fn yes() -> bool {
-    true
+/// What a provider's kind needs.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// By script.
+    Mock(mock::Settings),
+    /// GitHub, and where its token comes from.
+    Github(github::Settings, SecretSource),
+    /// What services on this host have logged.
+    CloudLogs(cloud_logs::Settings),
+}
+
+impl Kind {
+    /// The word in the file.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Mock(_) => "mock",
+            Self::Github(..) => "github",
+            Self::CloudLogs(_) => "cloud-logs",
+        }
+    }
+
+    /// The secrets it needs, by the name under which results show that one was cut out.
+    pub fn secrets(&self) -> BTreeMap<&'static str, &SecretSource> {
+        match self {
+            Self::Github(_, token) => BTreeMap::from([("token", token)]),
+            Self::Mock(_) | Self::CloudLogs(_) => BTreeMap::new(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ProviderTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut table = toml::Table::deserialize(deserializer)?;
+        let kind: String = take(&mut table, "kind")?.ok_or_else(|| D::Error::missing_field("kind"))?;
+        let enabled = take(&mut table, "enabled")?.unwrap_or(true);
+        let timeout_ms = take(&mut table, "timeout_ms")?;
+        let kind = match kind.as_str() {
+            "mock" => Kind::Mock(rest(table)?),
+            "github" => {
+                let token = take(&mut table, "token")?;
+                let token = token.unwrap_or_else(|| SecretSource::Env { env: GITHUB_TOKEN.to_owned() });
+                Kind::Github(rest(table)?, token)
+            }
+            "cloud-logs" => Kind::CloudLogs(rest(table)?),
+            other => return Err(D::Error::unknown_variant(other, &["mock", "github", "cloud-logs"])),
+        };
+        Ok(Self { enabled, timeout_ms, kind })
+    }
+}
+
+const GITHUB_TOKEN: &str = "GITHUB_TOKEN";
+
+fn take<T: DeserializeOwned, E: serde::de::Error>(table: &mut toml::Table, key: &str) -> Result<Option<T>, E> {
+    table.remove(key).map(|value| value.try_into().map_err(|error| E::custom(format!("{key}: {error}")))).transpose()
+}
+
+fn rest<T: DeserializeOwned, E: serde::de::Error>(table: toml::Table) -> Result<T, E> {
+    toml::Value::Table(table).try_into().map_err(|error: toml::de::Error| E::custom(error.message()))
 }
 
 impl ProviderTable {
-    /// Applies the environment's values.
-    pub(super) fn apply(&mut self, _environment: &Environment) -> Result<(), ConfigError> {
-        match self {
-            Self::Mock(_) => Ok(()),
+    /// Applies the environment's values, which are the same for every provider of the kind.
+    ///
+    /// # Errors
+    /// [`ConfigError::Environment`].
+    pub(super) fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        match &mut self.kind {
+            Kind::Github(settings, _) => {
+                if let Some(repos) = environment.get("EXT_GITHUB_REPOS") {
+                    settings.repos =
+                        repos.split(',').map(str::trim).filter(|repo| !repo.is_empty()).map(str::to_owned).collect();
+                }
+            }
+            Kind::CloudLogs(settings) => {
+                if let Some(hours) = number(environment, "EXT_LOG_QUERY_MAX_HOURS")? {
+                    settings.max_hours = hours;
+                }
+                if let Some(results) = number(environment, "EXT_LOG_QUERY_MAX_RESULTS")? {
+                    settings.max_results = results;
+                }
+            }
+            Kind::Mock(_) => {}
         }
+        Ok(())
+    }
+}
+
+fn number(environment: &Environment, name: &'static str) -> Result<Option<u32>, ConfigError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_bad| ConfigError::Environment { name, fault: "must be a whole number".into() })
+    };
+    environment.get(name).map(parse).transpose()
+}
+
+impl JsonSchema for ProviderTable {
+    fn schema_name() -> Cow<'static, str> {
+        "ProviderTable".into()
     }
 
-    /// Whether it takes calls.
-    pub fn enabled(&self) -> bool {
-        match self {
-            Self::Mock(table) => table.enabled,
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let token = generator.subschema_for::<SecretSource>();
+        let mut kinds = [
+            ("mock", mock::Settings::json_schema(generator)),
+            ("github", github::Settings::json_schema(generator)),
+            ("cloud-logs", cloud_logs::Settings::json_schema(generator)),
+        ];
+        for (kind, schema) in &mut kinds {
+            let object = schema.ensure_object();
+            let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
+            if let Some(properties) = properties.as_object_mut() {
+                properties.insert("kind".into(), serde_json::json!({ "const": kind }));
+                properties.insert("enabled".into(), serde_json::json!({ "type": "boolean", "default": true }));
+                properties.insert("timeout_ms".into(), serde_json::json!({ "type": "integer", "minimum": 1 }));
+                if *kind == "github" {
+                    properties.insert("token".into(), token.clone().to_value());
+                }
+            }
+            let required = object.entry("required").or_insert_with(|| serde_json::json!([]));
+            if let Some(required) = required.as_array_mut() {
+                required.push("kind".into());
+            }
         }
-    }
-
-    /// How long a caller waits, in milliseconds.
-    pub fn timeout_ms(&self) -> Option<u64> {
-        match self {
-            Self::Mock(table) => table.timeout_ms,
-        }
+        let kinds: Vec<_> = kinds.into_iter().map(|(_, schema)| schema.to_value()).collect();
+        json_schema!({ "oneOf": kinds })
     }
 }

@@ -1,0 +1,185 @@
+//! `demo`: the main job on real input, told step by step, each step checked.
+//!
+//! A temporary home, the real daemon as a process of its own, the real shim as the child of a real MCP client, this
+//! machine's own log files. It ends well only if everything it says was true.
+
+mod stage;
+mod story;
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use clap::Args;
+use serde_json::json;
+use stage::{Agent, Stage};
+use std::time::Duration;
+use story::Story;
+
+/// Show the broker at work in about ten seconds: grants, refusals, real logs, a lost reply, a kill, the evidence.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Leave the home and the daemon running, and say where.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Demo {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if anything was not as it should be.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Fault::internal(&error))?;
+        runtime.block_on(self.tell(context))
+    }
+
+    async fn tell(self, context: &Context) -> Result<(), Fault> {
+        let mut story = Story::new(context.output);
+        let mut stage = Stage::set(&context.effects, context.output)?;
+        story.scene(&format!("A home with nothing granted: {}", stage.home().display()));
+        let developer = stage.agent("developer").await?;
+        let main = stage.agent("main").await?;
+        let security = stage.agent("security").await?;
+        nothing_without_a_grant(&mut story, &developer).await?;
+        reading_is_granted(&mut story, &stage, &main, &developer).await?;
+        writing_takes_more(&mut story, &stage, &developer).await?;
+        real_logs(&mut story, &stage, &developer).await?;
+        github(&mut story, &stage, &developer).await?;
+        production_needs_a_gate(&mut story, &main, &security, &developer).await?;
+        a_lost_reply_is_not_repeated(&mut story, &stage, &developer).await?;
+        a_kill_in_the_middle(&mut story, &mut stage, &developer).await?;
+        drop((developer, main, security));
+        the_evidence(&mut story, &mut stage, self.keep)?;
+        if self.keep {
+            context.output.line(&stage.keep());
+        }
+        story.end()
+    }
+}
+
+async fn nothing_without_a_grant(story: &mut Story, developer: &Agent) -> Result<(), Fault> {
+    story.scene("L0: an agent without a grant reaches nothing");
+    let answer = developer.call("mock", "read", json!({ "what": "anything" }), json!({})).await?;
+    story.check("a call is refused", answer.code() == "no_grant", &answer.text);
+    Ok(())
+}
+
+async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, developer: &Agent) -> Result<(), Fault> {
+    story.scene("L1: the main group's agent grants reading, up to its ceiling");
+    let asked = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 1 })).await?;
+    story.check("the grant takes effect", !asked.is_error, &asked.text);
+    let answer = developer.call("mock", "read", json!({ "what": "a thing" }), json!({})).await?;
+    story.check("the call runs", answer.is_executed(), &answer.text);
+    let above = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 })).await?;
+    story.check("an agent cannot grant more than its ceiling", above.code() == "approval_required", &above.text);
+    let answer = developer.call("mock", "write", json!({}), json!({})).await?;
+    story.check("writing is refused at L1", answer.code() == "level_too_low", &answer.text);
+    story.check("and nothing was written", stage.count("writes.log") == 0, "0 executions");
+    Ok(())
+}
+
+async fn writing_takes_more(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("L2: a person grants writing");
+    story.said(&stage.command(&["grant", "developer", "mock", "3", "--gate", "Security", "--deny", "forbidden"])?);
+    let answer = developer.call("mock", "write", json!({}), json!({})).await?;
+    story.check("the call runs", answer.is_executed() && stage.count("writes.log") == 1, &answer.text);
+    let answer = developer.call("mock", "forbidden", json!({}), json!({})).await?;
+    story.check("a denied action beats the level", answer.code() == "action_denied", &answer.text);
+    Ok(())
+}
+
+async fn real_logs(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("Real input: this machine's own logs");
+    story.said(&stage.command(&["grant", "developer", "cloud-logs", "1"])?);
+    let answer = developer.call("cloud-logs", "list_services", json!({}), json!({})).await?;
+    story.check("its services are listed", answer.is_executed(), &answer.brief());
+    let asked = json!({ "since": "-24h", "limit": 3 });
+    let answer = developer.call("cloud-logs", "query_logs", asked, json!({})).await?;
+    story.check("its last day is queried", answer.is_executed(), &answer.brief());
+    let asked = json!({ "since": "2020-01-01T00:00:00Z", "until": "2020-02-01T00:00:00Z" });
+    let answer = developer.call("cloud-logs", "query_logs", asked, json!({})).await?;
+    story.check("a month at once is refused", answer.code() == "range_too_wide", &answer.text);
+    Ok(())
+}
+
+async fn github(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    if !stage.has_github() {
+        story.scene("GitHub: no GITHUB_TOKEN in the environment, so the scripted provider stands in for it");
+        return Ok(());
+    }
+    story.scene("GitHub: a token is in the environment; it stays with the broker");
+    story.said(&stage.command(&["grant", "developer", "github", "1"])?);
+    let answer = developer.call("github", "list_repos", json!({ "limit": 3 }), json!({})).await?;
+    story.check("repositories are listed, or GitHub says why not", !answer.code().starts_with("no_"), &answer.brief());
+    Ok(())
+}
+
+async fn production_needs_a_gate(
+    story: &mut Story,
+    main: &Agent,
+    security: &Agent,
+    developer: &Agent,
+) -> Result<(), Fault> {
+    story.scene("L3: production needs a task, and its gate opened by somebody else, for each call");
+    let answer = developer.call("mock", "deploy", json!({}), json!({})).await?;
+    story.check("without a task it is refused", answer.code() == "task_required", &answer.text);
+    let task = json!({ "title": "Deploy", "group_folder": "developer", "task_id": "gov-1" });
+    let made = main.tool("task_create", task).await?;
+    story.check("the main group makes a task", !made.is_error, &made.text);
+    let with_task = json!({ "task_id": "gov-1" });
+    let answer = developer.call("mock", "deploy", json!({}), with_task.clone()).await?;
+    story.check("with a closed gate it is refused", answer.code() == "gate_missing", &answer.text);
+    let opened = security.tool("gate_approve", json!({ "task_id": "gov-1", "gate": "Security" })).await?;
+    story.check("the security group opens the gate", !opened.is_error, &opened.text);
+    let answer = developer.call("mock", "deploy", json!({}), with_task.clone()).await?;
+    story.check("now it runs", answer.is_executed(), &answer.text);
+    let answer = developer.call("mock", "deploy", json!({}), with_task).await?;
+    story.check("once", answer.code() == "gate_missing", &answer.text);
+    Ok(())
+}
+
+async fn a_lost_reply_is_not_repeated(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("A charge whose answer is lost, and a client that tries again");
+    let key = json!({ "idempotency_key": "invoice-7" });
+    let first = developer.call("mock", "charge", json!({ "amount": 7 }), key.clone()).await?;
+    story.check("the truth is told", first.code() == "outcome_unknown", &first.text);
+    for _ in 0..3 {
+        developer.call("mock", "charge", json!({ "amount": 7 }), key.clone()).await?;
+    }
+    story.check("four tries, one charge", stage.count("charges.log") == 1, "1 execution");
+    let settled = stage.wait_for_row("settled").await;
+    story.check("the broker looked, and settled the outcome by itself", settled, "a row `settled`");
+    let again = developer.call("mock", "charge", json!({ "amount": 7 }), key).await?;
+    story.check("the next try hears that it happened", again.is_executed(), &again.text);
+    Ok(())
+}
+
+async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("kill -9 in the middle of a call");
+    let running = developer.call("mock", "slow", json!({}), json!({}));
+    let (answer, killed) = tokio::join!(running, stage.kill_and_restart("slow"));
+    killed?;
+    let answer = answer?;
+    story.check("the caller hears the truth from the next daemon", answer.code() == "outcome_unknown", &answer.text);
+    let executions = stage.count("slow.log");
+    story.check("nothing ran twice", executions <= 1, &format!("{executions} executions"));
+    let after = developer.call("mock", "read", json!({ "what": "after" }), json!({})).await?;
+    story.check("and calls work again", after.is_executed(), &after.text);
+    Ok(())
+}
+
+/// The daemon is stopped first, so that its last row is part of the proof.
+fn the_evidence(story: &mut Story, stage: &mut Stage, keep: bool) -> Result<(), Fault> {
+    story.scene("The evidence");
+    if !keep {
+        stage.stop(Duration::from_secs(10))?;
+    }
+    let proof = stage.verify()?;
+    story.check("every row follows from the one before it", true, &format!("{} rows, {}", proof.rows, proof.head));
+    story.check("every intent has its outcome", proof.open == 0, &format!("{} open", proof.open));
+    story.check("every refusal above has its row", proof.refused >= 7, &format!("{} refusals", proof.refused));
+    Ok(())
+}

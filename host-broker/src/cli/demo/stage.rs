@@ -1,0 +1,298 @@
+//! The processes of the demo: the daemon, the shims, and the clients that drive them.
+
+use crate::cli::output::{Fault, Output};
+use crate::host::Effects;
+use crate::ledger::chain::{Kind, Verifier};
+use crate::ledger::{export, open};
+use rmcp::ServiceExt as _;
+use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::service::{RoleClient, RunningService};
+use rmcp::transport::TokioChildProcess;
+use serde_json::{Map, Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const CONFIG: &str = include_str!("broker.toml");
+const SCRIPT: &str = include_str!("mock.toml");
+/// How long anything here may take before the demo gives up on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A temporary home with a running daemon.
+pub(super) struct Stage {
+    home: PathBuf,
+    broker: PathBuf,
+    shim: PathBuf,
+    daemon: Option<Child>,
+    github: bool,
+    keep: bool,
+}
+
+/// An agent: an MCP client whose child is the shim.
+pub(super) struct Agent(RunningService<RoleClient, ()>);
+
+/// What an agent reads.
+pub(super) struct Answer {
+    /// The text that its model sees.
+    pub(super) text: String,
+    /// Whether the client is told that it is an error.
+    pub(super) is_error: bool,
+    structured: Value,
+}
+
+/// What the evidence comes to.
+pub(super) struct Proof {
+    pub(super) rows: i64,
+    pub(super) head: String,
+    pub(super) open: usize,
+    pub(super) refused: usize,
+}
+
+impl Stage {
+    /// Makes the home and starts the daemon.
+    pub(super) fn set(effects: &Effects, output: Output) -> Result<Self, Fault> {
+        let broker = std::env::current_exe().map_err(|error| Fault::internal(&error))?;
+        let shim = shim_beside(&broker, effects, output)?;
+        let mut name = [0; 6];
+        effects.ids.fill(&mut name).map_err(|error| Fault::internal(&error))?;
+        let home = std::env::temp_dir().join(format!("host-broker-demo-{}", base16ct::lower::encode_string(&name)));
+        crate::host::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
+        let github = effects.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
+        let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
+        stage.write("broker.toml", CONFIG)?;
+        stage.write("mock.toml", SCRIPT)?;
+        stage.start()?;
+        Ok(stage)
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub(super) fn has_github(&self) -> bool {
+        self.github
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Fault> {
+        std::fs::write(self.home.join(name), text).map_err(|error| Fault::internal(&error))
+    }
+
+    /// Starts the daemon and waits until it takes requests.
+    fn start(&mut self) -> Result<(), Fault> {
+        let mut child = self
+            .process(&["serve"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| Fault::internal(&error))?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(|error| Fault::internal(&error))?;
+        }
+        self.daemon = Some(child);
+        if line.trim() == "ready" { Ok(()) } else { Err(failed("the daemon did not start; try host-broker serve on the home")) }
+    }
+
+    /// The same program, on this home.
+    fn process(&self, arguments: &[&str]) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
+        let mut command = Command::new(&self.broker);
+        command.arg("--home").arg(&self.home).args(arguments);
+        command
+    }
+
+    /// Runs a command as a person would.
+    pub(super) fn command(&self, arguments: &[&str]) -> Result<String, Fault> {
+        let output = self.process(arguments).output().map_err(|error| Fault::internal(&error))?;
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if output.status.success() {
+            return Ok(format!("host-broker {}\n    {said}", arguments.join(" ")));
+        }
+        Err(failed(&format!("host-broker {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim())))
+    }
+
+    /// An agent of this group.
+    pub(super) async fn agent(&self, group: &str) -> Result<Agent, Fault> {
+        #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
+        let mut command = tokio::process::Command::new(&self.shim);
+        command.env_clear().env("EXT_IPC_DIR", self.home.join("ipc").join(group));
+        let transport = TokioChildProcess::new(command).map_err(|error| Fault::internal(&error))?;
+        match ().serve(transport).await {
+            Ok(client) => Ok(Agent(client)),
+            Err(error) => Err(failed(&format!("the shim of {group} did not answer: {error}"))),
+        }
+    }
+
+    /// How often a scripted effect has happened.
+    pub(super) fn count(&self, file: &str) -> usize {
+        std::fs::read_to_string(self.home.join(file)).map_or(0, |text| text.lines().count())
+    }
+
+    /// Whether the ledger gets such a row in time.
+    pub(super) async fn wait_for_row(&self, kind: &str) -> bool {
+        self.wait_until(|row| row.kind == kind).await
+    }
+
+    async fn wait_until(&self, is_it: impl Fn(&crate::ledger::chain::Row) -> bool) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let mut found = false;
+            let read = open::reader(&self.home).and_then(|reader| {
+                export::each(&reader, 1, |row| {
+                    found |= is_it(&row);
+                    Ok(())
+                })
+            });
+            if read.is_ok() && found {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+
+    /// Kills the daemon once the action's intent is in the ledger, and starts the next one.
+    pub(super) async fn kill_and_restart(&mut self, action: &str) -> Result<(), Fault> {
+        let begun = self.wait_until(|row| row.kind == Kind::Intended.word() && row.action.as_deref() == Some(action)).await;
+        if !begun {
+            return Err(failed("the slow call did not begin"));
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().and_then(|()| daemon.wait()).map_err(|error| Fault::internal(&error))?;
+        }
+        self.start()
+    }
+
+    /// Stops the daemon as an operator would.
+    pub(super) fn stop(&mut self, _patience: Duration) -> Result<(), Fault> {
+        let Some(mut daemon) = self.daemon.take() else { return Ok(()) };
+        let pid = rustix::process::Pid::from_child(&daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| Fault::internal(&error))?;
+        daemon.wait().map_err(|error| Fault::internal(&error))?;
+        Ok(())
+    }
+
+    /// Verifies the whole chain.
+    pub(super) fn verify(&self) -> Result<Proof, Fault> {
+        let reader = open::reader(&self.home)?;
+        let (mut verifier, mut refused) = (Verifier::new(), 0);
+        export::each(&reader, 1, |row| {
+            refused += usize::from(row.kind == Kind::Refused.word());
+            verifier.take(&row).map_err(crate::ledger::LedgerError::from)
+        })?;
+        let head = verifier.head();
+        Ok(Proof { rows: head.seq, head: head.hash.to_string(), open: verifier.open().count(), refused })
+    }
+
+    /// Leaves everything running, and says where.
+    pub(super) fn keep(&mut self) -> String {
+        self.keep = true;
+        let pid = self.daemon.as_ref().map_or(0, Child::id);
+        let home = self.home.display();
+        format!("\nLeft running: home {home}, process {pid}\n  look:  host-broker --home {home} status\n  stop:  kill {pid} && rm -r {home}")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().and_then(|()| daemon.wait()).ok();
+        }
+        std::fs::remove_dir_all(&self.home).ok();
+    }
+}
+
+impl Agent {
+    /// Calls an action through `ext_call`, with more arguments beside its parameters.
+    pub(super) async fn call(&self, provider: &str, action: &str, params: Value, more: Value) -> Result<Answer, Fault> {
+        let mut arguments = json!({ "provider": provider, "action": action, "params": params });
+        if let (Some(arguments), Value::Object(more)) = (arguments.as_object_mut(), more) {
+            arguments.extend(more);
+        }
+        self.tool("ext_call", arguments).await
+    }
+
+    /// Calls a tool.
+    pub(super) async fn tool(&self, tool: &'static str, arguments: Value) -> Result<Answer, Fault> {
+        let arguments: Map<String, Value> = match arguments {
+            Value::Object(map) => map,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+        };
+        let request = CallToolRequestParams::new(tool).with_arguments(arguments);
+        match self.0.call_tool(request).await {
+            Ok(result) => Ok(Answer::of(result)),
+            Err(error) => Err(failed(&format!("{tool}: {error}"))),
+        }
+    }
+}
+
+impl Answer {
+    fn of(result: CallToolResult) -> Self {
+        let texts: Vec<String> = result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone())).collect();
+        Self {
+            text: texts.join("\n"),
+            is_error: result.is_error == Some(true),
+            structured: result.structured_content.unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn is_executed(&self) -> bool {
+        !self.is_error && self.code().is_empty()
+    }
+
+    /// The reason code; empty for success.
+    pub(super) fn code(&self) -> &str {
+        self.structured.get("code").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The text without the log lines in it, which are nobody's business on a screen.
+    pub(super) fn brief(&self) -> String {
+        let first: Vec<&str> = self.text.lines().take(6).collect();
+        if self.is_error { self.text.clone() } else { format!("{} bytes: {}", self.text.len(), first.join(" ")) }
+    }
+}
+
+fn failed(text: &str) -> Fault {
+    Fault { code: 1, text: text.to_owned() }
+}
+
+/// The shim that belongs to this program. Run by cargo, it is built first: nothing else makes sure that it is there.
+fn shim_beside(broker: &Path, effects: &Effects, output: Output) -> Result<PathBuf, Fault> {
+    if let (Some(cargo), Some(_)) = (effects.environment.get("CARGO"), effects.environment.get("CARGO_MANIFEST_DIR")) {
+        return build_shim(cargo, broker, effects, output);
+    }
+    let shim = broker.with_file_name("mcp-shim");
+    if shim.is_file() {
+        return Ok(shim);
+    }
+    Err(failed(&format!("there is no {}; build it with: cargo build -p mcp-shim", shim.display())))
+}
+
+/// In the profile in which this program was built; the path is taken from cargo's own report.
+fn build_shim(cargo: &str, broker: &Path, effects: &Effects, output: Output) -> Result<PathBuf, Fault> {
+    let release = broker.components().any(|component| component.as_os_str() == "release");
+    #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
+    let mut command = Command::new(cargo);
+    command.args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
+    if let Some(folder) = effects.environment.get("CARGO_MANIFEST_DIR") {
+        command.current_dir(folder);
+    }
+    if release {
+        command.arg("--release");
+    }
+    if !output.json {
+        output.say("building mcp-shim, if it is not built yet");
+    }
+    let done = command.stderr(Stdio::inherit()).output().map_err(|error| Fault::internal(&error))?;
+    String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message.pointer("/target/name").and_then(Value::as_str) == Some("mcp-shim"))
+        .find_map(|message| message.get("executable")?.as_str().map(PathBuf::from))
+        .ok_or_else(|| failed("mcp-shim does not build; see above"))
+}
