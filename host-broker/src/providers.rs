@@ -8,4 +8,5 @@
 
 pub mod contract;
 pub mod execution;
+pub mod github;
 pub mod native;
