@@ -36,6 +36,8 @@ mod list_repos;
 mod merge_pr;
 
 #[cfg(test)]
+mod action_tests;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod standin;

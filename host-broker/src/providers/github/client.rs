@@ -132,6 +132,7 @@ impl<'a> Session<'a> {
         let uri = self.uri(target)?;
         let kept = self.client.etags.get(&uri);
         let revalidate = kept.as_ref().map(|k| &k.etag);
+        self.in_time()?;
         let answer = match timeout_at(self.deadline, self.tries(&uri, revalidate)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(Lost)) => return Err(unreachable_host()),
@@ -174,10 +175,7 @@ impl<'a> Session<'a> {
         let mut request = self.request(method, &uri, OctoBody::new(witness))?;
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // A time-out lets its future run once before it looks at the clock.
-        if Instant::now() >= self.deadline {
-            return Err(Failure::Timeout);
-        }
+        self.in_time()?;
         let unknown = |what: &str| Failure::Unknown {
             message: format!("{what}; the change may have been made. Look before you repeat it."),
         };
@@ -195,6 +193,11 @@ impl<'a> Session<'a> {
         let bearer = self.authorization.to_str().ok();
         let token = bearer.and_then(|text| text.strip_prefix("Bearer ")).filter(|token| !token.is_empty());
         Reader { now: self.now(), token: token.unwrap_or("\0") }
+    }
+
+    /// A time-out lets its future run once before it looks at the clock, so nothing is begun after the deadline.
+    fn in_time(&self) -> Result<(), Failure> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(Failure::Timeout) }
     }
 
     async fn tries(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<Answer, Lost> {

@@ -53,7 +53,7 @@ impl GetIssue {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(Issue, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Issue, String), Failure> {
         let document = session.get(&Target::repo(self.repo()).then("issues").number(self.number)).await?;
         let issue = Issue::whole(&document).ok_or_else(unusual)?;
         same_repo(self.repo(), repo_of_url(&document))?;

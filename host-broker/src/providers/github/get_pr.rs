@@ -92,7 +92,7 @@ impl GetPr {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(Details, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Details, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number);
         let v = session.get(&at).await?;
         let pull_request = PullRequest::from(&v).ok_or_else(unusual)?;

@@ -72,7 +72,7 @@ impl GetPrComments {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("comments").with("per_page", "30");
         let found = listed(session, &at, self.limit.count(), |_| true, ReviewComment::from).await?;
         let summary = format!("{} review comments of {}#{}", found.entries.len(), self.repo(), self.number);

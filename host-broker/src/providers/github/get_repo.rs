@@ -56,7 +56,7 @@ impl GetRepo {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(Repository, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Repository, String), Failure> {
         let document = session.get(&Target::repo(self.repo())).await?;
         let repository = Repository::from(&document).ok_or_else(unusual)?;
         same_repo(self.repo(), Some(repository.full_name.clone()))?;

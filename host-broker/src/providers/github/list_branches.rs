@@ -69,7 +69,7 @@ impl ListBranches {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
         let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
         let found = listed(session, &list, self.limit.count(), |_| true, Branch::from).await?;
         let summary = format!("{} branches of {}", found.entries.len(), self.repo());

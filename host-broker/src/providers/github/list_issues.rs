@@ -77,7 +77,7 @@ impl ListIssues {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(Issues, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Issues, String), Failure> {
         let mut list = Target::repo(self.repo()).then("issues").with("state", self.state.word());
         if !self.labels.is_empty() {
             list = list.with("labels", &self.labels.join(","));

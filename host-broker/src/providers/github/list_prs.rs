@@ -72,7 +72,7 @@ impl ListPrs {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    async fn perform(&self, session: &Session<'_>) -> Result<(PullRequests, String), Failure> {
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(PullRequests, String), Failure> {
         // Small pages: each entry carries its whole text and two repositories, and an answer is bounded.
         let list = Target::repo(self.repo()).then("pulls").with("state", self.state.word()).with("per_page", "30");
         let found = listed(session, &list, self.limit.count(), |_| true, PullRequest::from).await?;

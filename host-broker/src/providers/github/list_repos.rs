@@ -59,7 +59,11 @@ impl NativeAction for ListRepos {
 }
 
 impl ListRepos {
-    async fn perform(&self, session: &Session<'_>, guardrails: &Guardrails) -> Result<(Repos, String), Failure> {
+    pub(super) async fn perform(
+        &self,
+        session: &Session<'_>,
+        guardrails: &Guardrails,
+    ) -> Result<(Repos, String), Failure> {
         // Whole pages: the allow-list may let few of them through.
         let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
         let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));

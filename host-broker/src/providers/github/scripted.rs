@@ -153,7 +153,8 @@ fn request(connection: &mut TcpStream) -> std::io::Result<Option<String>> {
     }
 }
 
-struct Fixed;
+/// A clock that stands at [`NOW`].
+pub(super) struct Fixed;
 
 impl Clock for Fixed {
     fn now(&self) -> Timestamp {
@@ -163,7 +164,7 @@ impl Clock for Fixed {
 
 /// A client, and what its sessions are opened with.
 pub(super) struct Caller {
-    client: Client,
+    client: Arc<Client>,
     token: String,
     pub(super) nonce: Nonce,
 }
@@ -177,7 +178,13 @@ impl Caller {
     /// The same with another token.
     pub(super) fn with_token(base: &str, token: &str) -> Self {
         let client = Client::new(BaseUrl::parse(base).unwrap(), Arc::new(Fixed)).unwrap();
-        Self { client, token: token.to_owned(), nonce: Nonce::fresh(&SystemIds).unwrap() }
+        Self { client: Arc::new(client), token: token.to_owned(), nonce: Nonce::fresh(&SystemIds).unwrap() }
+    }
+
+    /// The same for another call: only the nonce is new.
+    pub(super) fn again(&self) -> Self {
+        let (client, token) = (Arc::clone(&self.client), self.token.clone());
+        Self { client, token, nonce: Nonce::fresh(&SystemIds).unwrap() }
     }
 
     /// A session that ends after `patience`.

@@ -43,7 +43,7 @@ impl Facts {
     ///
     /// # Errors
     /// [`Failure`]; nothing was changed.
-    pub(super) async fn fetch(
+    pub(in crate::providers::github) async fn fetch(
         session: &Session<'_>,
         repo: Repo<'_>,
         number: Number,
