@@ -200,6 +200,10 @@ class Proxy(BaseHTTPRequestHandler):
         self.answer(status, answer, **fields)
 
 
-server = ThreadingHTTPServer(("127.0.0.1", options.port), Proxy)
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # a full queue would look like a slow network
+
+
+server = Server(("127.0.0.1", options.port), Proxy)
 print("port", server.server_port, flush=True)
 server.serve_forever()

@@ -45,7 +45,7 @@ fn fitting(action: &str, owner: &str) -> Map<String, Value> {
     fields.clone()
 }
 
-fn parsed(action: &str, extra: Value) -> Result<Box<dyn Invocation>, Vec<(String, String)>> {
+fn parsed(action: &str, extra: &Value) -> Result<Box<dyn Invocation>, Vec<(String, String)>> {
     let mut params = fitting(action, "octocat");
     params.extend(extra.as_object().unwrap().clone());
     let catalogue = catalogue();
@@ -53,7 +53,7 @@ fn parsed(action: &str, extra: Value) -> Result<Box<dyn Invocation>, Vec<(String
     operation.parse(&params).map_err(|faults| faults.into_iter().map(|f| (f.pointer, f.fault)).collect())
 }
 
-fn action<A: DeserializeOwned>(extra: Value) -> A {
+fn action<A: DeserializeOwned>(extra: &Value) -> A {
     let mut params = json!({ "owner": "octocat", "repo": "hello-world" });
     params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     serde_json::from_value(params).unwrap()
@@ -137,7 +137,7 @@ async fn parameters_that_do_not_fit_say_where() {
         ("merge_pr", json!({ "method": "octopus" }), "/method"),
         ("merge_pr", json!({ "sha": "abc" }), "/sha"),
     ] {
-        let faults = parsed(name, extra.clone()).err().unwrap_or_else(|| panic!("{name} {extra}"));
+        let faults = parsed(name, &extra).err().unwrap_or_else(|| panic!("{name} {extra}"));
         assert_eq!(faults.iter().map(|(p, _)| p.as_str()).collect::<Vec<_>>(), [pointer], "{name} {extra} {faults:?}");
     }
 }
@@ -146,12 +146,12 @@ async fn parameters_that_do_not_fit_say_where() {
 async fn the_main_line_is_never_created() {
     for branch in ["main", "MASTER"] {
         assert!(
-            matches!(parsed("create_branch", json!({ "branch": branch })).ok().unwrap().guard(NOW), Guard::Refuse(r) if r.code == Code::Guardrail)
+            matches!(parsed("create_branch", &json!({ "branch": branch })).ok().unwrap().guard(NOW), Guard::Refuse(r) if r.code == Code::Guardrail)
         );
     }
     let facts = create_branch::Facts { default_branch: "Trunk".into(), sha: sha('a') };
     let guard = |branch: &str| {
-        action::<create_branch::CreateBranch>(json!({ "branch": branch })).guard(&shared(), Some(&facts), NOW)
+        action::<create_branch::CreateBranch>(&json!({ "branch": branch })).guard(&shared(), Some(&facts), NOW)
     };
     assert!(matches!(guard("trunk"), Guard::Refuse(r) if r.reason.contains("default branch")));
     assert_eq!(guard("trunk2"), Guard::Pass);
@@ -160,7 +160,7 @@ async fn the_main_line_is_never_created() {
 #[tokio::test]
 async fn a_pull_request_onto_a_production_branch_is_production() {
     for (base, level) in [("main", Level::Write), ("release/1.0", Level::Production), ("PROD", Level::Production)] {
-        assert_eq!(parsed("create_pr", json!({ "base": base })).ok().unwrap().level(), level, "{base}");
+        assert_eq!(parsed("create_pr", &json!({ "base": base })).ok().unwrap().level(), level, "{base}");
     }
 }
 
@@ -176,11 +176,11 @@ async fn a_renamed_repository_is_refused_and_not_silently_followed() {
     let session = &caller.session(PATIENCE);
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     for failure in [
-        action::<get_repo::GetRepo>(json!({})).perform(session).await.err(),
-        action::<get_issue::GetIssue>(json!({ "number": 1 })).perform(session).await.err(),
-        action::<get_pr::GetPr>(json!({ "number": 1 })).perform(session).await.err(),
-        action::<create_branch::CreateBranch>(json!({ "branch": "x" })).facts(session).await.err(),
-        action::<close_issue::CloseIssue>(json!({ "number": 1 })).facts(session).await.err(),
+        action::<get_repo::GetRepo>(&json!({})).perform(session).await.err(),
+        action::<get_issue::GetIssue>(&json!({ "number": 1 })).perform(session).await.err(),
+        action::<get_pr::GetPr>(&json!({ "number": 1 })).perform(session).await.err(),
+        action::<create_branch::CreateBranch>(&json!({ "branch": "x" })).facts(session).await.err(),
+        action::<close_issue::CloseIssue>(&json!({ "number": 1 })).facts(session).await.err(),
         Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), false).await.err(),
     ] {
         assert!(matches!(&failure, Some(Failure::Refused { message }) if message.contains("renamed")), "{failure:?}");
@@ -199,7 +199,7 @@ async fn a_branch_starts_at_the_commit_that_was_looked_up() {
     ]);
     let caller = Caller::to(&server.base());
     let session = &caller.session(PATIENCE);
-    let create = action::<create_branch::CreateBranch>(json!({ "branch": "topic/x" }));
+    let create = action::<create_branch::CreateBranch>(&json!({ "branch": "topic/x" }));
     let facts = create.facts(session).await.unwrap();
     assert_eq!((&*facts.default_branch, &*facts.sha), ("trunk", &*sha('b')));
     assert_eq!(create.perform(session, &facts).await.unwrap().0.sha, Some(sha('b')));
@@ -226,20 +226,20 @@ async fn the_commit_that_was_checked_rides_in_the_merge() {
     let session = &caller.session(PATIENCE);
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
-    let merge = action::<MergePr>(json!({ "number": 1, "method": "squash" }));
+    let merge = action::<MergePr>(&json!({ "number": 1, "method": "squash" }));
     let verdict = merge.guard(&shared(), Some(&facts), NOW);
     assert!(matches!(verdict, Guard::Refuse(r) if r.code == Code::Guardrail && r.reason.contains("finished")));
 
     merge.perform(session, &facts).await.unwrap();
     let sent: Value = serde_json::from_str(server.requests()[4].split_once("\r\n\r\n").unwrap().1).unwrap();
-    let message = format!("A change\n\nExt-Broker: {}", caller.nonce.as_str());
+    let message = format!("Ext-Broker: {}", caller.nonce.as_str());
     assert_eq!(sent, json!({ "merge_method": "squash", "sha": sha('c'), "commit_message": message }));
 
     let moved = merge.perform(session, &facts).await.unwrap_err();
     assert!(matches!(&moved, Failure::Guard(refusal) if refusal.code == Code::Guardrail), "{moved:?}");
     let refused = merge.perform(session, &facts).await.unwrap_err();
     assert!(matches!(&refused, Failure::Refused { message } if message.contains("Base branch")), "{refused:?}");
-    let rebase = action::<MergePr>(json!({ "number": 1, "method": "rebase" }));
+    let rebase = action::<MergePr>(&json!({ "number": 1, "method": "rebase" }));
     assert!(matches!(rebase.perform(session, &facts).await, Err(Failure::Unknown { .. })));
     assert!(!server.requests()[7].contains("commit_message"));
 }
@@ -249,7 +249,7 @@ async fn a_pull_request_is_not_closed_as_an_issue() {
     let issue = |extra: Value| Reply::ok(&json!({ "number": 1, "state": "open", "pull_request": extra }));
     let server = Scripted::new([issue(json!({ "url": "x" })), issue(json!(null))]);
     let caller = Caller::to(&server.base());
-    let close = action::<close_issue::CloseIssue>(json!({ "number": 1 }));
+    let close = action::<close_issue::CloseIssue>(&json!({ "number": 1 }));
     for refused in [true, false] {
         let facts = close.facts(&caller.session(PATIENCE)).await.unwrap();
         let verdict = close.guard(&shared(), Some(&facts), NOW);
@@ -265,7 +265,7 @@ async fn a_review_comment_is_on_the_head_that_was_looked_up() {
     ]);
     let caller = Caller::to(&server.base());
     let session = &caller.session(PATIENCE);
-    let comment = action::<comment_pr::CommentPr>(json!({ "number": 1, "body": "b", "path": "src/a.rs", "line": 7 }));
+    let comment = action::<comment_pr::CommentPr>(&json!({ "number": 1, "body": "b", "path": "src/a.rs", "line": 7 }));
     let facts = comment.facts(session).await.unwrap();
     assert_eq!(comment.perform(session, Some(&facts)).await.unwrap().0.id, 9);
     let sent: Value = serde_json::from_str(server.requests()[1].split_once("\r\n\r\n").unwrap().1).unwrap();
@@ -283,7 +283,7 @@ async fn only_allowed_repositories_are_shown() {
     let (found, summary) = list.perform(&caller.session(PATIENCE), &shared().guardrails).await.unwrap();
     let shown = serde_json::to_value(found).unwrap();
     assert_eq!(shown["repos"].as_array().unwrap().len(), 1);
-    assert_eq!((&shown["repos"][0]["full_name"], &*summary), (&json!("Octocat/Hello-World"), "1 repositories"));
+    assert_eq!((&shown["repos"][0]["full_name"], &*summary), (&json!("Octocat/Hello-World"), "repositories: 1"));
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn a_pull_request_comes_with_a_summary_of_its_diff_and_without_patches() {
     ]);
     let caller = Caller::to(&server.base());
     let (details, _) =
-        action::<get_pr::GetPr>(json!({ "number": 1 })).perform(&caller.session(PATIENCE)).await.unwrap();
+        action::<get_pr::GetPr>(&json!({ "number": 1 })).perform(&caller.session(PATIENCE)).await.unwrap();
     assert_eq!(
         serde_json::to_value(details).unwrap(),
         json!({
@@ -316,7 +316,7 @@ async fn an_accepted_write_with_an_odd_answer_is_an_unknown_outcome() {
     let caller = Caller::to(&server.base());
     for _ in &odd {
         let outcome =
-            action::<create_issue::CreateIssue>(json!({ "title": "x" })).perform(&caller.session(PATIENCE)).await;
+            action::<create_issue::CreateIssue>(&json!({ "title": "x" })).perform(&caller.session(PATIENCE)).await;
         assert!(matches!(outcome, Err(Failure::Unknown { .. })), "{outcome:?}");
     }
 }

@@ -45,8 +45,13 @@ pub enum NoClient {
     #[error("the GitHub client must be set up inside the runtime")]
     NoRuntime,
     /// octocrab could not be set up; without a store of root certificates it cannot be.
-    #[error("the GitHub client cannot be set up; are root certificates (ca-certificates) installed on this host? {0}")]
+    #[error("the GitHub client cannot be set up ({}); are root certificates (ca-certificates) installed?", root(.0))]
     Setup(#[source] Box<octocrab::Error>),
+}
+
+/// octocrab's own words for what went wrong are as short as "Other"; the cause is at the end of the chain.
+fn root(why: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(why), |why| why.source()).last().map_or_else(String::new, ToString::to_string)
 }
 
 impl Client {

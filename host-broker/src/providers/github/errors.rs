@@ -225,10 +225,8 @@ mod tests {
     }
 
     fn message(failure: Failure) -> String {
-        match failure {
-            Failure::Refused { message } => message,
-            other => panic!("{other:?}"),
-        }
+        let Failure::Refused { message } = failure else { panic!("{failure:?}") };
+        message
     }
 
     #[test]
@@ -245,12 +243,8 @@ mod tests {
             for failure in
                 [reader().read(&answer(status, fields, body)), reader().written(&answer(status, fields, body))]
             {
-                match failure.unwrap_err() {
-                    Failure::RateLimited { retry_after, .. } => {
-                        assert_eq!(retry_after, wait.map(Duration::from_secs), "{status} {fields:?}");
-                    }
-                    other => panic!("{other:?}"),
-                }
+                let Err(Failure::RateLimited { retry_after, .. }) = failure else { panic!("{failure:?}") };
+                assert_eq!(retry_after, wait.map(Duration::from_secs), "{status} {fields:?}");
             }
         }
         assert!(matches!(reader().written(&answer(403, &[], "{}")), Err(Failure::Refused { .. })));

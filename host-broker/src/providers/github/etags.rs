@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 /// How many bytes of bodies are kept.
-const BYTES_MAX: usize = 1024 * 1024;
+const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The largest body that is worth it.
-const BODY_BYTES_MAX: usize = 128 * 1024;
+const BODY_BYTES_MAX: usize = 512 * 1024;
 
 /// A kept answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,12 @@ mod tests {
     fn what_is_kept_is_bounded_and_keyed_by_the_whole_uri() {
         let etags = Etags::default();
         let uri = |n: usize| format!("https://api.github.com/x?page={n}").parse::<Uri>().unwrap();
-        for n in 0..20 {
+        for n in 0..30 {
             etags.put(uri(n), kept(100 * 1024));
         }
         assert_eq!(etags.get(&uri(0)), None);
-        assert_eq!(etags.get(&uri(19)), Some(kept(100 * 1024)));
-        etags.put(uri(19), kept(BODY_BYTES_MAX + 1));
-        assert_eq!(etags.get(&uri(19)), None, "an answer that is not kept replaces the older one all the same");
+        assert_eq!(etags.get(&uri(29)), Some(kept(100 * 1024)));
+        etags.put(uri(29), kept(BODY_BYTES_MAX + 1));
+        assert_eq!(etags.get(&uri(29)), None, "an answer that is not kept replaces the older one all the same");
     }
 }

@@ -75,7 +75,7 @@ impl GetPrComments {
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("comments").with("per_page", "30");
         let found = listed(session, &at, self.limit.count(), |_| true, ReviewComment::from).await?;
-        let summary = format!("{} review comments of {}#{}", found.entries.len(), self.repo(), self.number);
+        let summary = format!("review comments of {}#{}: {}", self.repo(), self.number, found.entries.len());
         Ok((ReviewComments { comments: found.entries, more: found.more }, summary))
     }
 }

@@ -72,7 +72,7 @@ impl ListBranches {
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
         let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
         let found = listed(session, &list, self.limit.count(), |_| true, Branch::from).await?;
-        let summary = format!("{} branches of {}", found.entries.len(), self.repo());
+        let summary = format!("branches of {}: {}", self.repo(), found.entries.len());
         Ok((Branches { branches: found.entries, more: found.more }, summary))
     }
 }

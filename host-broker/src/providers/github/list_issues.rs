@@ -85,7 +85,7 @@ impl ListIssues {
         // Small pages: each entry carries its whole text, and an answer is bounded.
         let list = list.with("per_page", "30");
         let found = listed(session, &list, self.limit.count(), |entry| !is_pull_request(entry), Issue::from).await?;
-        let summary = format!("{} issues of {}", found.entries.len(), self.repo());
+        let summary = format!("issues of {}: {}", self.repo(), found.entries.len());
         Ok((Issues { issues: found.entries, more: found.more }, summary))
     }
 }

@@ -76,7 +76,7 @@ impl ListPrs {
         // Small pages: each entry carries its whole text and two repositories, and an answer is bounded.
         let list = Target::repo(self.repo()).then("pulls").with("state", self.state.word()).with("per_page", "30");
         let found = listed(session, &list, self.limit.count(), |_| true, PullRequest::from).await?;
-        let summary = format!("{} pull requests of {}", found.entries.len(), self.repo());
+        let summary = format!("pull requests of {}: {}", self.repo(), found.entries.len());
         Ok((PullRequests { pull_requests: found.entries, more: found.more }, summary))
     }
 }

@@ -68,7 +68,7 @@ impl ListRepos {
         let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
         let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));
         let found = listed(session, &list, self.limit.count(), allowed, Repository::from).await?;
-        let summary = format!("{} repositories", found.entries.len());
+        let summary = format!("repositories: {}", found.entries.len());
         Ok((Repos { repos: found.entries, more: found.more }, summary))
     }
 }

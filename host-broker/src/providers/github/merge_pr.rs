@@ -134,12 +134,15 @@ impl MergePr {
     pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Outcome, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
         let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
-        // A rebase makes no commit that could hold a message.
-        if self.method != How::Rebase
-            && let Some(fields) = merge.as_object_mut()
-        {
-            let message = format!("{}\n\n{}", facts.title, trailer(session.nonce()));
-            fields.insert("commit_message".into(), message.trim_start().into());
+        let message = match self.method {
+            // What GitHub would write, and the mark.
+            How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(session.nonce()))),
+            How::Squash => Some(trailer(session.nonce())),
+            // Makes no commit that could hold a message.
+            How::Rebase => None,
+        };
+        if let (Some(message), Some(fields)) = (message, merge.as_object_mut()) {
+            fields.insert("commit_message".into(), message.into());
         }
         let answer = session.send(Method::PUT, &at, &merge).await?;
         if answer.status == StatusCode::CONFLICT {
@@ -158,9 +161,10 @@ impl MergePr {
         let (repo, number) = handle.thread()?;
         let v = session.get(&Target::repo(repo).then("pulls").number(number)).await?;
         let sha = text(&v, "/merge_commit_sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
-        let (true, Some(sha)) = (flag(&v, "/merged"), sha) else {
-            return Ok(probe::state(&v, &format!("Pull request {repo}#{number}")));
-        };
+        if !flag(&v, "/merged") {
+            return Ok(Probed::Absent { message: format!("Pull request {repo}#{number} is not merged now.") });
+        }
+        let Some(sha) = sha else { return Ok(probe::state(&v, &format!("Pull request {repo}#{number}"))) };
         let commit = session.get(&Target::repo(repo).then("git/commits").commit(&sha)).await?;
         if !text(&commit, "/message").is_some_and(|message| handle.is_in_message(&message)) {
             return Ok(Probed::State {

@@ -124,8 +124,9 @@ fn serve(
             }
             Reply::Flood(head) => {
                 connection.write_all(&head)?;
+                let chunk = [b"10000\r\n".to_vec(), vec![0; 0x1_0000], b"\r\n".to_vec()].concat();
                 loop {
-                    connection.write_all(&[b"10000\r\n".as_slice(), &[0; 0x1_0000], b"\r\n"].concat())?;
+                    connection.write_all(&chunk)?;
                     flooded.fetch_add(0x1_0000, Ordering::SeqCst);
                 }
             }
