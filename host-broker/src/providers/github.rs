@@ -172,10 +172,7 @@ fn unusual() -> Failure {
 
 /// The answer to a write has not its usual fields, although GitHub accepted it.
 fn unusual_write() -> Failure {
-    Failure::Unknown {
-        message: "GitHub's answer has not the usual fields; the change may have been made. Look before you repeat it."
-            .into(),
-    }
+    errors::unknown("GitHub's answer has not the usual fields")
 }
 
 /// Refuses an answer that is about another repository than was asked for: after a rename GitHub may answer for the

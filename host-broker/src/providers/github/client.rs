@@ -11,7 +11,7 @@ use crate::effects::ids::Nonce;
 use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Cursor, Target};
 use crate::providers::github::departure::watched;
-use crate::providers::github::errors::{Answer, BodyFault, Reader, retry_after};
+use crate::providers::github::errors::{Answer, BodyFault, Reader, retry_after, unknown};
 use crate::providers::github::etags::{Etags, Kept};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
@@ -45,12 +45,12 @@ pub enum NoClient {
     #[error("the GitHub client must be set up inside the runtime")]
     NoRuntime,
     /// octocrab could not be set up; without a store of root certificates it cannot be.
-    #[error("the GitHub client cannot be set up ({}); are root certificates (ca-certificates) installed?", root(.0))]
+    #[error("the GitHub client cannot be set up ({}); are root certificates (ca-certificates) installed?", cause(.0))]
     Setup(#[source] Box<octocrab::Error>),
 }
 
 /// octocrab's own words for what went wrong are as short as "Other"; the cause is at the end of the chain.
-fn root(why: &dyn std::error::Error) -> String {
+fn cause(why: &dyn std::error::Error) -> String {
     std::iter::successors(Some(why), |why| why.source()).last().map_or_else(String::new, ToString::to_string)
 }
 
@@ -181,9 +181,6 @@ impl<'a> Session<'a> {
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.in_time()?;
-        let unknown = |what: &str| Failure::Unknown {
-            message: format!("{what}; the change may have been made. Look before you repeat it."),
-        };
         match timeout_at(self.deadline, self.exchange(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(Lost)) if departure.call_back() => Err(unreachable_host()),

@@ -5,6 +5,7 @@ use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::guardrails::{is_main, refusal};
+use crate::providers::github::nonce::unreadable;
 use crate::providers::github::params::{BranchName, CommitSha, Owner, Repo, RepoName};
 use crate::providers::github::shapes::{Branch, text};
 use crate::providers::github::{Github, WRITES, same_repo, unusual, unusual_write};
@@ -136,9 +137,7 @@ impl CreateBranch {
     }
 
     pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
-        let unreadable =
-            |_why| Failure::Refused { message: "The stored description of the effect is unreadable.".into() };
-        let Handle { owner, repo, branch } = serde_json::from_value(handle).map_err(unreadable)?;
+        let Handle { owner, repo, branch } = serde_json::from_value(handle).map_err(|_why| unreadable())?;
         let repo = Repo { owner: &owner, name: &repo };
         // The list of matching references answers with an empty list where the branch is not there; a 404 would
         // also mean that the repository cannot be seen.

@@ -71,9 +71,6 @@ impl Reader<'_> {
     /// # Errors
     /// [`Failure`]; anything but a definite no is [`Failure::Unknown`].
     pub(super) fn written(self, answer: &Answer) -> Result<Value, Failure> {
-        let unknown = |what: &str| Failure::Unknown {
-            message: format!("{what}; the change may have been made. Look before you repeat it."),
-        };
         if answer.status.is_success() {
             return document(answer).map_err(unknown);
         }
@@ -134,6 +131,11 @@ impl Reader<'_> {
         }
         cleaned(&said.replace(self.token, "<redacted>"))
     }
+}
+
+/// A write whose answer says too little.
+pub(super) fn unknown(what: &str) -> Failure {
+    Failure::Unknown { message: format!("{what}; the change may have been made. Look before you repeat it.") }
 }
 
 fn document(answer: &Answer) -> Result<Value, &'static str> {

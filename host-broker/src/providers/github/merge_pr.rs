@@ -10,7 +10,7 @@ use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::{Handle, trailer};
 use crate::providers::github::params::{CommitSha, Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::{flag, text};
-use crate::providers::github::{Github, WRITES, probe, unusual_write};
+use crate::providers::github::{Github, WRITES, probe, unusual, unusual_write};
 use crate::providers::native::NativeAction;
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
@@ -174,7 +174,7 @@ impl MergePr {
         let (merged, summary) = told(repo, number, Some(sha));
         match serde_json::to_value(merged) {
             Ok(data) => Ok(Probed::Happened(Success { data, summary })),
-            Err(_) => Err(unusual_write()),
+            Err(_) => Err(unusual()),
         }
     }
 }

@@ -80,7 +80,8 @@ impl Handle {
     }
 }
 
-fn unreadable() -> Failure {
+/// What is stored of an effect is not one of this provider's handles.
+pub(super) fn unreadable() -> Failure {
     Failure::Refused { message: "The stored description of the effect is unreadable.".into() }
 }
 
