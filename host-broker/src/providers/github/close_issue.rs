@@ -1,0 +1,108 @@
+//! `close_issue`.
+
+use crate::providers::contract::{Exposure, Failure, Guard, Probed};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::guardrails::refusal;
+use crate::providers::github::nonce::Handle;
+use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use crate::providers::github::shapes::{Touched, is_pull_request};
+use crate::providers::github::{Github, WRITES, probe, repo_of_url, same_repo, unusual, unusual_write};
+use crate::providers::native::NativeAction;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CloseIssue {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// The issue's number.
+    number: Number,
+}
+
+/// What the number stands for.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// GitHub counts issues and pull requests together, and would close either.
+    pub(super) is_pull_request: bool,
+}
+
+impl NativeAction for CloseIssue {
+    type Shared = Github;
+    type Facts = Facts;
+    type Output = Touched;
+
+    const NAME: &'static str = "close_issue";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Closes an issue; pull requests are not closed by it.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = WRITES;
+
+    fn summary(&self) -> String {
+        format!("close issue {}#{}", self.repo(), self.number)
+    }
+
+    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
+        match (shared.guardrails.repo(self.repo()), facts) {
+            (Guard::Pass, None) => Guard::NeedsRemote,
+            (Guard::Pass, Some(Facts { is_pull_request: true })) => {
+                Guard::Refuse(refusal(format!("{}#{} is a pull request, not an issue.", self.repo(), self.number)))
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
+        self.facts(&shared.session(execution)?).await
+    }
+
+    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+        Handle::stored(self.repo(), Some(self.number), planted)
+    }
+
+    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
+        Self::look(&shared.session(execution)?, handle).await
+    }
+
+    async fn run(self, shared: &Github, _: Option<Facts>, execution: &Execution) -> Result<(Touched, String), Failure> {
+        self.perform(&shared.session(execution)?).await
+    }
+}
+
+impl CloseIssue {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn at(&self) -> Target {
+        Target::repo(self.repo()).then("issues").number(self.number)
+    }
+
+    pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
+        let issue = session.get(&self.at()).await?;
+        same_repo(self.repo(), repo_of_url(&issue))?;
+        Touched::from(&issue).ok_or_else(unusual)?;
+        Ok(Facts { is_pull_request: is_pull_request(&issue) })
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
+        let answer = session.write(Method::PATCH, &self.at(), &json!({ "state": "closed" })).await?;
+        let issue = Touched::from(&answer).filter(|issue| issue.state == "closed").ok_or_else(unusual_write)?;
+        Ok((issue, format!("closed issue {}#{}", self.repo(), self.number)))
+    }
+
+    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+        let handle = Handle::read(handle)?;
+        let (repo, number) = handle.thread()?;
+        let issue = session.get(&Target::repo(repo).then("issues").number(number)).await?;
+        Ok(probe::state(&issue, &format!("Issue {repo}#{number}")))
+    }
+}

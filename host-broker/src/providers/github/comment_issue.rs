@@ -1,0 +1,110 @@
+//! `comment_issue`.
+
+use crate::providers::contract::{Exposure, Failure, Guard, Probed};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use crate::providers::github::probe;
+use crate::providers::github::shapes::Commented;
+use crate::providers::github::{Github, WRITES, unusual_write};
+use crate::providers::native::NativeAction;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommentIssue {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// The issue's number.
+    number: Number,
+    /// The text, in GitHub's Markdown.
+    #[schemars(length(min = 1, max = BODY_CHARS_MAX))]
+    body: String,
+}
+
+impl NativeAction for CommentIssue {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Commented;
+
+    const NAME: &'static str = "comment_issue";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Adds a comment to an issue.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = WRITES;
+
+    fn summary(&self) -> String {
+        format!("comment on {}#{}", self.repo(), self.number)
+    }
+
+    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        shared.guardrails.repo(self.repo())
+    }
+
+    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+        Handle::stored(self.repo(), Some(self.number), planted)
+    }
+
+    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
+        look(&shared.session(execution)?, &Handle::read(handle)?).await
+    }
+
+    async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Commented, String), Failure> {
+        self.perform(&shared.session(execution)?).await
+    }
+}
+
+impl CommentIssue {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Commented, String), Failure> {
+        add(session, self.repo(), self.number, &self.body).await
+    }
+}
+
+/// Adds a comment to the conversation of an issue or pull request.
+///
+/// # Errors
+/// [`Failure`] says whether the comment may be there.
+pub(super) async fn add(
+    session: &Session<'_>,
+    repo: Repo<'_>,
+    number: Number,
+    body: &str,
+) -> Result<(Commented, String), Failure> {
+    let comment = json!({ "body": marked(Some(body), session.nonce()) });
+    let answer = session.write(Method::POST, &conversation(repo, number), &comment).await?;
+    told(repo, number, &answer).ok_or_else(unusual_write)
+}
+
+/// Looks for the comment in the conversation.
+///
+/// # Errors
+/// [`Failure`]; a read, nothing was changed.
+pub(super) async fn look(session: &Session<'_>, handle: &Handle) -> Result<Probed, Failure> {
+    let (repo, number) = handle.thread()?;
+    let list = probe::recent(conversation(repo, number), session.now());
+    probe::marked(session, handle, &list, |found| told(repo, number, found)).await
+}
+
+/// A comment in the words of its summary.
+pub(super) fn told(repo: Repo<'_>, number: Number, comment: &Value) -> Option<(Commented, String)> {
+    let comment = Commented::from(comment)?;
+    let summary = format!("commented on {repo}#{number}");
+    Some((comment, summary))
+}
+
+fn conversation(repo: Repo<'_>, number: Number) -> Target {
+    Target::repo(repo).then("issues").number(number).then("comments")
+}

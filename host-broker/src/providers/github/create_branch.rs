@@ -1,0 +1,158 @@
+//! `create_branch`.
+
+use crate::providers::contract::{Exposure, Failure, Guard, Probed};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::guardrails::{is_main, refusal};
+use crate::providers::github::nonce::unreadable;
+use crate::providers::github::params::{BranchName, CommitSha, Owner, Repo, RepoName};
+use crate::providers::github::shapes::{Branch, text};
+use crate::providers::github::{Github, WRITES, same_repo, unusual, unusual_write};
+use crate::providers::native::NativeAction;
+use http::Method;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateBranch {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// The new branch's short name.
+    branch: BranchName,
+    /// Where it starts: a branch, or a full commit id. The default branch if absent.
+    #[serde(default)]
+    from: Option<BranchName>,
+}
+
+/// What the repository looks like now.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// Its default branch.
+    pub(super) default_branch: String,
+    /// The commit that the new branch will point to; it rides in the request.
+    pub(super) sha: String,
+}
+
+/// Where to look for the branch; nothing can be planted in one.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handle {
+    owner: Owner,
+    repo: RepoName,
+    branch: BranchName,
+}
+
+impl NativeAction for CreateBranch {
+    type Shared = Github;
+    type Facts = Facts;
+    type Output = Branch;
+
+    const NAME: &'static str = "create_branch";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Creates a branch, never the default branch, main or master.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = WRITES;
+
+    fn summary(&self) -> String {
+        format!("create branch {} in {}", self.branch, self.repo())
+    }
+
+    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
+        let never =
+            |why: &str| Guard::Refuse(refusal(format!("A branch named {} is not created: {why}.", self.branch)));
+        match (shared.guardrails.repo(self.repo()), facts) {
+            (Guard::Pass, _) if is_main(&self.branch) => never("that name is reserved for the main line"),
+            (Guard::Pass, None) => Guard::NeedsRemote,
+            (Guard::Pass, Some(facts)) if facts.default_branch.eq_ignore_ascii_case(self.branch.as_str()) => {
+                never("it is the repository's default branch")
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
+        self.facts(&shared.session(execution)?).await
+    }
+
+    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+        let handle = Handle { owner: self.owner.clone(), repo: self.repo.clone(), branch: self.branch.clone() };
+        serde_json::to_value(handle).ok()
+    }
+
+    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
+        Self::look(&shared.session(execution)?, handle).await
+    }
+
+    async fn run(
+        self,
+        shared: &Github,
+        facts: Option<Facts>,
+        execution: &Execution,
+    ) -> Result<(Branch, String), Failure> {
+        let session = shared.session(execution)?;
+        match facts {
+            Some(facts) => self.perform(&session, &facts).await,
+            None => Err(Failure::Guard(refusal("The default branch is not known."))),
+        }
+    }
+}
+
+impl CreateBranch {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
+        let repository = session.get(&Target::repo(self.repo())).await?;
+        same_repo(self.repo(), text(&repository, "/full_name"))?;
+        let default_branch = text(&repository, "/default_branch").ok_or_else(unusual)?;
+        if let Some(sha) = self.from.as_ref().and_then(|from| from.as_str().parse::<CommitSha>().ok()) {
+            return Ok(Facts { default_branch, sha: sha.to_string() });
+        }
+        let from = match &self.from {
+            Some(from) => from.clone(),
+            None => default_branch.parse().map_err(|_odd| Failure::Refused {
+                message: "The default branch has an unusual name; say in `from` where to start.".into(),
+            })?,
+        };
+        let reference = session.get(&Target::repo(self.repo()).then("git/ref/heads").branch(&from)).await?;
+        let sha = text(&reference, "/object/sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        Ok(Facts { default_branch, sha: sha.ok_or_else(unusual)? })
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Branch, String), Failure> {
+        let reference = json!({ "ref": format!("refs/heads/{}", self.branch), "sha": facts.sha });
+        let answer = session.write(Method::POST, &Target::repo(self.repo()).then("git/refs"), &reference).await?;
+        let made = text(&answer, "/ref").filter(|made| *made == format!("refs/heads/{}", self.branch));
+        made.ok_or_else(unusual_write)?;
+        let sha = text(&answer, "/object/sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let branch = Branch { name: self.branch.to_string(), sha, protected: false };
+        Ok((branch, format!("created branch {} in {}", self.branch, self.repo())))
+    }
+
+    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+        let Handle { owner, repo, branch } = serde_json::from_value(handle).map_err(|_why| unreadable())?;
+        let repo = Repo { owner: &owner, name: &repo };
+        // The list of matching references answers with an empty list where the branch is not there; a 404 would
+        // also mean that the repository cannot be seen.
+        let matching = session.get(&Target::repo(repo).then("git/matching-refs/heads").branch(&branch)).await?;
+        let full = format!("refs/heads/{branch}");
+        let matching = matching.as_array().ok_or_else(unusual)?;
+        let found = matching.iter().find(|reference| text(reference, "/ref").as_ref() == Some(&full));
+        let sha =
+            found.and_then(|reference| text(reference, "/object/sha")).filter(|sha| sha.parse::<CommitSha>().is_ok());
+        Ok(Probed::State {
+            message: match (found, sha) {
+                (Some(_), Some(sha)) => format!("Branch {branch} exists in {repo} and points to {sha}."),
+                (Some(_), None) => format!("Branch {branch} exists in {repo}."),
+                (None, _) => format!("There is no branch {branch} in {repo}."),
+            },
+        })
+    }
+}

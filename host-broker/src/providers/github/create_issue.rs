@@ -1,0 +1,95 @@
+//! `create_issue`.
+
+use crate::providers::contract::{Exposure, Failure, Guard, Probed};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
+use crate::providers::github::params::{Owner, Repo, RepoName};
+use crate::providers::github::probe;
+use crate::providers::github::shapes::Touched;
+use crate::providers::github::{Github, WRITES, unusual_write};
+use crate::providers::native::NativeAction;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateIssue {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// The title.
+    #[schemars(length(min = 1, max = 256))]
+    title: String,
+    /// The text, in GitHub's Markdown.
+    #[serde(default)]
+    #[schemars(length(max = BODY_CHARS_MAX))]
+    body: Option<String>,
+    /// Labels to put on it; GitHub makes those that do not exist.
+    #[serde(default)]
+    #[schemars(length(max = 20), inner(length(min = 1, max = 50)))]
+    labels: Vec<String>,
+}
+
+impl NativeAction for CreateIssue {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Touched;
+
+    const NAME: &'static str = "create_issue";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Opens an issue.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = WRITES;
+
+    fn summary(&self) -> String {
+        format!("open an issue in {}", self.repo())
+    }
+
+    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        shared.guardrails.repo(self.repo())
+    }
+
+    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+        Handle::stored(self.repo(), None, planted)
+    }
+
+    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
+        Self::look(&shared.session(execution)?, handle).await
+    }
+
+    async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Touched, String), Failure> {
+        self.perform(&shared.session(execution)?).await
+    }
+}
+
+impl CreateIssue {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
+        let body = marked(self.body.as_deref(), session.nonce());
+        let issue = json!({ "title": self.title, "body": body, "labels": self.labels });
+        let answer = session.write(Method::POST, &Target::repo(self.repo()).then("issues"), &issue).await?;
+        told(self.repo(), &answer).ok_or_else(unusual_write)
+    }
+
+    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+        let handle = Handle::read(handle)?;
+        let list = probe::newest(Target::repo(handle.repo()).then("issues").with("state", "all"));
+        probe::marked(session, &handle, &list, |found| told(handle.repo(), found)).await
+    }
+}
+
+fn told(repo: Repo<'_>, issue: &Value) -> Option<(Touched, String)> {
+    let issue = Touched::from(issue)?;
+    let summary = format!("opened issue {repo}#{}", issue.number);
+    Some((issue, summary))
+}

@@ -1,0 +1,78 @@
+//! `list_branches`.
+
+use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::execution::Execution;
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::pages::listed;
+use crate::providers::github::params::{Limit, Owner, Repo, RepoName};
+use crate::providers::github::shapes::Branch;
+use crate::providers::github::{Github, READS};
+use crate::providers::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListBranches {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// How many to bring back at most.
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// The branches of a repository.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Branches {
+    /// By name.
+    branches: Vec<Branch>,
+    /// Whether there may be more.
+    more: bool,
+}
+
+impl NativeAction for ListBranches {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Branches;
+
+    const NAME: &'static str = "list_branches";
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists a repository's branches with the commits they point to.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = READS;
+
+    fn summary(&self) -> String {
+        format!("list branches of {}", self.repo())
+    }
+
+    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        shared.guardrails.repo(self.repo())
+    }
+
+    async fn run(
+        self,
+        shared: &Github,
+        _facts: Option<()>,
+        execution: &Execution,
+    ) -> Result<(Branches, String), Failure> {
+        self.perform(&shared.session(execution)?).await
+    }
+}
+
+impl ListBranches {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
+        let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
+        let found = listed(session, &list, self.limit.count(), |_| true, Branch::from).await?;
+        let summary = format!("branches of {}: {}", self.repo(), found.entries.len());
+        Ok((Branches { branches: found.entries, more: found.more }, summary))
+    }
+}

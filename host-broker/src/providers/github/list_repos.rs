@@ -1,0 +1,74 @@
+//! `list_repos`.
+
+use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::execution::Execution;
+use crate::providers::github::base::Target;
+use crate::providers::github::client::Session;
+use crate::providers::github::guardrails::Guardrails;
+use crate::providers::github::pages::listed;
+use crate::providers::github::params::Limit;
+use crate::providers::github::shapes::{Repository, text};
+use crate::providers::github::{Github, READS};
+use crate::providers::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListRepos {
+    /// How many to bring back at most.
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// The repositories that the token reaches and the operator allows.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Repos {
+    /// The most recently pushed first.
+    repos: Vec<Repository>,
+    /// Whether there may be more.
+    more: bool,
+}
+
+impl NativeAction for ListRepos {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Repos;
+
+    const NAME: &'static str = "list_repos";
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists the repositories that the broker may use, the most recently pushed first.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = READS;
+
+    fn summary(&self) -> String {
+        format!("list at most {} repositories", self.limit.count())
+    }
+
+    fn guard(&self, _shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        // Nothing is named; what is not allowed is not shown.
+        Guard::Pass
+    }
+
+    async fn run(self, shared: &Github, _facts: Option<()>, execution: &Execution) -> Result<(Repos, String), Failure> {
+        self.perform(&shared.session(execution)?, &shared.guardrails).await
+    }
+}
+
+impl ListRepos {
+    pub(super) async fn perform(
+        &self,
+        session: &Session<'_>,
+        guardrails: &Guardrails,
+    ) -> Result<(Repos, String), Failure> {
+        // Whole pages: the allow-list may let few of them through.
+        let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
+        let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));
+        let found = listed(session, &list, self.limit.count(), allowed, Repository::from).await?;
+        let summary = format!("repositories: {}", found.entries.len());
+        Ok((Repos { repos: found.entries, more: found.more }, summary))
+    }
+}
