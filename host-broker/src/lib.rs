@@ -3,5 +3,6 @@
 //! The list below is the order in which a request meets the modules.
 
 pub mod effects;
+pub mod filter;
 pub mod providers;
 pub mod secrets;
