@@ -1,6 +1,6 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
-use super::mark::{self, Stamp};
+use super::mark::Stamp;
 use serde_json::Value;
 
 /// The names, without separators and in lower case.
@@ -19,6 +19,14 @@ const NAMES: [&str; 10] = [
 
 /// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
 const EMBEDDED_MAX: usize = 3;
+
+/// The kind of a string that two readers of JSON would read differently.
+const AMBIGUOUS: &str = "ambiguous json";
+
+/// The kinds that [`redact`] marks.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain([AMBIGUOUS])
+}
 
 /// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves.
 /// Says whether there was one.
@@ -55,7 +63,7 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
 fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
     let text = match value {
         Value::Null | Value::Bool(_) => return false,
-        Value::String(text) if text.is_empty() || mark::is_mark(text) => return false,
+        Value::String(text) if text.is_empty() || stamp.is_mark(text) => return false,
         Value::String(text) => std::mem::take(text),
         Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
@@ -69,13 +77,26 @@ fn redact_embedded(text: &str, stamp: &Stamp, embedded: usize) -> Option<String>
         return None;
     }
     let mut value: Value = serde_json::from_str(text).ok()?;
-    redact_in(&mut value, stamp, embedded + 1).then(|| value.to_string())
+    if redact_in(&mut value, stamp, embedded + 1) {
+        return Some(value.to_string());
+    }
+    // Of a key that occurs twice only the last was looked at.
+    let hides = mentions_credential(text) && shared::json::parse(text.as_bytes()).is_err();
+    hides.then(|| stamp.mark(AMBIGUOUS, text))
+}
+
+fn mentions_credential(text: &str) -> bool {
+    let letters: String = letters(text).collect();
+    NAMES.into_iter().any(|name| letters.contains(name))
 }
 
 /// The listed name that this key is a spelling of: camel, Pascal, kebab or snake case.
 fn credential_key(key: &str) -> Option<&'static str> {
-    let letters = || key.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase());
-    NAMES.into_iter().find(|name| letters().eq(name.chars()))
+    NAMES.into_iter().find(|name| letters(key).eq(name.chars()))
+}
+
+fn letters(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -83,8 +104,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn stamp() -> Stamp {
+        let mut stamp = Stamp::new([3; 32]);
+        kinds().for_each(|kind| stamp.learn(kind));
+        stamp
+    }
+
     fn redacted(mut value: Value) -> (bool, String) {
-        let any = redact(&mut value, &Stamp::new([3; 32]));
+        let any = redact(&mut value, &stamp());
         (any, value.to_string())
     }
 
@@ -115,6 +142,13 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_occurs_twice_in_a_string_hides_nothing() {
+        let (any, text) = redacted(json!(r#"{"password":"hunter2","password":""}"#));
+        assert!(any && !text.contains("hunter2"), "{text}");
+        assert!(!redacted(json!(r#"{"a":1,"a":2}"#)).0);
+    }
+
+    #[test]
     fn other_keys_stay() {
         let value = json!({"password_changed_at": "today", "cookies": "two", "keys": ["{not json", "{\"a\":  1}"]});
         assert_eq!(redacted(value.clone()), (false, value.to_string()));
@@ -123,7 +157,7 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut value = json!({"api_key": "hunter2", "text": "{\"password\":\"x\"}"});
-        let stamp = Stamp::new([3; 32]);
+        let stamp = stamp();
         assert!(redact(&mut value, &stamp));
         let once = value.clone();
         assert!(!redact(&mut value, &stamp));

@@ -1,11 +1,13 @@
 //! The broker's own secrets, found wherever they may come back.
 //!
 //! Two searches, each one pass of an Aho-Corasick automaton: over the text itself for the plain secrets (a backstop
-//! that depends on no decoding), and over its [view](super::view) for all [forms].
+//! that depends on no decoding), and over its view for all forms (modules `view` and `forms`).
 //! The automata hold the secrets in a form that cannot be wiped; they are dropped when the secrets are reloaded.
 
 use super::forms::{self, Needle};
-use super::mark::{self, Stamp};
+use super::keys;
+use super::mark::Stamp;
+use super::values;
 use super::view::{Undo, View};
 use crate::secrets::Secrets;
 use aho_corasick::{AhoCorasick, BuildError};
@@ -43,9 +45,10 @@ impl Scrubber {
     ///
     /// # Errors
     /// The secrets are too many or too long for an automaton: some two billion bytes of forms.
-    pub fn new(secrets: &Secrets, stamp: Stamp) -> Result<Self, BuildError> {
+    pub fn new(secrets: &Secrets, mut stamp: Stamp) -> Result<Self, BuildError> {
         let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (secret, (name, value)) in secrets.needles().enumerate() {
+            stamp.learn(name);
             marks.push(stamp.mark(name, value));
             plain.push(value);
             for Needle { bytes, before, after } in forms::needles(value) {
@@ -53,6 +56,7 @@ impl Scrubber {
                 shapes.push(Shape { secret, before, after });
             }
         }
+        values::kinds().chain(keys::kinds()).for_each(|kind| stamp.learn(kind));
         let mut builder = AhoCorasick::builder();
         builder.ascii_case_insensitive(true);
         Ok(Self { stamp, marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
@@ -69,7 +73,7 @@ impl Scrubber {
         if self.marks.is_empty() {
             return found;
         }
-        let marks = mark::marks(text);
+        let marks = self.stamp.marks(text);
         self.find_plain(text, &marks, &mut found);
         for undo in Undo::useful_for(text) {
             self.find_forms(&View::of(text, &marks, *undo), &mut found);

@@ -166,6 +166,11 @@ static FORMAT_OF_WORD: LazyLock<Vec<usize>> = LazyLock::new(|| {
     FORMATS.iter().map(|format| format.words).enumerate().flat_map(of).collect()
 });
 
+/// The kinds that [`find`] marks.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.kind)
+}
+
 /// Every credential of a known format in the text, in no particular order; places may overlap.
 pub(super) fn find(text: &str, stamp: &Stamp) -> Vec<Found> {
     let mut present = [false; FORMATS.len()];

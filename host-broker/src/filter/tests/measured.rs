@@ -68,11 +68,15 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
         ("headers", "authorization: bearer "),
         ("quotes", "\""),
     ] {
-        timed(name, &scrubber, &json!(unit.repeat(size / unit.len())));
+        let text = json!(unit.repeat(size / unit.len()));
+        // Some need two bytes for one in JSON, and what is over the cap is not looked at.
+        let text =
+            if cut::json_bytes(&text) > RESULT_BYTES_MAX { json!(unit.repeat(size / 2 / unit.len())) } else { text };
+        timed(name, &scrubber, &text);
     }
     timed("empty strings", &scrubber, &json!(vec![""; size / 4]));
     timed("one letter each", &scrubber, &json!(vec!["a"; size / 4]));
-    timed("deep", &scrubber, &(0..62).fold(json!("a".repeat(size / 2)), |inner, _| json!([{"a": inner}])));
+    timed("deep", &scrubber, &(0..31).fold(json!("a".repeat(size / 2)), |inner, _| json!([{"a": inner}])));
     timed("json in json", &scrubber, &json!(format!("[{}1]", "[],".repeat(size / 3))));
 }
 

@@ -46,6 +46,7 @@ type Decoder = fn(&[u8]) -> Vec<u8>;
 
 fn decodings(bytes: &[u8]) -> Vec<(Vec<&'static str>, Vec<u8>)> {
     let mut all = vec![(vec![], bytes.to_vec())];
+    let mut seen = HashSet::from([bytes.to_vec()]);
     let steps: [(&str, Decoder); 2] = [("percent", percent), ("json", json)];
     let mut from = 0;
     for _ in 0..3 {
@@ -54,7 +55,7 @@ fn decodings(bytes: &[u8]) -> Vec<(Vec<&'static str>, Vec<u8>)> {
             for (name, step) in steps {
                 let (layers, bytes) = &all[index];
                 let decoded = step(bytes);
-                if decoded != *bytes {
+                if seen.insert(decoded.clone()) {
                     let layers = layers.iter().copied().chain([name]).collect();
                     all.push((layers, decoded));
                 }
