@@ -241,8 +241,10 @@ fn no_secret_leaves_in_ten_thousand_random_placements() {
                 let message = clean_text(text, 100_000, &scrubber);
                 leaks.extend(is_readable(&message, secret).map(|how| format!("{seed} message: {how}\n  {message}")));
             }
-            let once = clean(document, &rules(&scrubber)).data.unwrap();
-            assert_eq!(clean(once.clone(), &rules(&scrubber)), Cleaned { data: Ok(once), notices: vec![] });
+            // Some are nested deeper than a reply may be.
+            if let Ok(once) = clean(document, &rules(&scrubber)).data {
+                assert_eq!(clean(once.clone(), &rules(&scrubber)), Cleaned { data: Ok(once), notices: vec![] });
+            }
         }
     }
     assert!(hopeless * 100 < PLACEMENTS, "{hopeless} were given up");
