@@ -14,13 +14,12 @@ use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::Nonce;
 use crate::event::Event;
-use crate::filter::Rules;
-use crate::filter::finished::{Filtered, Outcome, Shown, filter};
+use crate::filter::finished::{Filtered, Filters, Outcome, Shown, filter};
 use crate::folding::Folding;
+use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store::{self, Earlier};
 use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
-use crate::ledger::{LedgerError, LedgerKey};
 use crate::policy::authorize::{self, GateRules, Refusal};
 use crate::policy::decide::Decision;
 use crate::policy::explain::explain;
@@ -48,9 +47,9 @@ pub struct Broker {
 
 /// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
 /// after it is handed over before its outcome is.
-pub async fn run(intended: Intended, rules: &Rules, key: &LedgerKey) -> Event {
+pub async fn run(intended: Intended, filters: &Filters) -> Event {
     let executed = execute(intended).await;
-    Event::Finished(Box::new(filter(executed, rules, key)))
+    Event::Finished(Box::new(filter(executed, filters)))
 }
 
 impl Scribe<Event> for Broker {

@@ -4,6 +4,7 @@
 //! document; faults go to standard error with what to do about them. Exit codes: 0 done, 1 internal, 2 usage,
 //! 3 refused, 4 configuration, 5 provider.
 
+pub mod demo;
 pub mod grant;
 pub mod init;
 pub mod output;
@@ -12,6 +13,7 @@ pub mod serve;
 use crate::config::Environment;
 use crate::config::home::Home;
 use crate::effects::clock::SystemClock;
+use crate::effects::commands::SystemCommands;
 use crate::effects::ids::SystemIds;
 use crate::host::Effects;
 use clap::{Parser, Subcommand};
@@ -36,6 +38,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show the broker at work in about ten seconds, on real input.
+    Demo(demo::Demo),
     /// Make a home: configuration with comments, groups, keys, directories.
     Init(init::Init),
     /// Run the broker on a home, until it is stopped.
@@ -65,12 +69,24 @@ pub fn run(environment: Environment) -> ExitCode {
     };
     let home = arguments.home.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
     let output = Output { json: arguments.json };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return output.fault(&Fault::internal(&error)),
+    };
     let context = Context {
         home: Home::at(home),
-        effects: Effects { clock: Arc::new(SystemClock), ids: Arc::new(SystemIds), environment: Arc::new(environment) },
+        effects: Effects {
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+            environment: Arc::new(environment),
+            commands: Arc::new(SystemCommands::default()),
+            runtime: runtime.handle().clone(),
+        },
         output,
     };
     let result = match arguments.command {
+        Command::Demo(command) => command.run(&context),
         Command::Init(command) => command.run(&context),
         Command::Serve(command) => command.run(&context),
         Command::Grant(command) => command.run(&context),
@@ -91,9 +107,11 @@ impl From<crate::host::StartError> for Fault {
         use crate::host::StartError;
         match &error {
             StartError::Config(_) | StartError::Room(_) | StartError::Key { .. } => Self::configuration(&error),
-            StartError::Ledger(_) | StartError::Socket { .. } | StartError::Thread(_) | StartError::Randomness(_) => {
-                Self::internal(&error)
-            }
+            StartError::Ledger(_)
+            | StartError::Socket { .. }
+            | StartError::Thread(_)
+            | StartError::Filter(_)
+            | StartError::Randomness(_) => Self::internal(&error),
         }
     }
 }

@@ -6,12 +6,11 @@ use crate::broker::{Broker, probe_for, run};
 use crate::call::{Origin, Parsed};
 use crate::effects::clock::Clock;
 use crate::event::Event;
-use crate::filter::Rules;
-use crate::filter::finished::Outcome;
+use crate::filter::finished::{Filters, Outcome};
 use crate::grants;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use crate::ledger::{Durability, Ledger, LedgerError};
 use crate::outbox::{Outbox, Outgoing, Unrecorded};
 use crate::snapshot;
 use shared::{Group, RequestId, Timestamp, limits};
@@ -42,9 +41,7 @@ pub struct Daemon {
     /// Where replies leave.
     pub outbox: Outbox,
     /// What filters results.
-    pub rules: Arc<Rules>,
-    /// The key of digests.
-    pub key: Arc<LedgerKey>,
+    pub filters: Arc<Filters>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where effects run.
@@ -288,10 +285,10 @@ impl Loop {
         if let Some(file) = intended.retire() {
             self.daemon.outbox.send(Outgoing::Retire(file));
         }
-        let (rules, key) = (Arc::clone(&self.daemon.rules), Arc::clone(&self.daemon.key));
+        let filters = Arc::clone(&self.daemon.filters);
         let reports = self.daemon.reports.clone();
         self.daemon.runtime.spawn(async move {
-            let finished = run(intended, &rules, &key).await;
+            let finished = run(intended, &filters).await;
             // The daemon is gone only when everything stops; the next start closes the intent.
             reports.send(finished).ok();
         });

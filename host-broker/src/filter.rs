@@ -1,21 +1,168 @@
-//! Filter.
+//! The filter: what every result and every message goes through before anyone sees it.
+//!
+//! The order is fixed: size → schema → credential keys → credential values → cut. A size or schema that is wrong
+//! withholds the result; what is secret is replaced by a [mark]; what is too long is cut, and only after it was
+//! searched, so that no secret is cut in two and half of it missed.
+//!
+//! Enter at [`clean`] for results and [`clean_text`] for one-line texts. Nothing here does anything but compute.
+
+mod credentials;
+mod cut;
 pub mod finished;
-/// Rules
-pub struct Rules;
-/// Cleaned
+mod forms;
+mod keys;
+pub mod mark;
+mod pieces;
+pub mod scrub;
+mod values;
+mod view;
+
+use self::credentials::{Extent, Scrubbed};
+use self::scrub::Scrubber;
+use jsonschema::Validator;
+use serde_json::Value;
+use shared::limits::{DATA_BYTES_MAX, JSON_DEPTH_MAX, RESULT_BYTES_MAX};
+use shared::reply::Notice;
+
+/// How strictly a provider's results are searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// Only for the broker's own secrets: file contents, which must come back as they are.
+    OwnSecrets,
+    /// For everything.
+    Ordinary,
+    /// For everything, and a credential key withholds the result: namespaced capabilities.
+    Namespaced,
+}
+
+/// What a result is held to.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// Finds the broker's own secrets.
+    pub scrubber: &'a Scrubber,
+    /// The action's output schema. Whoever compiles it chooses the linear-time pattern engine.
+    pub output_schema: Option<&'a Validator>,
+    /// How strictly it is searched.
+    pub strictness: Strictness,
+}
+
+/// A result that may be shown.
+#[derive(Debug, PartialEq)]
+#[must_use]
 pub struct Cleaned {
-    /// d
-    pub data: Option<serde_json::Value>,
-    /// n
-    pub notices: Vec<shared::reply::Notice>,
+    /// The result, or why it is withheld. The effect has happened either way.
+    pub data: Result<Value, Withheld>,
+    /// What was done to it, for the reply.
+    pub notices: Vec<Notice>,
 }
-impl Rules {
-    /// c
-    pub fn clean(&self, data: serde_json::Value) -> Cleaned {
-        Cleaned { data: Some(data), notices: Vec::new() }
-    }
-    /// t
-    pub fn clean_text(&self, t: &str) -> String {
-        t.to_owned()
+
+/// Why a result is kept back. The messages quote nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Withheld {
+    /// Longer than is read from a provider.
+    #[error("the result is longer than {RESULT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Nested deeper than a reply may be.
+    #[error("the result is nested too deep")]
+    TooDeep,
+    /// Not what the action promises.
+    #[error("the result does not fit the action's output schema")]
+    Schema,
+    /// It has a credential key, and this provider's results may have none.
+    #[error("the result contains credentials")]
+    CredentialKey,
+    /// Secrets are wrapped into each other in it.
+    #[error("the result cannot be cleaned of secrets")]
+    Hopeless,
+}
+
+/// Passes a result through the filter.
+pub fn clean(mut data: Value, rules: &Rules<'_>) -> Cleaned {
+    match redact(&mut data, rules) {
+        Ok(redacted) => {
+            let (data, truncated) = cut::cut(data, DATA_BYTES_MAX);
+            let notices = [(redacted, Notice::Redacted), (truncated, Notice::Truncated)];
+            let notices = notices.into_iter().filter_map(|(done, notice)| done.then_some(notice)).collect();
+            Cleaned { data: Ok(data), notices }
+        }
+        Err(why) => Cleaned { data: Err(why), notices: vec![Notice::Withheld] },
     }
 }
+
+/// Every step but the cut. Says whether anything was taken out.
+fn redact(data: &mut Value, rules: &Rules<'_>) -> Result<bool, Withheld> {
+    // ORDER: the depth first, because everything after it recurses.
+    if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
+        return Err(Withheld::TooDeep);
+    }
+    if cut::json_bytes(data) > RESULT_BYTES_MAX {
+        return Err(Withheld::TooLarge);
+    }
+    if rules.output_schema.is_some_and(|schema| !schema.is_valid(data)) {
+        return Err(Withheld::Schema);
+    }
+    let (looks_at_keys, extent) = match rules.strictness {
+        Strictness::OwnSecrets => (false, Extent::Own),
+        Strictness::Ordinary | Strictness::Namespaced => (true, Extent::All),
+    };
+    let had_key = looks_at_keys && keys::redact(data, rules.scrubber.stamp());
+    if had_key && rules.strictness == Strictness::Namespaced {
+        return Err(Withheld::CredentialKey);
+    }
+    match credentials::scrub(data, rules.scrubber, extent) {
+        Scrubbed::Untouched => Ok(had_key),
+        Scrubbed::Redacted => Ok(true),
+        Scrubbed::Hopeless => Err(Withheld::Hopeless),
+    }
+}
+
+fn is_deeper_than(value: &Value, limit: usize) -> bool {
+    let deeper = |item: &Value| limit == 0 || is_deeper_than(item, limit - 1);
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Array(items) => limit == 0 || items.iter().any(deeper),
+        Value::Object(entries) => limit == 0 || entries.values().any(deeper),
+    }
+}
+
+/// Makes one line of at most `limit` bytes out of any text: an error message, a summary. Credentials are replaced,
+/// line breaks and control characters become spaces, invisible characters go.
+pub fn clean_text(text: &str, limit: usize, scrubber: &Scrubber) -> String {
+    const NOT_SHOWN: &str = "(the message could not be checked for secrets and is not shown)";
+    if text.len() > RESULT_BYTES_MAX {
+        return NOT_SHOWN.to_owned();
+    }
+    // ORDER: the line is made first, because a credential may be whole only then, and cut last, because half a
+    // secret is not recognised.
+    let mut line = Value::String(one_line(text));
+    match (credentials::scrub(&mut line, scrubber, Extent::All), line) {
+        (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(line)) => shortened(line, limit),
+        _ => NOT_SHOWN.to_owned(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_gap = c.is_whitespace() || c.is_control();
+        if is_gap && !line.ends_with(' ') && !line.is_empty() {
+            line.push(' ');
+        } else if !is_gap && !view::is_invisible(c) {
+            line.push(c);
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+fn shortened(mut line: String, limit: usize) -> String {
+    const ELLIPSIS: char = '…';
+    if line.len() > limit {
+        line.truncate(line.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len_utf8())));
+        line.push(ELLIPSIS);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,10 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
+use crate::effects::commands::Commands;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::Event;
-use crate::filter::Rules;
+use crate::filter::finished::Filters;
 use crate::intake::Intake;
 use crate::ledger::open::checkpoint;
 use crate::ledger::{Ledger, LedgerError, LedgerKey, open};
@@ -37,6 +38,10 @@ pub struct Effects {
     pub ids: Arc<dyn Ids>,
     /// The environment, as it was at the start.
     pub environment: Arc<Environment>,
+    /// Child processes.
+    pub commands: Arc<dyn Commands>,
+    /// Where effects run.
+    pub runtime: Handle,
 }
 
 /// What a home holds, loaded and checked: what every command needs that does not only read rows.
@@ -47,6 +52,8 @@ pub struct Office {
     pub config: Arc<Config>,
     /// The actions that exist.
     pub catalogue: Arc<Catalogue>,
+    /// What every result is held to.
+    pub filters: Arc<Filters>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// What rows name as the version that decided.
@@ -94,6 +101,9 @@ pub enum StartError {
     /// A thread.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
+    /// The filter.
+    #[error("the filter cannot be built: {0}")]
+    Filter(String),
     /// Randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
@@ -107,10 +117,12 @@ impl Office {
     pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
         let config = Config::load(&home.config(), &effects.environment)?;
         let key = Arc::new(ledger_key(&home, effects.ids.as_ref())?);
-        let catalogue = Arc::new(setup::catalogue(&config, &home, effects));
+        let secrets = setup::secrets(&config, effects);
+        let catalogue = Arc::new(setup::catalogue(&config, &home, effects, &secrets));
+        let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue);
-        Ok(Self { home, config: Arc::new(config), catalogue, key, policy_version })
+        Ok(Self { home, config: Arc::new(config), catalogue, filters, key, policy_version })
     }
 
     /// The one writer of this home.
@@ -187,11 +199,12 @@ pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
 const CHECKPOINT: Duration = Duration::from_millis(500);
 
 impl Host {
-    /// Starts the daemon of a home on this runtime. When this returns, it takes requests.
+    /// Starts the daemon of a home. When this returns, it takes requests.
     ///
     /// # Errors
     /// [`StartError`]; nothing is running then.
-    pub fn start(office: &Office, effects: &Effects, runtime: &Handle) -> Result<Self, StartError> {
+    pub fn start(office: &Office, effects: &Effects) -> Result<Self, StartError> {
+        let runtime = &effects.runtime;
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (events, inbox) = channel();
@@ -223,8 +236,7 @@ impl Host {
             events: inbox,
             reports: events.clone(),
             outbox,
-            rules: Arc::new(Rules),
-            key: Arc::clone(&office.key),
+            filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
             runtime: runtime.clone(),
         };

@@ -1,8 +1,23 @@
-//! Secrets: loaded at start, exposed only to a running effect, never printed.
+//! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
+//!
+//! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
+//! not has a [fault](SecretFault) that says what to do. Two doors lead to a value: [`Secret::expose`], for the
+//! transport of one execution, and `Secrets::needles`, for the search that keeps secrets out of results.
+
+mod dotenv;
+mod file;
+pub mod source;
 
 use crate::providers::execution::Execution;
 use secrecy::{ExposeSecret as _, SecretString};
+use source::{CommandOutput, SecretSource};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+
+/// The fewest characters of a usable secret. Anything shorter would be found in ordinary text, so results would be
+/// full of redactions, or it would have to be let through; both are worse than asking for a longer one.
+pub const SECRET_CHARS_MIN: usize = 8;
 
 /// One credential. It cannot be printed, copied or serialized; its text can be had only with an
 /// [`Execution`], that is, after the intent to use it has become durable.
@@ -25,3 +40,78 @@ impl fmt::Debug for Secret {
         f.write_str("Secret(…)")
     }
 }
+
+/// Every configured secret that could be loaded, by name, and why the others could not.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    held: BTreeMap<String, Arc<Secret>>,
+    faults: BTreeMap<String, SecretFault>,
+}
+
+/// Why a secret cannot be used. The message names paths and variables, so it is for the operator; it quotes nothing
+/// of any value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretFault {
+    /// There is none.
+    #[error("missing: {what}")]
+    Missing {
+        /// Where it was looked for, and what to do.
+        what: String,
+    },
+    /// Others could have read or changed it.
+    #[error("refused: {what}")]
+    Refused {
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Too short to be told from ordinary text.
+    #[error(
+        "refused: it has fewer than {SECRET_CHARS_MIN} characters, so it could not be kept out of results; use a longer one"
+    )]
+    TooShort,
+}
+
+impl Secrets {
+    /// Loads each secret from its source. `environment` is the broker's own; `commands` runs helper programs.
+    pub async fn load(
+        sources: &BTreeMap<String, SecretSource>,
+        environment: &BTreeMap<String, String>,
+        commands: &dyn CommandOutput,
+    ) -> Self {
+        let mut secrets = Self::default();
+        for (name, source) in sources {
+            match source::fetch(source, environment, commands).await {
+                Ok(text) if text.trim().chars().count() < SECRET_CHARS_MIN => {
+                    secrets.faults.insert(name.clone(), SecretFault::TooShort);
+                }
+                Ok(text) => {
+                    secrets.held.insert(name.clone(), Arc::new(Secret::new(text.to_string())));
+                }
+                Err(fault) => {
+                    secrets.faults.insert(name.clone(), fault);
+                }
+            }
+        }
+        secrets
+    }
+
+    /// The secret of this name, if it is usable.
+    pub fn get(&self, name: &str) -> Option<Arc<Secret>> {
+        self.held.get(name).cloned()
+    }
+
+    /// The secrets that are not usable, and why.
+    pub fn faults(&self) -> impl Iterator<Item = (&str, &SecretFault)> {
+        self.faults.iter().map(|(name, fault)| (name.as_str(), fault))
+    }
+
+    /// Name and text of each secret.
+    ///
+    /// SECURITY: only `filter::scrub` calls this, which must know what to keep out of results. Grep for it.
+    pub(crate) fn needles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.held.iter().map(|(name, secret)| (name.as_str(), secret.0.expose_secret()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,13 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::print_stdout, reason = "the figures")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes")]
-#![expect(clippy::as_conversions, clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures")]
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures"
+)]
 #![expect(clippy::indexing_slicing, reason = "figures")]
 
 use rmcp::ServiceExt as _;
@@ -70,7 +76,10 @@ async fn one_client(programs: &Programs, scratch: &Path, f: Duration) {
         }
     }
     let calls = 3 * ROUNDS * CALLS_PER_ROUND;
-    println!("cpu          {:>8.1} µs   of the broker for each call", (broker.cpu() - cpu) as f64 / calls as f64 * 10_000.0);
+    println!(
+        "cpu          {:>8.1} µs   of the broker for each call",
+        (broker.cpu() - cpu) as f64 / calls as f64 * 10_000.0
+    );
     println!("memory       {:>8.1} MiB  of the broker", broker.memory_kib() as f64 / 1024.0);
     let base = median(&echo);
     let bare_median = median(&protocol);
@@ -101,7 +110,11 @@ async fn many_in_flight(programs: &Programs, scratch: &Path) {
     println!("\n{:<44} {:>9} {:>9} {:>9}", "in flight", "calls/s", "p50 µs", "p99 µs");
     let direct = client(Command::new(&programs.echo)).await;
     for flight in [16, 64] {
-        print_flight("SDK echo, direct", flight, flood(&[direct.peer().clone()], flight, "echo", json!({ "a": 1 })).await);
+        print_flight(
+            "SDK echo, direct",
+            flight,
+            flood(&[direct.peer().clone()], flight, "echo", json!({ "a": 1 })).await,
+        );
     }
     drop(direct);
     for (name, action) in [("brokered read", "echo"), ("brokered write", "note")] {
@@ -129,7 +142,12 @@ fn print_flight(name: &str, flight: usize, (rate, figures): (f64, Vec<Duration>)
     );
 }
 
-async fn flood(peers: &[Peer<RoleClient>], flight: usize, tool: &'static str, arguments: Value) -> (f64, Vec<Duration>) {
+async fn flood(
+    peers: &[Peer<RoleClient>],
+    flight: usize,
+    tool: &'static str,
+    arguments: Value,
+) -> (f64, Vec<Duration>) {
     const FOR: Duration = Duration::from_secs(3);
     let started = Instant::now();
     let mut tasks = Vec::new();
@@ -184,7 +202,18 @@ impl Programs {
     fn build() -> Self {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let output = Command::new(cargo)
-            .args(["build", "--release", "--message-format=json", "-p", "host-broker", "-p", "mcp-shim", "-p", "tests", "--bins"])
+            .args([
+                "build",
+                "--release",
+                "--message-format=json",
+                "-p",
+                "host-broker",
+                "-p",
+                "mcp-shim",
+                "-p",
+                "tests",
+                "--bins",
+            ])
             .stderr(Stdio::inherit())
             .output()
             .unwrap();
@@ -261,11 +290,17 @@ impl Broker {
 
     /// Stops it, and lets it verify what it wrote.
     fn verify(mut self) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)
+            .unwrap();
         self.child.wait().unwrap();
-        let output = Command::new(&self.program).args(["evidence", "verify", "--home"]).arg(&self.home).output().unwrap();
+        let output =
+            Command::new(&self.program).args(["evidence", "verify", "--home"]).arg(&self.home).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if output.status.success() { println!("  evidence: {text}") } else { println!("  evidence: NOT VERIFIED {text}") }
+        if output.status.success() {
+            println!("  evidence: {text}")
+        } else {
+            println!("  evidence: NOT VERIFIED {text}")
+        }
         std::fs::remove_dir_all(&self.home).ok();
     }
 }

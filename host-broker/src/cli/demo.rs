@@ -28,12 +28,7 @@ impl Demo {
     /// # Errors
     /// [`Fault`] if anything was not as it should be.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| Fault::internal(&error))?;
-        runtime.block_on(self.tell(context))
+        context.effects.runtime.block_on(self.tell(context))
     }
 
     async fn tell(self, context: &Context) -> Result<(), Fault> {
@@ -69,11 +64,13 @@ async fn nothing_without_a_grant(story: &mut Story, developer: &Agent) -> Result
 
 async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, developer: &Agent) -> Result<(), Fault> {
     story.scene("L1: the main group's agent grants reading, up to its ceiling");
-    let asked = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 1 })).await?;
+    let asked =
+        main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 1 })).await?;
     story.check("the grant takes effect", !asked.is_error, &asked.text);
     let answer = developer.call("mock", "read", json!({ "what": "a thing" }), json!({})).await?;
     story.check("the call runs", answer.is_executed(), &answer.text);
-    let above = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 })).await?;
+    let above =
+        main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 })).await?;
     story.check("an agent cannot grant more than its ceiling", above.code() == "approval_required", &above.text);
     let answer = developer.call("mock", "write", json!({}), json!({})).await?;
     story.check("writing is refused at L1", answer.code() == "level_too_low", &answer.text);

@@ -28,13 +28,8 @@ impl Serve {
         // Documents for the sandbox are made readable for its user; private files name their mode themselves.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let office = Office::open(context.home.clone(), &context.effects)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| Fault::internal(&error))?;
-        let host = Host::start(&office, &context.effects, runtime.handle())?;
-        runtime.spawn(stop_on_signal(host.events()));
+        let host = Host::start(&office, &context.effects)?;
+        context.effects.runtime.spawn(stop_on_signal(host.events()));
         context.output.line("ready");
         host.join();
         Ok(())

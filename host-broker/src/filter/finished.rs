@@ -2,16 +2,54 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter`].
 
-use crate::filter::Rules;
+use crate::filter::scrub::Scrubber;
+use crate::filter::{Rules, Strictness, clean, clean_text};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
+use jsonschema::Validator;
 use serde_json::Value;
 use shared::digest::Digest;
+use shared::limits::SUMMARY_BYTES_MAX;
 use shared::reply::{Evidence, Notice};
-use shared::{Code, json};
+use shared::{Action, Code, Provider, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What every result is held to: the broker's own secrets, and what each action promises.
+pub struct Filters {
+    /// Finds the broker's own secrets.
+    pub scrubber: Scrubber,
+    /// The output schemas, compiled, by provider and action.
+    pub schemas: BTreeMap<(Provider, Action), Validator>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+}
+
+impl Filters {
+    fn rules(&self, effect: &Effect) -> Rules<'_> {
+        let (provider, action) = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action),
+            Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action),
+        };
+        let is_namespaced = provider.as_str().contains('.');
+        Rules {
+            scrubber: &self.scrubber,
+            // What a probe finds is not what the action itself would have answered.
+            output_schema: match effect {
+                Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())),
+                Effect::Prepare(_) | Effect::Probe(_) => None,
+            },
+            strictness: if is_namespaced { Strictness::Namespaced } else { Strictness::Ordinary },
+        }
+    }
+
+    fn line(&self, text: &str) -> String {
+        clean_text(text, SUMMARY_BYTES_MAX, &self.scrubber)
+    }
+}
 
 /// An attempted effect whose outcome is safe to show.
 #[must_use]
@@ -78,74 +116,71 @@ impl std::fmt::Debug for Outcome {
 }
 
 /// Filters what an effect brought back. Runs on a worker.
-pub fn filter(executed: Executed, rules: &Rules, key: &LedgerKey) -> Filtered {
+pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (effect, intent, result, took) = executed.into_parts();
     let changes = match &effect {
         Effect::Run(call) => call.mutating,
         Effect::Prepare(_) | Effect::Probe(_) => false,
     };
     let outcome = match result {
-        Ok(Brought::Result(success)) => succeeded(success, changes, rules, key),
+        Ok(Brought::Result(success)) => succeeded(success, changes, &filters.rules(&effect), filters),
         Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
-        Ok(Brought::Probe(probed)) => probed_outcome(probed, rules, key),
-        Err(failure) => failed(failure, changes, rules),
+        Ok(Brought::Probe(probed)) => probed_outcome(probed, &filters.rules(&effect), filters),
+        Err(failure) => failed(failure, changes, filters),
     };
     Filtered { effect, intent, outcome, took, probe: None }
 }
 
 /// A result that is withheld from a write is still a success: it happened, and must not be repeated.
-fn succeeded(success: Success, changes: bool, rules: &Rules, key: &LedgerKey) -> Outcome {
-    let cleaned = rules.clean(success.data);
+fn succeeded(success: Success, changes: bool, rules: &Rules<'_>, filters: &Filters) -> Outcome {
+    let cleaned = clean(success.data, rules);
     match cleaned.data {
-        Some(data) => Outcome::Succeeded(shown(data, &success.summary, cleaned.notices, rules, key)),
-        None if changes => Outcome::Succeeded(shown(Value::Null, &success.summary, cleaned.notices, rules, key)),
-        None => Outcome::Failed {
-            code: Code::InvalidOutput,
-            reason: Code::InvalidOutput.meaning().into(),
-            retry_after: None,
-        },
+        Ok(data) => Outcome::Succeeded(shown(data, &success.summary, cleaned.notices, filters)),
+        Err(_) if changes => Outcome::Succeeded(shown(Value::Null, &success.summary, cleaned.notices, filters)),
+        Err(why) => {
+            let reason = format!("{} To be precise: {why}.", Code::InvalidOutput.meaning());
+            Outcome::Failed { code: Code::InvalidOutput, reason, retry_after: None }
+        }
     }
 }
 
-fn probed_outcome(probed: Probed, rules: &Rules, key: &LedgerKey) -> Outcome {
+fn probed_outcome(probed: Probed, rules: &Rules<'_>, filters: &Filters) -> Outcome {
     match probed {
         Probed::Happened(success) => {
-            let cleaned = rules.clean(success.data);
+            let cleaned = clean(success.data, rules);
             let data = cleaned.data.unwrap_or(Value::Null);
-            Outcome::Probed { happened: true, shown: shown(data, &success.summary, cleaned.notices, rules, key) }
+            Outcome::Probed { happened: true, shown: shown(data, &success.summary, cleaned.notices, filters) }
         }
         Probed::Absent { message } | Probed::State { message } => {
-            Outcome::Probed { happened: false, shown: shown(Value::Null, &message, Vec::new(), rules, key) }
+            Outcome::Probed { happened: false, shown: shown(Value::Null, &message, Vec::new(), filters) }
         }
     }
 }
 
-fn shown(data: Value, summary: &str, notices: Vec<Notice>, rules: &Rules, key: &LedgerKey) -> Shown {
-    let digest = key.digest(&json::canonical(&data));
-    Shown { data, digest, summary: rules.clean_text(summary), notices }
+fn shown(data: Value, summary: &str, notices: Vec<Notice>, filters: &Filters) -> Shown {
+    let digest = filters.key.digest(&json::canonical(&data));
+    Shown { data, digest, summary: filters.line(summary), notices }
 }
 
-fn failed(failure: Failure, changes: bool, rules: &Rules) -> Outcome {
-    let say = |code: Code, message: &str| Outcome::Failed {
+fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
+    let say = |code: Code, message: &str, retry_after: Option<Duration>| Outcome::Failed {
         code,
-        reason: sentence(&rules.clean_text(message), code),
-        retry_after: None,
+        reason: sentence(&filters.line(message), code),
+        retry_after,
     };
     match failure {
-        Failure::RateLimited { retry_after, message } => Outcome::Failed {
-            code: Code::ProviderRateLimited,
-            reason: sentence(&rules.clean_text(&message), Code::ProviderRateLimited),
-            retry_after,
-        },
-        Failure::Guard(refusal) => say(refusal.code, &refusal.reason),
-        Failure::Timeout => say(Code::ProviderTimeout, ""),
+        Failure::RateLimited { retry_after, message } => say(Code::ProviderRateLimited, &message, retry_after),
+        Failure::Guard(refusal) => {
+            Outcome::Failed { code: refusal.code, reason: filters.line(&refusal.reason), retry_after: None }
+        }
+        Failure::Timeout => say(Code::ProviderTimeout, "", None),
         // A write whose answer is not usable was still sent.
         Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
-            say(Code::OutcomeUnknown, &message)
+            say(Code::OutcomeUnknown, &message, None)
         }
-        Failure::InvalidOutput { message } => say(Code::InvalidOutput, &message),
+        Failure::InvalidOutput { message } => say(Code::InvalidOutput, &message, None),
         // Nothing is unknown about a read: it changed nothing.
-        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message),
+        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),
     }
 }
 

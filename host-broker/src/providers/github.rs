@@ -104,14 +104,14 @@ pub enum SetupFault {
     Declaration(BadDeclaration),
 }
 
-/// The fifteen actions. Contacts nobody; must be called inside the runtime.
+/// The fifteen actions; without a token they are declared and refuse to run. Contacts nobody; must be called inside the runtime.
 ///
 /// # Errors
 /// [`SetupFault`].
 pub fn operations(
     name: &Provider,
     settings: Settings,
-    token: Secret,
+    token: Option<Arc<Secret>>,
     clock: Arc<dyn Clock>,
 ) -> Result<Vec<Arc<dyn Operation>>, SetupFault> {
     let shared = &Arc::new(Github::new(settings, token, clock)?);
@@ -139,11 +139,11 @@ pub fn operations(
 struct Github {
     client: Client,
     guardrails: Guardrails,
-    token: Secret,
+    token: Option<Arc<Secret>>,
 }
 
 impl Github {
-    fn new(settings: Settings, token: Secret, clock: Arc<dyn Clock>) -> Result<Self, SetupFault> {
+    fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupFault> {
         let Settings { base_url, repos, production_branches, allow_merge_without_checks } = settings;
         let base = BaseUrl::parse(&base_url).map_err(SetupFault::BaseUrl)?;
         let guardrails =
@@ -154,7 +154,11 @@ impl Github {
 
     /// The one place where the token is exposed.
     fn session<'a>(&'a self, execution: &'a Execution) -> Result<Session<'a>, Failure> {
-        Session::open(&self.client, self.token.expose(execution), execution.deadline(), execution.nonce())
+        // A provider without its secret is switched off, so this refuses only what should not have come here.
+        let Some(token) = &self.token else {
+            return Err(Failure::Refused { message: "GitHub's token is missing.".into() });
+        };
+        Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())
     }
 }
 

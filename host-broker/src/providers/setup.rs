@@ -1,46 +1,150 @@
-//! From configuration to the catalogue.
+//! From configuration and secrets to the catalogue and the filter.
 //!
 //! A provider that cannot be set up is listed with the reason and takes no calls; it does not keep the others
 //! from working.
 
 use crate::config::Config;
 use crate::config::home::Home;
-use crate::config::provider::ProviderTable;
-use crate::host::Effects;
+use crate::config::provider::{Kind, ProviderTable};
+use crate::effects::commands::{Command, Commands, Ending};
+use crate::filter::finished::Filters;
+use crate::filter::mark::Stamp;
+use crate::filter::scrub::Scrubber;
+use crate::host::{Effects, StartError};
+use crate::ledger::LedgerKey;
 use crate::providers::contract::Operation;
-use crate::providers::mock;
 use crate::providers::registry::{Catalogue, Listed};
+use crate::providers::{cloud_logs, github, mock};
+use crate::secrets::Secrets;
+use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use shared::{Action, Provider};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a program may take to print a secret: somebody may have to unlock a vault.
+const SECRET_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`.
+pub fn secrets(config: &Config, effects: &Effects) -> Secrets {
+    let sources: BTreeMap<String, SecretSource> = config
+        .providers
+        .iter()
+        .filter(|(_, table)| table.enabled)
+        .flat_map(|(provider, table)| {
+            table.kind.secrets().into_iter().map(move |(name, source)| (secret_name(provider, name), source.clone()))
+        })
+        .collect();
+    let helper = Helper(Arc::clone(&effects.commands));
+    effects.runtime.block_on(Secrets::load(&sources, &effects.environment, &helper))
+}
+
+fn secret_name(provider: &Provider, name: &str) -> String {
+    format!("{provider}.{name}")
+}
 
 /// Sets every configured provider up.
-pub fn catalogue(config: &Config, home: &Home, effects: &Effects) -> Catalogue {
+pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: &Secrets) -> Catalogue {
+    // Clients that are made here belong to the runtime on which they will be used.
+    let _guard = effects.runtime.enter();
     let mut catalogue = Catalogue::default();
     for (name, table) in &config.providers {
-        catalogue.insert(name.clone(), listed(name, table, home, effects));
+        catalogue.insert(name.clone(), listed(name, table, home, effects, secrets));
     }
     catalogue
 }
 
-fn listed(name: &Provider, table: &ProviderTable, home: &Home, _effects: &Effects) -> Listed {
-    let (kind, made) = match table {
-        ProviderTable::Mock(mock) => {
-            ("mock", mock::operations(name, &home.path().join(&mock.script)).map_err(|error| error.to_string()))
-        }
-    };
-    let (state, operations) = match made {
-        Ok(operations) if table.enabled() => (Ok(()), operations),
-        Ok(operations) => (Err("switched off by the configuration".to_owned()), operations),
-        Err(fault) => (Err(fault), Vec::new()),
+fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects, secrets: &Secrets) -> Listed {
+    let missing = table.kind.secrets().into_keys().find_map(|secret| {
+        let name = secret_name(name, secret);
+        let (_, fault) = secrets.faults().find(|(faulty, _)| *faulty == name)?;
+        Some(format!("its secret `{secret}` is {fault}"))
+    });
+    let made = operations(name, table, home, effects, secrets);
+    let (state, operations) = match (table.enabled, missing, made) {
+        (false, _, made) => (Err("switched off by the configuration".to_owned()), made.unwrap_or_default()),
+        (true, Some(missing), made) => (Err(missing), made.unwrap_or_default()),
+        (true, None, Ok(operations)) => (Ok(()), operations),
+        (true, None, Err(fault)) => (Err(fault), Vec::new()),
     };
     if let Err(reason) = &state {
         tracing::warn!(provider = %name, %reason, "the provider takes no calls");
     }
-    Listed { state, patience: table.timeout_ms().map(Duration::from_millis), operations: by_name(operations), kind }
+    let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
+    Listed {
+        state,
+        patience: table.timeout_ms.map(Duration::from_millis),
+        operations: operations.into_iter().map(by_name).collect(),
+        kind: table.kind.word(),
+    }
 }
 
-fn by_name(operations: Vec<Arc<dyn Operation>>) -> BTreeMap<Action, Arc<dyn Operation>> {
-    operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation)).collect()
+fn operations(
+    name: &Provider,
+    table: &ProviderTable,
+    home: &Home,
+    effects: &Effects,
+    secrets: &Secrets,
+) -> Result<Vec<Arc<dyn Operation>>, String> {
+    match &table.kind {
+        Kind::Mock(settings) => {
+            mock::operations(name, &home.path().join(&settings.script)).map_err(|error| error.to_string())
+        }
+        Kind::Github(settings, _) => {
+            let token = secrets.get(&secret_name(name, "token"));
+            github::operations(name, settings.clone(), token, Arc::clone(&effects.clock))
+                .map_err(|error| error.to_string())
+        }
+        Kind::CloudLogs(settings) => cloud_logs::operations(name, settings.clone(), &effects.commands, &effects.clock)
+            .map_err(|error| error.to_string()),
+    }
+}
+
+/// Builds what every result is held to.
+///
+/// # Errors
+/// [`StartError`] if there is no randomness, or a schema that an action declares is none.
+pub fn filters(
+    catalogue: &Catalogue,
+    secrets: &Secrets,
+    key: &Arc<LedgerKey>,
+    effects: &Effects,
+) -> Result<Filters, StartError> {
+    let mut fingerprints = [0; 32];
+    effects.ids.fill(&mut fingerprints)?;
+    let scrubber =
+        Scrubber::new(secrets, Stamp::new(fingerprints)).map_err(|error| StartError::Filter(error.to_string()))?;
+    let mut schemas: BTreeMap<(Provider, Action), _> = BTreeMap::new();
+    for (provider, listed) in catalogue.providers() {
+        for (action, operation) in &listed.operations {
+            let Some(schema) = &operation.declaration().output_schema else { continue };
+            let validator = jsonschema::options()
+                .with_pattern_options(jsonschema::PatternOptions::regex())
+                .build(schema)
+                .map_err(|error| StartError::Filter(format!("{provider}.{action}: {error}")))?;
+            schemas.insert((provider.clone(), action.clone()), validator);
+        }
+    }
+    Ok(Filters { scrubber, schemas, key: Arc::clone(key) })
+}
+
+/// Programs that print secrets.
+struct Helper(Arc<dyn Commands>);
+
+impl CommandOutput for Helper {
+    fn output<'a>(&'a self, command: &'a [String]) -> Output<'a> {
+        Box::pin(async move {
+            let Some((program, arguments)) = command.split_first() else { return Err("it is empty".to_owned()) };
+            let start = Command::new(program, Instant::now() + SECRET_PATIENCE);
+            let command = arguments.iter().fold(start, Command::arg);
+            let finished = self.0.run(command).await.map_err(|fault| fault.to_string())?;
+            match finished.ending {
+                Ending::Exited(0) => Ok(finished.stdout.into()),
+                ending @ (Ending::Exited(_) | Ending::Signalled(_) | Ending::Overflowed(_)) => {
+                    Err(format!("it ended badly: {ending:?}"))
+                }
+            }
+        })
+    }
 }

@@ -92,7 +92,11 @@ impl Stage {
             BufReader::new(stdout).read_line(&mut line).map_err(|error| Fault::internal(&error))?;
         }
         self.daemon = Some(child);
-        if line.trim() == "ready" { Ok(()) } else { Err(failed("the daemon did not start; try host-broker serve on the home")) }
+        if line.trim() == "ready" {
+            Ok(())
+        } else {
+            Err(failed("the daemon did not start; try host-broker serve on the home"))
+        }
     }
 
     /// The same program, on this home.
@@ -155,7 +159,8 @@ impl Stage {
 
     /// Kills the daemon once the action's intent is in the ledger, and starts the next one.
     pub(super) async fn kill_and_restart(&mut self, action: &str) -> Result<(), Fault> {
-        let begun = self.wait_until(|row| row.kind == Kind::Intended.word() && row.action.as_deref() == Some(action)).await;
+        let begun =
+            self.wait_until(|row| row.kind == Kind::Intended.word() && row.action.as_deref() == Some(action)).await;
         if !begun {
             return Err(failed("the slow call did not begin"));
         }
@@ -191,7 +196,9 @@ impl Stage {
         self.keep = true;
         let pid = self.daemon.as_ref().map_or(0, Child::id);
         let home = self.home.display();
-        format!("\nLeft running: home {home}, process {pid}\n  look:  host-broker --home {home} status\n  stop:  kill {pid} && rm -r {home}")
+        format!(
+            "\nLeft running: home {home}, process {pid}\n  look:  host-broker --home {home} status\n  stop:  kill {pid} && rm -r {home}"
+        )
     }
 }
 
@@ -233,7 +240,8 @@ impl Agent {
 
 impl Answer {
     fn of(result: CallToolResult) -> Self {
-        let texts: Vec<String> = result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone())).collect();
+        let texts: Vec<String> =
+            result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone())).collect();
         Self {
             text: texts.join("\n"),
             is_error: result.is_error == Some(true),

@@ -42,12 +42,15 @@ impl Story {
 
     /// The end: a fault if any claim was not true.
     pub(super) fn end(self) -> Result<(), Fault> {
-        let wrong: Vec<&str> = self.checks.iter().filter(|(_, is_true)| !is_true).map(|(claim, _)| claim.as_str()).collect();
+        let wrong: Vec<&str> =
+            self.checks.iter().filter(|(_, is_true)| !is_true).map(|(claim, _)| claim.as_str()).collect();
         let document = serde_json::json!({
             "ok": wrong.is_empty(),
             "checks": self.checks.iter().map(|(claim, is_true)| serde_json::json!({ "claim": claim, "true": is_true })).collect::<Vec<_>>(),
         });
-        self.output.show(&document, || format!("\n{} claims, {} of them true.", self.checks.len(), self.checks.len() - wrong.len()));
+        self.output.show(&document, || {
+            format!("\n{} claims, {} of them true.", self.checks.len(), self.checks.len() - wrong.len())
+        });
         if wrong.is_empty() {
             return Ok(());
         }

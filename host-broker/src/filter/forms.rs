@@ -1,0 +1,140 @@
+//! The closed list of forms in which a secret is looked for.
+//!
+//! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides.
+//! What remains are the forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal,
+//! form encoding, and each of them backwards. Letters match in either case.
+
+use super::view::{Undo, View};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// The fewest bytes of a view that are looked for. Fewer would be found in ordinary text.
+pub(super) const NEEDLE_BYTES_MIN: usize = 8;
+
+/// How long an escape may be: `\uXXXX`.
+const ESCAPE_BYTES_MAX: usize = 6;
+
+/// How many digits at the beginning of a secret the escapes before it may swallow. One escape takes at most four;
+/// several take more, if what they stand for is itself left out of the view.
+const SWALLOWED_DIGITS_MAX: usize = 12;
+
+/// One thing to look for in a view.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Needle {
+    /// The bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Whether the byte before a match belongs to the secret too.
+    pub(super) before: bool,
+    /// Whether the byte after it does.
+    pub(super) after: bool,
+}
+
+/// Everything to look for, for one secret.
+pub(super) fn needles(secret: &str) -> Vec<Needle> {
+    let backwards: String = secret.chars().rev().collect();
+    let texts = plain(secret).into_iter().chain(plain(&backwards));
+    let mut forms: Vec<Needle> = texts.flat_map(|text| seen(&text)).collect();
+    for encoded in encoded(secret.as_bytes()) {
+        let mut reversed = encoded.bytes.clone();
+        reversed.reverse();
+        forms.push(Needle { bytes: reversed, before: encoded.after, after: encoded.before });
+        forms.push(encoded);
+    }
+    let beheaded: Vec<Needle> = forms.iter().flat_map(beheaded).collect();
+    forms.extend(beheaded);
+    forms.retain(|needle| needle.bytes.len() >= NEEDLE_BYTES_MIN);
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+/// The text as the views show it.
+fn seen(text: &str) -> Vec<Needle> {
+    let views = [Undo::Both, Undo::Percent, Undo::Json].map(|undo| View::of(text, &[], undo));
+    views.iter().map(|view| Needle { bytes: view.bytes().to_vec(), before: false, after: false }).collect()
+}
+
+/// The secret as text, in the readings that the view may give it.
+fn plain(secret: &str) -> Vec<String> {
+    let mut readings = vec![secret.to_owned()];
+    // Form encoding writes a space as `+`.
+    if secret.contains(' ') {
+        readings.push(secret.replace(' ', "+"));
+    }
+    // `\n` in the secret is two characters; the view takes it for a line break unless the letter was escaped too.
+    if secret.contains('\\') {
+        readings.push(secret.replace('\\', ""));
+    }
+    // An escape at the very end may take in what follows the secret.
+    let tail_from = secret.len().saturating_sub(ESCAPE_BYTES_MAX - 1);
+    if let Some(at) = secret.rfind(['%', '\\']).filter(|at| *at >= tail_from) {
+        readings.extend(secret.get(..at).map(str::to_owned));
+    }
+    readings
+}
+
+fn encoded(secret: &[u8]) -> Vec<Needle> {
+    let hexadecimal = base16ct::lower::encode_string(secret).into_bytes();
+    let mut forms = vec![Needle { bytes: hexadecimal, before: false, after: false }];
+    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        // How many characters at the beginning also depend on the bytes before the secret.
+        for (bytes_before, mixed) in [(0, 0), (1, 2), (2, 3)] {
+            let mut input = vec![0; bytes_before];
+            input.extend_from_slice(secret);
+            let mut text = engine.encode(&input).into_bytes();
+            // The last character also depends on the byte after it, unless the groups of three come out even.
+            let after = input.len() % 3 != 0;
+            if after {
+                text.pop();
+            }
+            text.drain(..mixed.min(text.len()));
+            forms.push(Needle { bytes: text, before: mixed != 0, after });
+        }
+    }
+    forms
+}
+
+/// The needle without the beginning that an escape before it may have swallowed: in `%deadbeef…` the view reads
+/// the first two digits as one byte. That byte, the one before such a match, is taken out with it.
+fn beheaded(needle: &Needle) -> Vec<Needle> {
+    let is_hex = |byte: &u8| byte.is_ascii_hexdigit();
+    let mut lengths: Vec<usize> = Vec::new();
+    let digits = needle.bytes.iter().take(SWALLOWED_DIGITS_MAX).take_while(|b| is_hex(b)).count();
+    lengths.extend(1..=digits);
+    match needle.bytes.split_first() {
+        Some((b'n' | b'r' | b't' | b'b' | b'f', _)) if digits == 0 => lengths.push(1),
+        Some((b'u' | b'U', rest)) if rest.iter().take(4).all(is_hex) => lengths.push(ESCAPE_BYTES_MAX - 1),
+        _ => {}
+    }
+    lengths
+        .into_iter()
+        .filter_map(|length| needle.bytes.get(length..))
+        .map(|rest| Needle { bytes: rest.to_vec(), before: true, after: needle.after })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::engine::general_purpose::STANDARD;
+
+    #[test]
+    fn every_alignment_of_base64_has_a_needle() {
+        let secret = "correct horse battery";
+        let needles = needles(secret);
+        for before in 0..6 {
+            for after in 0..6 {
+                let text = STANDARD.encode(format!("{}{secret}{}", "x".repeat(before), "y".repeat(after)));
+                let found = needles.iter().any(|n| text.as_bytes().windows(n.bytes.len()).any(|w| w == n.bytes));
+                assert!(found, "{before} {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_needle_is_never_short() {
+        for secret in ["        ", "\"\"\"\"\"\"\"\"", "a b c d e", "%41%42%43", "deadbeef", "\\n\\n\\n\\n"] {
+            assert!(needles(secret).iter().all(|n| n.bytes.len() >= NEEDLE_BYTES_MIN), "{secret}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The broker's own secrets, found wherever they may come back.
+//!
+//! Two searches, each one pass of an Aho-Corasick automaton: over the text itself for the plain secrets (a backstop
+//! that depends on no decoding), and over its view for all forms (modules `view` and `forms`).
+//! The automata hold the secrets in a form that cannot be wiped; they are dropped when the secrets are reloaded.
+
+use super::forms::{self, Needle};
+use super::keys;
+use super::mark::Stamp;
+use super::values;
+use super::view::{Undo, View};
+use crate::secrets::Secrets;
+use aho_corasick::{AhoCorasick, BuildError};
+use std::fmt;
+use std::ops::Range;
+
+/// Looks for the broker's own secrets. Built once from them, and again when they are reloaded.
+pub struct Scrubber {
+    stamp: Stamp,
+    /// For each secret, what is put in its place. All its forms get the same mark.
+    marks: Vec<String>,
+    plain: AhoCorasick,
+    forms: AhoCorasick,
+    /// For each pattern of `forms`: which secret, and whether its neighbours belong to it.
+    shapes: Vec<Shape>,
+}
+
+struct Shape {
+    secret: usize,
+    before: bool,
+    after: bool,
+}
+
+/// Something that must be taken out of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Where, in whole characters.
+    pub(super) range: Range<usize>,
+    /// What is put in its place.
+    pub(super) mark: String,
+}
+
+impl Scrubber {
+    /// Builds the searches.
+    ///
+    /// # Errors
+    /// The secrets are too many or too long for an automaton: some two billion bytes of forms.
+    pub fn new(secrets: &Secrets, mut stamp: Stamp) -> Result<Self, BuildError> {
+        let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (secret, (name, value)) in secrets.needles().enumerate() {
+            stamp.learn(name);
+            marks.push(stamp.mark(name, value));
+            plain.push(value);
+            for Needle { bytes, before, after } in forms::needles(value) {
+                patterns.push(bytes);
+                shapes.push(Shape { secret, before, after });
+            }
+        }
+        values::kinds().chain(keys::kinds()).for_each(|kind| stamp.learn(kind));
+        let mut builder = AhoCorasick::builder();
+        builder.ascii_case_insensitive(true);
+        Ok(Self { stamp, marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
+    }
+
+    /// What makes the marks.
+    pub(super) fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// Every place where a secret is, in no particular order; places may overlap.
+    pub(super) fn find(&self, text: &str) -> Vec<Found> {
+        let mut found = Vec::new();
+        if self.marks.is_empty() {
+            return found;
+        }
+        let marks = self.stamp.marks(text);
+        self.find_plain(text, &marks, &mut found);
+        for undo in Undo::useful_for(text) {
+            self.find_forms(&View::of(text, &marks, *undo), &mut found);
+        }
+        found
+    }
+
+    fn find_forms(&self, view: &View, found: &mut Vec<Found>) {
+        for hit in self.forms.find_overlapping_iter(view.bytes()) {
+            let Some(shape) = self.shapes.get(hit.pattern().as_usize()) else { continue };
+            if let Some(range) = view.source(hit.range(), shape.before, shape.after) {
+                self.add(found, range, shape.secret);
+            }
+        }
+    }
+
+    /// Finds the plain secrets between the marks.
+    fn find_plain(&self, text: &str, marks: &[Range<usize>], found: &mut Vec<Found>) {
+        let mut from = 0;
+        let ends = marks.iter().map(|mark| (mark.start, mark.end)).chain([(text.len(), text.len())]);
+        for (to, next) in ends {
+            let part = text.get(from..to).unwrap_or_default();
+            for hit in self.plain.find_overlapping_iter(part) {
+                self.add(found, from + hit.start()..from + hit.end(), hit.pattern().as_usize());
+            }
+            from = next;
+        }
+    }
+
+    /// Adds a place, or widens the last one. Hits come in the order of their ends, so that a text made of nothing
+    /// but overlapping hits stays one place instead of millions.
+    fn add(&self, found: &mut Vec<Found>, range: Range<usize>, secret: usize) {
+        match found.last_mut() {
+            Some(last) if range.start < last.range.end && last.range.start < range.end => {
+                last.range = last.range.start.min(range.start)..last.range.end.max(range.end);
+            }
+            _ => found.extend(self.marks.get(secret).map(|mark| Found { range, mark: mark.clone() })),
+        }
+    }
+}
+
+impl fmt::Debug for Scrubber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scrubber({} secrets)", self.marks.len())
+    }
+}

@@ -1,0 +1,130 @@
+//! The second look at what has the shape of a credential.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use serde_json::Value;
+
+const CHECK_DIGITS: usize = 6;
+const CHECKED_LENGTH: usize = 36;
+
+/// The shape is enough.
+pub(super) fn anything(_: &str) -> bool {
+    true
+}
+
+/// More different characters than a placeholder or a word has.
+pub(super) fn varied(text: &str) -> bool {
+    let mut seen = [false; 256];
+    for byte in text.bytes() {
+        if let Some(seen) = seen.get_mut(usize::from(byte)) {
+            *seen = true;
+        }
+    }
+    seen.into_iter().filter(|seen| *seen).count() >= 12 && text.bytes().any(|b| b.is_ascii_digit())
+}
+
+/// [`varied`], and of every kind: names in programs and style sheets seldom have digits and both cases.
+pub(super) fn mixed(text: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| text.as_bytes().iter().any(is);
+    varied(text) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)
+}
+
+/// The key id that the manuals print ends in this word.
+pub(super) fn not_an_example(text: &str) -> bool {
+    !text.ends_with("EXAMPLE")
+}
+
+/// Tokens of the fixed length have check digits; longer ones of later designs have none.
+pub(super) fn github(token: &str) -> bool {
+    let is_checked = token.split_once('_').is_some_and(|(_, payload)| {
+        payload.len() == CHECKED_LENGTH && payload.bytes().all(|b| b.is_ascii_alphanumeric())
+    });
+    if is_checked { check_digits(token) } else { mixed(token) }
+}
+
+/// The last six characters of 36 are the CRC-32 of the thirty before them, in base 62 (digits, capitals, small letters).
+///
+/// Source: GitHub, "Behind GitHub's new authentication token formats", 2021; npm has taken it over.
+pub(super) fn check_digits(token: &str) -> bool {
+    let Some((_, payload)) = token.split_once('_') else { return false };
+    let Some((random, digits)) = payload.split_at_checked(CHECKED_LENGTH - CHECK_DIGITS) else { return false };
+    let mut crc = flate2::Crc::new();
+    crc.update(random.as_bytes());
+    let value = digits.bytes().try_fold(0u64, |value, byte| Some(value * 62 + base62(byte)?));
+    value == Some(u64::from(crc.sum()))
+}
+
+fn base62(digit: u8) -> Option<u64> {
+    let value = match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'A'..=b'Z' => digit - b'A' + 10,
+        b'a'..=b'z' => digit - b'a' + 36,
+        _ => return None,
+    };
+    Some(value.into())
+}
+
+/// The first part is a JSON object that names an algorithm (RFC 7515, section 4.1.1).
+pub(super) fn jwt(token: &str) -> bool {
+    let header = token.split('.').next().unwrap_or_default();
+    let header = URL_SAFE_NO_PAD.decode(header).ok();
+    let header = header.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    header.is_some_and(|header| header.get("alg").is_some())
+}
+
+/// Not one of the words that stand for a password in a manual, and not a variable.
+pub(super) fn url_password(url: &str) -> bool {
+    const PLACEHOLDERS: [&str; 16] = [
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "p",
+        "secret",
+        "token",
+        "credentials",
+        "changeme",
+        "port",
+        "pass_word",
+        "yourpassword",
+        "your_password",
+        "your-password",
+        "mypassword",
+    ];
+    let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
+    let userinfo = authority.rsplit_once('@').map_or(authority, |(userinfo, _)| userinfo);
+    let password = userinfo.split_once(':').map_or("", |(_, password)| password);
+    let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
+    let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
+    !(is_variable || is_masked || PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word)))
+}
+
+/// After the name of the header: a user and a password, or anything that is not plainly a word.
+pub(super) fn authorization(header: &str) -> bool {
+    let (is_basic, credential) = credential(header);
+    let has_digit = credential.bytes().any(|b| b.is_ascii_digit());
+    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit }
+}
+
+/// Without it: the word alone also occurs in prose, so more is asked.
+pub(super) fn bare_authorization(text: &str) -> bool {
+    let (is_basic, credential) = credential(text);
+    if is_basic { is_user_and_password(credential) } else { credential.len() >= 20 && mixed(credential) }
+}
+
+/// The last word, and whether the one before it is `Basic`.
+fn credential(text: &str) -> (bool, &str) {
+    let (scheme, credential) = text.rsplit_once([' ', '\t']).unwrap_or(("", text));
+    let scheme = scheme.trim_ascii_end();
+    let is_basic = scheme.len() >= 5 && scheme.get(scheme.len() - 5..).is_some_and(|s| s.eq_ignore_ascii_case("basic"));
+    (is_basic, credential)
+}
+
+/// RFC 7617: the base64 of `user:password`.
+fn is_user_and_password(credential: &str) -> bool {
+    let decoded = STANDARD_NO_PAD.decode(credential.trim_end_matches('=')).ok();
+    decoded
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .is_some_and(|text| text.contains(':') && !text.contains(char::is_control))
+}

@@ -1,0 +1,168 @@
+use super::*;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+
+fn redacted(text: &str) -> Vec<String> {
+    let mut found = find(text, &Stamp::new([5; 32]));
+    found.sort_by_key(|f| f.range.start);
+    found.into_iter().map(|f| text.get(f.range).unwrap().to_owned()).collect()
+}
+
+/// Random-looking, and not the same everywhere.
+fn noise(seed: u64, length: usize, alphabet: &str) -> String {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let letters: Vec<char> = alphabet.chars().collect();
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        letters[usize::try_from(state >> 33).unwrap() % letters.len()]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+fn with_check_digits(prefix: &str, seed: u64) -> String {
+    const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let random = noise(seed, 30, ALNUM);
+    let mut crc = flate2::Crc::new();
+    crc.update(random.as_bytes());
+    let mut rest = usize::try_from(crc.sum()).unwrap();
+    let mut digits = Vec::new();
+    for _ in 0..6 {
+        digits.push(BASE62[rest % 62]);
+        rest /= 62;
+    }
+    digits.reverse();
+    format!("{prefix}_{random}{}", String::from_utf8(digits).unwrap())
+}
+
+#[test]
+fn every_pattern_compiles_and_names_its_secret() {
+    for format in &FORMATS {
+        assert!(format.regex().capture_names().any(|name| name == Some("secret")), "{}", format.kind);
+    }
+}
+
+#[test]
+fn tokens_with_check_digits_are_known_by_them() {
+    for prefix in ["ghp", "gho", "ghu", "ghs", "ghr", "npm"] {
+        let token = with_check_digits(prefix, 1);
+        assert_eq!(redacted(&format!("x={token};")), std::slice::from_ref(&token));
+        let last = if token.ends_with('a') { 'b' } else { 'a' };
+        let wrong = format!("{}{last}", token.split_at(token.len() - 1).0);
+        assert_eq!(redacted(&wrong), Vec::<String>::new(), "{wrong}");
+    }
+    // A published example, long revoked.
+    let published = ["ghp_zQWBuTSOoRi4A9spHcVY5ncn", "sDkxkJ0mLq17"].concat();
+    assert_eq!(redacted(&published), [published.as_str()]);
+}
+
+#[test]
+fn tokens_of_well_known_services_are_found() {
+    let n = |length| noise(9, length, ALNUM);
+    for token in [
+        format!("github_pat_{}_{}", n(22), n(59)),
+        format!("ghs_{}", n(200)),
+        format!("AKIA{}", noise(3, 16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),
+        format!("xoxb-{}-{}", noise(2, 12, "0123456789"), n(24)),
+        format!("xapp-1-A{}", n(40)),
+        ["sk", "_live_", &n(24)].concat(),
+        ["rk", "_live_", &n(99)].concat(),
+        format!("AIza{}", n(35)),
+        format!("sk-{}", n(48)),
+        format!("sk-ant-api03-{}", n(90)),
+        format!("sk-proj-{}_{}", n(60), n(60)),
+    ] {
+        for text in [token.clone(), format!("key: \"{token}\","), format!("({token})")] {
+            assert_eq!(redacted(&text), std::slice::from_ref(&token), "{text}");
+        }
+    }
+    let hook = format!("https://hooks.slack.com/services/T0{}/B0{}/{}", n(8), n(8), n(24));
+    assert_eq!(redacted(&hook), [hook.split("services/").nth(1).unwrap()]);
+}
+
+#[test]
+fn private_keys_are_found_however_they_are_written() {
+    let body: Vec<String> = (1..20).map(|seed| noise(seed, 64, &format!("{ALNUM}+/"))).collect();
+    for (kind, separator) in [("RSA ", "\n"), ("", "\r\n"), ("EC ", "\\n"), ("OPENSSH ", "\",\n  \""), ("", "\\\\n")] {
+        let end = format!("-----END {kind}PRIVATE KEY-----");
+        let key = format!(
+            "-----BEGIN {kind}PRIVATE KEY-----{separator}{}{separator}Ab1={separator}{end}",
+            body.join(separator)
+        );
+        assert_eq!(redacted(&format!("a {key} z")), std::slice::from_ref(&key));
+        let cut = key.split("Ab1=").next().unwrap();
+        assert_eq!(redacted(cut), [cut]);
+    }
+    let headers =
+        format!("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AB\n\n{}\n", body[0]);
+    assert_eq!(redacted(&headers), [headers.as_str()]);
+    for text in [
+        "-----BEGIN PRIVATE KEY----- is how it begins",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_jwt_has_a_header_with_an_algorithm() {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let jwt = format!("{}.{}.{}", part(r#"{"alg":"HS256","typ":"JWT"}"#), part(r#"{"sub":"1"}"#), part("signature!"));
+    assert_eq!(redacted(&format!("t={jwt}&x")), [jwt]);
+    let other = format!("{}.{}.{}", part(r#"{"version":"HS256"}"#), part(r#"{"sub":"1"}"#), part("signature!"));
+    assert_eq!(redacted(&other), Vec::<String>::new());
+}
+
+#[test]
+fn only_the_password_of_a_url_is_taken_out() {
+    for (text, password) in [
+        ("postgres://app:hunter2@db:5432/x", "hunter2"),
+        ("see https://:p%40ss@[::1]/ ok", "p%40ss"),
+        ("amqp://u:a@b@host", "a@b"),
+        ("redis://u:ключ@host", "ключ"),
+    ] {
+        assert_eq!(redacted(text), [password], "{text}");
+    }
+    for text in ["http://host:80/a@b", "https://u:password@h", "https://u:${PW}@h", "git://u@h", "https://u:***@h"] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn headers_in_text_lose_their_credential() {
+    let token = noise(4, 40, ALNUM);
+    let basic = STANDARD.encode("aladdin:opensesame");
+    for (text, secret) in [
+        (format!("> Authorization: Bearer {token}"), &token),
+        (format!("{{\\\"authorization\\\": \\\"bearer {token}\\\"}}"), &token),
+        (format!("Authorization: token {token}"), &token),
+        (format!("sent Bearer {token}."), &format!("{token}.")),
+        (format!("Authorization: Basic {basic}"), &basic),
+    ] {
+        assert!(redacted(&text).contains(secret), "{text}");
+    }
+    for text in ["Authorization: Bearer <token>", "basic authentication", "Bearer authentication-scheme-of-rfc6750"] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn what_only_looks_random_stays() {
+    for text in [
+        "commit 46c2e58a5f3c9d1b7e8f0a2b4c6d8e0f1a3b5c7d",
+        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "integrity sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "class=\"sk-folding-cube-animation-delayed-by-two\"",
+        "risk-sk-abcdefghijklmnopqrstuvwxyz0123456789ABC",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
+    }
+    let image = noise(77, 200_000, &format!("{ALNUM}+/"));
+    assert_eq!(redacted(&format!("data:image/png;base64,{image}")), Vec::<String>::new());
+}
