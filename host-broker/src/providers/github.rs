@@ -3,7 +3,7 @@
 //! One file per action, `github/<action>.rs`: its fields are its parameters, its `perform` is what it does. They
 //! stand on a few shared rooms: `params` (what may be part of a request), `base` and `client` (the only way out),
 //! `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (settling a lost answer),
-//! `pages`, `etags` and `shapes` (what comes back).
+//! `pages`, `etags`, `fields` and `shapes` (what comes back).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
@@ -12,6 +12,7 @@ mod client;
 mod departure;
 mod errors;
 mod etags;
+mod fields;
 mod guardrails;
 mod nonce;
 mod pages;
@@ -53,11 +54,11 @@ use crate::providers::native::{BadDeclaration, operation};
 use crate::secrets::Secret;
 use base::{BadBaseUrl, BaseUrl};
 use client::{Client, NoClient, Session};
+use fields::text;
 use guardrails::{BadGuardrail, Guardrails};
 use params::Repo;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use shapes::text;
 use shared::Provider;
 use std::sync::Arc;
 

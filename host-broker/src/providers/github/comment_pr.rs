@@ -4,10 +4,11 @@ use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
+use crate::providers::github::fields::{commit, text};
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
-use crate::providers::github::params::{CommitSha, Number, Owner, Repo, RepoName};
-use crate::providers::github::shapes::{Commented, text};
+use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use crate::providers::github::shapes::Commented;
 use crate::providers::github::{Github, WRITES, comment_issue, probe, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
 use http::Method;
@@ -107,7 +108,7 @@ impl CommentPr {
     pub(super) async fn facts(&self, session: &Session<'_>) -> Result<Facts, Failure> {
         let v = session.get(&Target::repo(self.repo()).then("pulls").number(self.number)).await?;
         same_repo(self.repo(), text(&v, "/base/repo/full_name"))?;
-        let head_sha = text(&v, "/head/sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let head_sha = commit(&v, "/head/sha");
         Ok(Facts { head_sha: head_sha.ok_or_else(unusual)? })
     }
 

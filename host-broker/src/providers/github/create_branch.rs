@@ -4,10 +4,11 @@ use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
+use crate::providers::github::fields::{commit, text};
 use crate::providers::github::guardrails::{is_main, refusal};
 use crate::providers::github::nonce::unreadable;
 use crate::providers::github::params::{BranchName, CommitSha, Owner, Repo, RepoName};
-use crate::providers::github::shapes::{Branch, text};
+use crate::providers::github::shapes::Branch;
 use crate::providers::github::{Github, WRITES, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
 use http::Method;
@@ -122,7 +123,7 @@ impl CreateBranch {
             })?,
         };
         let reference = session.get(&Target::repo(self.repo()).then("git/ref/heads").branch(&from)).await?;
-        let sha = text(&reference, "/object/sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let sha = commit(&reference, "/object/sha");
         Ok(Facts { default_branch, sha: sha.ok_or_else(unusual)? })
     }
 
@@ -131,7 +132,7 @@ impl CreateBranch {
         let answer = session.write(Method::POST, &Target::repo(self.repo()).then("git/refs"), &reference).await?;
         let made = text(&answer, "/ref").filter(|made| *made == format!("refs/heads/{}", self.branch));
         made.ok_or_else(unusual_write)?;
-        let sha = text(&answer, "/object/sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let sha = commit(&answer, "/object/sha");
         let branch = Branch { name: self.branch.to_string(), sha, protected: false };
         Ok((branch, format!("created branch {} in {}", self.branch, self.repo())))
     }
@@ -145,8 +146,7 @@ impl CreateBranch {
         let full = format!("refs/heads/{branch}");
         let matching = matching.as_array().ok_or_else(unusual)?;
         let found = matching.iter().find(|reference| text(reference, "/ref").as_ref() == Some(&full));
-        let sha =
-            found.and_then(|reference| text(reference, "/object/sha")).filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let sha = found.and_then(|reference| commit(reference, "/object/sha"));
         Ok(Probed::State {
             message: match (found, sha) {
                 (Some(_), Some(sha)) => format!("Branch {branch} exists in {repo} and points to {sha}."),

@@ -6,10 +6,10 @@ use crate::providers::contract::{Exposure, Failure, Guard, Probed, Success};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
+use crate::providers::github::fields::{commit, flag, text};
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::{Handle, trailer};
 use crate::providers::github::params::{CommitSha, Number, Owner, Repo, RepoName};
-use crate::providers::github::shapes::{flag, text};
 use crate::providers::github::{Github, WRITES, probe, unusual, unusual_write};
 use crate::providers::native::NativeAction;
 pub(super) use facts::Facts;
@@ -153,14 +153,14 @@ impl MergePr {
         if !flag(&document, "/merged") {
             return Err(unusual_write());
         }
-        Ok(told(self.repo(), self.number, text(&document, "/sha")))
+        Ok(told(self.repo(), self.number, commit(&document, "/sha")))
     }
 
     pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let v = session.get(&Target::repo(repo).then("pulls").number(number)).await?;
-        let sha = text(&v, "/merge_commit_sha").filter(|sha| sha.parse::<CommitSha>().is_ok());
+        let sha = commit(&v, "/merge_commit_sha");
         if !flag(&v, "/merged") {
             return Ok(Probed::Absent { message: format!("Pull request {repo}#{number} is not merged now.") });
         }
@@ -180,6 +180,5 @@ impl MergePr {
 }
 
 fn told(repo: Repo<'_>, number: Number, sha: Option<String>) -> (Outcome, String) {
-    let sha = sha.filter(|sha| sha.parse::<CommitSha>().is_ok());
     (Outcome { number, sha, merged: true }, format!("merged pull request {repo}#{number}"))
 }

@@ -6,9 +6,9 @@
 use crate::providers::contract::{Failure, Probed, Success};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
+use crate::providers::github::fields::{flag, text};
 use crate::providers::github::nonce::Handle;
 use crate::providers::github::pages;
-use crate::providers::github::shapes::{flag, text};
 use serde::Serialize;
 use serde_json::Value;
 use shared::Timestamp;

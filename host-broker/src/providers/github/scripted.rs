@@ -21,7 +21,7 @@ pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// More than any test needs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Less than any test that is to end early waits for.
-pub(super) const SHORT: Duration = Duration::from_millis(300);
+pub(super) const SHORT: Duration = Duration::from_millis(500);
 
 /// What a request is answered with.
 #[derive(Clone)]

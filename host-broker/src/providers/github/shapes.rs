@@ -3,6 +3,7 @@
 //! GitHub's documents are read leniently: a user that is `null` (deleted) or a field that is missing leaves a gap.
 //! Only what a shape cannot do without, its number or name, makes an entry unusable.
 
+use crate::providers::github::fields::{count, flag, is_pull_request, text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -297,26 +298,6 @@ impl Commented {
         let on = text(v, "/issue_url").or_else(|| text(v, "/pull_request_url"));
         on.and(count(v, "/id")).map(|id| Self { id, url: text(v, "/html_url") })
     }
-}
-
-/// Whether an issue's document is a pull request's.
-pub(super) fn is_pull_request(v: &Value) -> bool {
-    v.get("pull_request").is_some_and(|p| !p.is_null())
-}
-
-/// The text at a pointer.
-pub(super) fn text(v: &Value, at: &str) -> Option<String> {
-    v.pointer(at).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// The number at a pointer.
-pub(super) fn count(v: &Value, at: &str) -> Option<u64> {
-    v.pointer(at).and_then(Value::as_u64)
-}
-
-/// Whether there is a `true` at a pointer.
-pub(super) fn flag(v: &Value, at: &str) -> bool {
-    v.pointer(at).and_then(Value::as_bool).unwrap_or(false)
 }
 
 #[cfg(test)]

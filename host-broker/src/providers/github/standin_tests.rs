@@ -275,7 +275,7 @@ async fn suffer(standin: Arc<Standin>, fault: &'static str, issue: u64) {
     branch(&caller, &format!("{fault}/ready")).await;
     for (action, call) in calls(fault, issue, pr) {
         let caller = ill.again();
-        let patience = if fault.starts_with("slow") { SHORT * 4 } else { PATIENCE };
+        let patience = if fault.starts_with("slow") { SHORT * 2 } else { PATIENCE };
         let start = Instant::now();
         let outcome = perform(action, &call, &session, &caller, patience).await;
         assert!(start.elapsed() < PATIENCE * 2, "{fault} {action}");

@@ -3,9 +3,10 @@
 use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Target};
 use crate::providers::github::client::{Client, NoClient};
+use crate::providers::github::fields::is_pull_request;
 use crate::providers::github::pages::listed;
 use crate::providers::github::scripted::{Caller, NOW, PATIENCE, Reply, SHORT, Scripted, TOKEN};
-use crate::providers::github::shapes::{Issue, is_pull_request};
+use crate::providers::github::shapes::Issue;
 use http::Method;
 use serde_json::{Value, json};
 use std::net::TcpListener;

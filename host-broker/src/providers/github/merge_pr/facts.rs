@@ -3,8 +3,8 @@
 use crate::providers::contract::Failure;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
+use crate::providers::github::fields::{commit, count, flag, text};
 use crate::providers::github::params::{CommitSha, Number, Repo};
-use crate::providers::github::shapes::{count, flag, text};
 use crate::providers::github::{same_repo, unusual};
 use serde_json::Value;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Facts {
             v = session.get(&at).await?;
         }
         same_repo(repo, text(&v, "/base/repo/full_name"))?;
-        let head_sha = text(&v, "/head/sha").filter(|sha| sha.parse::<CommitSha>().is_ok()).ok_or_else(unusual)?;
+        let head_sha = commit(&v, "/head/sha").ok_or_else(unusual)?;
         let checks = if with_checks { Some(Checks::fetch(session, repo, &head_sha).await?) } else { None };
         Ok(Self {
             title: text(&v, "/title").unwrap_or_default(),
