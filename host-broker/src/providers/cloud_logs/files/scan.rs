@@ -7,7 +7,8 @@
 //! INVARIANT: lines are in the order of time except for a disorder of at most [`slack`]: no entry stands
 //! behind one that is later by more. Whatever is left unread is left because this excludes it.
 
-use super::lines::{Line, Lines, Meter, Span, Unpacked};
+use super::gather::{Gather, REST_KEPT, append};
+use super::lines::{Lines, Meter, Span, Unpacked};
 use super::listing::{FileRef, Stream};
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::format::{Format, Profile};
@@ -39,8 +40,6 @@ const BLOCK: usize = 64 * 1024;
 const SEGMENT: u64 = 512 * 1024;
 /// A binary search ends when so little is left.
 const NEAR: u64 = 32 * 1024;
-/// How many bytes of the lines that continue an entry are kept.
-const REST_KEPT: usize = 64 * 1024;
 /// How files begin that are compressed, but not with gzip.
 const OTHER_COMPRESSIONS: [(&[u8], &str); 3] =
     [(&[0xfd, b'7', b'z', b'X', b'Z'], "xz"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"), (b"BZh", "bzip2")];
@@ -119,11 +118,11 @@ impl LogFile {
             return Ok(Depth::AsAsked);
         }
         let program = search.service.as_deref().filter(|_| !whole_stream);
-        let mut gather = Gather { head: &head, stream, search, program, newest, pending: None };
+        let mut gather = Gather::new(&head.profile, head.born, stream, search, program, newest);
         if head.packed {
             return self.packed_newest(&mut gather, window, slack, meter);
         }
-        self.plain_newest(&mut gather, window, slack, meter).map_err(|e| fault(&e, meter, false))?;
+        self.plain_newest(&head.profile, &mut gather, window, slack, meter).map_err(|e| fault(&e, meter, false))?;
         Ok(Depth::AsAsked)
     }
 
@@ -250,8 +249,14 @@ impl LogFile {
         Ok(found)
     }
 
-    fn plain_newest(&self, gather: &mut Gather<'_>, window: Window, slack: i64, meter: &Meter) -> io::Result<()> {
-        let profile = &gather.head.profile;
+    fn plain_newest(
+        &self,
+        profile: &Profile,
+        gather: &mut Gather<'_>,
+        window: Window,
+        slack: i64,
+        meter: &Meter,
+    ) -> io::Result<()> {
         let Some(last) = self.tail(profile, meter)? else { return Ok(()) };
         if last.saturating_add(slack) < window.since {
             return Ok(());
@@ -274,7 +279,7 @@ impl LogFile {
             )?;
             // No entry before this segment is later than this.
             let bound = oldest.saturating_add(slack);
-            if bound < window.since || gather.newest.floor().is_some_and(|floor| bound < floor.time) {
+            if bound < window.since || gather.floor().is_some_and(|floor| bound < floor.time) {
                 break;
             }
             end = start;
@@ -292,7 +297,7 @@ impl LogFile {
     ) -> Result<Depth, ScanFault> {
         // Compressing keeps the time of the last change; a day covers whatever zone the writer was in.
         let last = self.changed.saturating_add(DAY_MS);
-        if last < window.since || gather.newest.floor().is_some_and(|floor| last < floor.time) {
+        if last < window.since || gather.floor().is_some_and(|floor| last < floor.time) {
             return Ok(Depth::AsAsked);
         }
         let capped = Cell::new(false);
@@ -332,81 +337,6 @@ fn entry_in<R: Read>(mut lines: Lines<R>, head: &Head, stream: &Stream, id: Entr
     let position = Position { time: id.time, stream: id.stream, born: head.born, place: id.place };
     let parsed = head.profile.parse(&text, &rest);
     Ok(Some(Record { position, check: id.check, service: stream.service.clone(), parsed }))
-}
-
-/// Puts lines together to entries and keeps those that are searched for.
-struct Gather<'a> {
-    head: &'a Head,
-    stream: &'a Stream,
-    search: &'a Search,
-    program: Option<&'a str>,
-    newest: &'a mut Newest,
-    pending: Option<Pending>,
-}
-
-struct Pending {
-    position: Position,
-    line: Vec<u8>,
-    rest: Vec<u8>,
-}
-
-impl Gather<'_> {
-    /// All entries that start in the lines, up to one that is so late that none behind it is searched for. A last
-    /// line without an end is left for later unless the file is settled: the rest of it would change its id.
-    fn lines<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
-        let read = self.read(lines, settled, late);
-        self.flush();
-        read
-    }
-
-    fn read<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
-        while let Some(line) = lines.next()? {
-            if !line.ended && !settled {
-                return Ok(());
-            }
-            match self.head.profile.time(line.text) {
-                Some(time) => {
-                    self.flush();
-                    if late.is_some_and(|late| time >= late) {
-                        return Ok(());
-                    }
-                    self.begin(time, line);
-                }
-                None => self.go_on(line),
-            }
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, time: i64, line: Line<'_>) {
-        let position = Position { time, stream: self.stream.key, born: self.head.born, place: line.offset };
-        if self.search.admits(position) && self.newest.floor().is_none_or(|floor| position >= floor) {
-            self.pending = Some(Pending { position, line: line.text.to_vec(), rest: Vec::new() });
-        }
-    }
-
-    fn go_on(&mut self, line: Line<'_>) {
-        if let Some(pending) = &mut self.pending
-            && pending.rest.len() < REST_KEPT
-        {
-            append(&mut pending.rest, line.text);
-        }
-    }
-
-    fn flush(&mut self) {
-        let Some(Pending { position, line, rest }) = self.pending.take() else { return };
-        let parsed = self.head.profile.parse(&line, &rest);
-        let of_program = self.program.is_none_or(|program| parsed.program.as_deref() == Some(program));
-        if of_program && self.search.wants(&parsed) {
-            let service = self.stream.service.clone();
-            self.newest.offer(Record { position, check: check(&line), service, parsed });
-        }
-    }
-}
-
-fn append(rest: &mut Vec<u8>, line: &[u8]) {
-    rest.extend_from_slice(line);
-    rest.push(b'\n');
 }
 
 fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanFault {

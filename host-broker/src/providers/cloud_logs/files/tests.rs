@@ -1,4 +1,5 @@
 use super::*;
+use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::position::Position;
 use crate::providers::cloud_logs::window::Window;
 use flate2::Compression;
@@ -146,7 +147,7 @@ fn an_entry_keeps_its_id_when_its_file_is_rotated_and_compressed() {
     let after: Vec<_> = world.records(&day()).iter().map(Record::id).collect();
     assert_eq!(after[1..], before[..]);
     for id in &before {
-        let record = world.files.find(*id, &meter()).unwrap().unwrap();
+        let record = world.files.find(*id, &meter()).unwrap().records.pop().unwrap();
         assert_eq!((record.id(), record.service.as_str()), (*id, "app"));
     }
 }
@@ -179,7 +180,7 @@ fn an_id_that_was_not_given_out_finds_nothing() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one 2026-02-14 10:00:00 hidden\n");
     let id = world.records(&day())[0].id();
-    assert!(world.files.find(id, &meter()).unwrap().is_some());
+    assert_eq!(world.files.find(id, &meter()).unwrap().records.len(), 1);
     for wrong in [
         EntryId { place: 24, ..id },
         EntryId { place: 1 << 40, ..id },
@@ -187,7 +188,7 @@ fn an_id_that_was_not_given_out_finds_nothing() {
         EntryId { time: id.time + 1, ..id },
         EntryId { stream: crate::providers::cloud_logs::position::StreamKey::of(b"x"), ..id },
     ] {
-        assert_eq!(world.files.find(wrong, &meter()).unwrap(), None);
+        assert_eq!(world.files.find(wrong, &meter()).unwrap().records, []);
     }
 }
 
@@ -214,8 +215,46 @@ fn a_minute_of_a_big_file_is_found_without_reading_it() {
     // So does one entry.
     let meter = self::meter();
     let id = found.records[5].id();
-    assert!(world.files.find(id, &meter).unwrap().is_some());
+    assert_eq!(world.files.find(id, &meter).unwrap().records.len(), 1);
     assert!(meter.bytes() < 64 * 1024, "{} bytes read", meter.bytes());
+}
+
+/// `cargo test --release -p host-broker --lib gibibyte -- --ignored --nocapture`
+#[test]
+#[ignore = "writes a file of 1 GiB and prints figures"]
+fn a_gibibyte_in_figures() {
+    const LINES: i64 = 10_700_000;
+    let world = World::in_zone("local");
+    let start = millis("2026-02-13T12:00:00Z");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(world.path("big.log")).unwrap());
+    for n in 0..LINES {
+        let time = Timestamp::from_millis(start + n * 86_400_000 / LINES);
+        writeln!(file, "{time} INFO request {n:>63}").unwrap();
+    }
+    let len = file.into_inner().unwrap().metadata().unwrap().len();
+    world.touch("big.log", NOW);
+    let minute = search("2026-02-14T00:00:00Z", "2026-02-14T00:01:00Z");
+    let rare =
+        Search { needle: Some("request no such".into()), ..search("2026-02-14T00:00:00Z", "2026-02-14T01:00:00Z") };
+    let id = world.records(&Search { limit: 50, ..minute.clone() })[7].id();
+    let wanted = [
+        ("one minute of the middle, 50 entries", Search { limit: 50, ..minute.clone() }),
+        ("one minute of the middle, all entries", Search { limit: 10_000, ..minute }),
+        ("the newest 50 of the day", Search { limit: 50, ..day() }),
+        ("a text that does not occur, in one hour", rare),
+    ];
+    println!("file: {len} bytes, {LINES} lines");
+    for (what, search) in wanted {
+        let meter = meter();
+        let begun = std::time::Instant::now();
+        let found = world.files.search(&search, &meter).unwrap();
+        let (took, bytes) = (begun.elapsed(), meter.bytes());
+        println!("{what}: {} found, {took:?}, {bytes} bytes read", found.records.len().min(search.limit));
+    }
+    let meter = meter();
+    let begun = std::time::Instant::now();
+    assert_eq!(world.files.find(id, &meter).unwrap().records.len(), 1);
+    println!("one entry by its id: {:?}, {} bytes read", begun.elapsed(), meter.bytes());
 }
 
 #[test]
@@ -462,7 +501,7 @@ fn this_machines_own_logs_are_read() {
         assert_eq!(found.skipped, [], "{path}");
         let oldest = found.records.last().unwrap();
         assert!(oldest.parsed.message.starts_with(first), "{path}: {}", oldest.parsed.message);
-        assert_eq!(files.find(oldest.id(), &meter()).unwrap().as_ref(), Some(oldest), "{path}");
+        assert_eq!(files.find(oldest.id(), &meter()).unwrap().records, std::slice::from_ref(oldest), "{path}");
         println!("{path}: {} entries on its first day", found.records.len());
     }
 }
@@ -527,7 +566,7 @@ proptest! {
         prop_assert_eq!(ids.len(), whole.len());
         for record in &whole {
             let found = world.files.find(record.id(), &meter()).unwrap();
-            prop_assert_eq!(found.as_ref(), Some(record));
+            prop_assert_eq!(&found.records, std::slice::from_ref(record));
         }
     }
 }
