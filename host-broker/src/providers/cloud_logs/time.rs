@@ -1,6 +1,6 @@
 //! Points in time as log lines write them.
 //!
-//! A stamp is read at the front of a text ([`stamp`]) and then placed in a [`Frame`], which supplies what the text
+//! A stamp is read at the front of a text ([`stamp()`]) and then placed in a [`Frame`], which supplies what the text
 //! leaves out: the zone, and for the traditional syslog form the year.
 
 mod stamp;

@@ -47,15 +47,25 @@ impl<'a> Gather<'a> {
         self.newest.floor()
     }
 
-    /// All entries that start in the lines, up to one that is so late that none behind it is searched for. A last
+    /// All entries that start in the lines; each one's time is shown to `more`, which says whether to go on. A last
     /// line without an end is left for later unless the file is settled: the rest of it would change its id.
-    pub(super) fn lines<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
-        let read = self.read(lines, settled, late);
+    pub(super) fn lines<R: Read>(
+        &mut self,
+        lines: &mut Lines<R>,
+        settled: bool,
+        more: impl FnMut(i64) -> bool,
+    ) -> io::Result<()> {
+        let read = self.read(lines, settled, more);
         self.flush();
         read
     }
 
-    fn read<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
+    fn read<R: Read>(
+        &mut self,
+        lines: &mut Lines<R>,
+        settled: bool,
+        mut more: impl FnMut(i64) -> bool,
+    ) -> io::Result<()> {
         while let Some(line) = lines.next()? {
             if !line.ended && !settled {
                 return Ok(());
@@ -63,7 +73,7 @@ impl<'a> Gather<'a> {
             match self.profile.time(line.text) {
                 Some(time) => {
                     self.flush();
-                    if late.is_some_and(|late| time >= late) {
+                    if !more(time) {
                         return Ok(());
                     }
                     self.begin(time, line);
@@ -100,6 +110,7 @@ impl<'a> Gather<'a> {
     }
 }
 
+/// Adds one more line to those that continue an entry.
 pub(super) fn append(rest: &mut Vec<u8>, line: &[u8]) {
     rest.extend_from_slice(line);
     rest.push(b'\n');

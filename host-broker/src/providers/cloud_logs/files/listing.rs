@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files one set of patterns may match.
+/// How many files one set of patterns may match; more are not looked at.
 const FILES_MAX: usize = 4096;
 /// The longest name of a service.
 const NAME_MAX: usize = 64;
@@ -136,47 +136,81 @@ pub(super) struct Listing {
 impl Listing {
     /// Lists the files of the patterns.
     pub(super) fn of(patterns: &[Pattern], service: Option<&str>) -> Self {
-        let mut streams: BTreeMap<PathBuf, Stream> = BTreeMap::new();
-        let mut skipped = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut count = 0;
+        let mut found = Collected { service, streams: BTreeMap::new(), skipped: Vec::new(), seen: BTreeSet::new() };
         for pattern in patterns {
-            let Some(base) = directory(&pattern.base) else { continue };
-            let Ok(paths) = glob::glob(&pattern.glob) else { continue };
-            for path in paths.filter_map(Result::ok) {
-                count += 1;
-                if count > FILES_MAX {
-                    skipped.push(Skipped::new(service.unwrap_or("files"), "there are too many files"));
-                    break;
-                }
-                let Ok(relative) = path.strip_prefix(&pattern.base) else { continue };
-                let Ok(stat) = rustix::fs::statat(&*base, relative, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory || !seen.insert(identity(&stat)) {
-                    continue;
-                }
-                let family = family(relative);
-                let named = service.map_or_else(|| service_name(&family), str::to_owned);
-                if let Some(reason) = refusal(&stat) {
-                    skipped.push(Skipped::new(&named, reason));
-                    continue;
-                }
-                let family = pattern.base.join(family);
-                let key = StreamKey::of(family.as_os_str().as_encoded_bytes());
-                let file = FileRef {
-                    base: Arc::clone(&base),
-                    path: relative.to_owned(),
-                    identity: identity(&stat),
-                    changed: changed(&stat),
-                };
-                let new = || Stream { key, service: named, files: Vec::new() };
-                streams.entry(family).or_insert_with(new).files.push(file);
-            }
+            found.collect(pattern);
         }
-        let mut streams: Vec<Stream> = streams.into_values().collect();
+        let mut streams: Vec<Stream> = found.streams.into_values().collect();
         for stream in &mut streams {
             stream.files.sort_by_key(|file| std::cmp::Reverse(file.changed));
         }
+        let mut skipped = found.skipped;
+        if let Some(service) = service
+            && streams.is_empty()
+            && skipped.is_empty()
+        {
+            skipped.push(Skipped::new(service, "there are no files of it"));
+        }
         Self { streams, skipped }
+    }
+}
+
+/// What was listed so far.
+struct Collected<'a> {
+    service: Option<&'a str>,
+    streams: BTreeMap<PathBuf, Stream>,
+    skipped: Vec<Skipped>,
+    seen: BTreeSet<(u64, u64)>,
+}
+
+impl Collected<'_> {
+    fn collect(&mut self, pattern: &Pattern) {
+        let base = match directory(&pattern.base) {
+            Ok(base) => Arc::new(base),
+            // Of the usual places most machines lack some.
+            Err(rustix::io::Errno::NOENT) => return,
+            Err(_errno) => return self.skip("a directory cannot be read"),
+        };
+        // The pattern was checked when it was made.
+        let Ok(paths) = glob::glob(&pattern.glob) else { return };
+        for path in paths {
+            if self.seen.len() >= FILES_MAX {
+                return self.skip("there are too many files");
+            }
+            match path {
+                Ok(path) => self.add(pattern, &base, &path),
+                Err(_unreadable) => self.skip("a directory cannot be read"),
+            }
+        }
+    }
+
+    fn skip(&mut self, reason: &str) {
+        self.skipped.push(Skipped::new(self.service.unwrap_or("files"), reason));
+    }
+
+    fn add(&mut self, pattern: &Pattern, base: &Arc<OwnedFd>, path: &Path) {
+        let Ok(relative) = path.strip_prefix(&pattern.base) else { return };
+        // Gone since it was listed.
+        let Ok(stat) = rustix::fs::statat(&**base, relative, AtFlags::SYMLINK_NOFOLLOW) else { return };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory || !self.seen.insert(identity(&stat)) {
+            return;
+        }
+        let family = family(relative);
+        let service = self.service.map_or_else(|| service_name(&family), str::to_owned);
+        if let Some(reason) = refusal(&stat) {
+            self.skipped.push(Skipped::new(&service, reason));
+            return;
+        }
+        let family = pattern.base.join(family);
+        let file = FileRef {
+            base: Arc::clone(base),
+            path: relative.to_owned(),
+            identity: identity(&stat),
+            changed: changed(&stat),
+        };
+        let key = StreamKey::of(family.as_os_str().as_encoded_bytes());
+        let new = || Stream { key, service, files: Vec::new() };
+        self.streams.entry(family).or_insert_with(new).files.push(file);
     }
 }
 
@@ -185,9 +219,8 @@ fn changed(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1000).saturating_add(millis)
 }
 
-fn directory(path: &Path) -> Option<Arc<OwnedFd>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).ok().map(Arc::new)
+fn directory(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The path without what rotation added to its last part.

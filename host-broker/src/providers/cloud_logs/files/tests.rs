@@ -318,6 +318,35 @@ fn a_little_disorder_is_tolerated() {
 }
 
 #[test]
+fn forged_times_hide_nothing() {
+    let start = millis("2026-02-13T12:00:00Z");
+    let honest = |n: i64| Timestamp::from_millis(start + n * 1000);
+    for forged in ["2099-01-01T00:00:00Z", "1999-01-01T00:00:00Z"] {
+        let world = World::new();
+        let mut text = format!("{forged} forged\n");
+        for n in 0..80_000 {
+            writeln!(text, "{} honest {}", honest(n), "x".repeat(60)).unwrap();
+            if n % 5 == 0 {
+                writeln!(text, "{forged} forged").unwrap();
+            }
+        }
+        writeln!(text, "{forged} forged").unwrap();
+        world.write_at("app.log", &text, NOW);
+        let count = |search: &Search| world.records(&Search { limit: 100_000, ..search.clone() }).len();
+        for (since, until) in [(0, 600), (39_000, 39_060), (60_000, 75_000), (79_000, 80_000)] {
+            let window = Window { since: honest(since).millis(), until: honest(until).millis() };
+            let search = Search { window, ..day() };
+            assert_eq!(count(&search), usize::try_from(until - since).unwrap(), "{forged} {since}");
+            let newest = world.messages(&Search { limit: 1, ..search.clone() });
+            assert!(newest[0].starts_with("honest"));
+        }
+        world.compress("app.log");
+        let window = Window { since: honest(39_000).millis(), until: honest(39_060).millis() };
+        assert_eq!(count(&Search { window, ..day() }), 60, "{forged}");
+    }
+}
+
+#[test]
 fn a_year_that_is_not_written_is_the_one_of_the_file() {
     let world = World::new();
     world.write_at("syslog.1", "Dec 31 23:59:58 h a: old\nDec 31 23:59:59 h a: older\n", "2026-01-01T00:00:00Z");
@@ -448,6 +477,21 @@ fn what_cannot_be_read_is_said() {
     let mut reasons = world.reasons();
     reasons.sort();
     assert_eq!(reasons, ["a: a file is compressed with xz, which is not read", "b: has no time stamps"]);
+}
+
+#[test]
+fn what_is_missing_of_another_service_is_not_said() {
+    let world = World::new();
+    world.write("a.log.xz", b"\xfd7zXZ\0rest");
+    world.write("b.log", "2026-02-14 10:00:00 one\n");
+    let skipped = |service: &str| world.found(&Search { service: Some(service.into()), ..day() }).skipped.len();
+    // `sshd` may be a program that wrote into `a`.
+    assert_eq!((skipped("a"), skipped("b"), skipped("sshd")), (1, 0, 1));
+    let pattern = format!("{}/none/*.log", world.dir.path().display());
+    let clock = Arc::new(At(NOW.parse().unwrap()));
+    let zone = "UTC".parse().unwrap();
+    let files = Files::new(Some("nginx".into()), &[pattern], Format::Auto, zone, clock).unwrap();
+    assert_eq!(files.search(&day(), &meter()).unwrap().skipped, [Skipped::new("nginx", "there are no files of it")]);
 }
 
 #[test]
