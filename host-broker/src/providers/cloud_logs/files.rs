@@ -21,7 +21,7 @@ use crate::providers::cloud_logs::time::Zone;
 use crate::providers::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
-use listing::{FileRef, Listing, OpenFault, Pattern, Stream};
+use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
 use scan::{Depth, LogFile, ScanFault};
 use shared::Timestamp;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How often a search starts again because files were rotated under it.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 /// What a compressed file may unfold to before the rest of it is left alone.
 const UNPACKED_MAX: u64 = 512 * 1024 * 1024;
 
@@ -59,8 +59,8 @@ impl Files {
         Ok(Self { service, patterns, format, zone, clock })
     }
 
-    fn list(&self) -> Listing {
-        Listing::of(&self.patterns, self.service.as_deref())
+    fn list(&self) -> Result<Listing, Stop> {
+        Listing::steady(&self.patterns, self.service.as_deref()).map_err(|Unsteady| Stop::Rotated)
     }
 
     fn open(&self, file: &FileRef) -> Result<LogFile, OpenFault> {
@@ -69,7 +69,7 @@ impl Files {
     }
 
     fn search(&self, search: &Search, meter: &Meter) -> Result<Found, Stop> {
-        let mut listing = self.list();
+        let mut listing = self.list()?;
         let mut newest = Newest::new(search.limit);
         for stream in &listing.streams {
             self.search_stream(stream, search, meter, &mut newest, &mut listing.skipped)?;
@@ -109,7 +109,7 @@ impl Files {
     }
 
     fn find(&self, id: EntryId, meter: &Meter) -> Result<Found, Stop> {
-        let listing = self.list();
+        let listing = self.list()?;
         let mut found = Found::default();
         for stream in listing.streams.iter().filter(|stream| stream.key == id.stream) {
             for file in &stream.files {
@@ -125,7 +125,7 @@ impl Files {
     }
 
     fn list_services(&self, meter: &Meter) -> Result<Services, Stop> {
-        let mut listing = self.list();
+        let mut listing = self.list()?;
         let mut services: Vec<Source> = Vec::new();
         for stream in &listing.streams {
             let mut span: Option<(i64, i64)> = None;

@@ -7,7 +7,7 @@
 
 use crate::providers::cloud_logs::position::StreamKey;
 use crate::providers::cloud_logs::search::Skipped;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -56,7 +56,7 @@ impl Pattern {
 pub(super) struct FileRef {
     base: Arc<OwnedFd>,
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
     /// When it last changed, in milliseconds since 1970.
     pub(super) changed: i64,
 }
@@ -88,7 +88,8 @@ impl FileRef {
             Errno::ACCESS | Errno::PERM => OpenFault::Refused("the broker may not read a file"),
             _ => OpenFault::Refused("a file cannot be opened"),
         })?;
-        let stat = rustix::fs::fstat(&file).map_err(|_errno| OpenFault::Refused("a file cannot be opened"))?;
+        let stat = rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, KNOWN)
+            .map_err(|_errno| OpenFault::Refused("a file cannot be opened"))?;
         if identity(&stat) != self.identity {
             return Err(OpenFault::Replaced);
         }
@@ -96,17 +97,29 @@ impl FileRef {
     }
 }
 
-fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
+/// What is asked about a file.
+const KNOWN: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// What tells one file from another, also from a later one that got its inode: device, inode, time of birth (zero on
+/// file systems that do not keep it).
+type Identity = (u32, u32, u64, i64, u32);
+
+fn identity(stat: &Statx) -> Identity {
+    let born = stat.stx_btime;
+    (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino, born.tv_sec, born.tv_nsec)
 }
 
-fn refusal(stat: &Stat) -> Option<&'static str> {
-    let kind = FileType::from_raw_mode(stat.st_mode);
+fn kind(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+fn refusal(stat: &Statx) -> Option<&'static str> {
+    let kind = kind(stat);
     if kind == FileType::Symlink {
         Some("a file is a symbolic link")
     } else if kind != FileType::RegularFile {
         Some("a file is not a regular file")
-    } else if stat.st_nlink > 1 {
+    } else if stat.stx_nlink > 1 {
         Some("a file has several names (hard links)")
     } else {
         None
@@ -124,6 +137,10 @@ pub(super) struct Stream {
     pub(super) files: Vec<FileRef>,
 }
 
+/// The directories changed while they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unsteady;
+
 /// What some patterns match now.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
@@ -134,8 +151,22 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Lists the files of the patterns.
-    pub(super) fn of(patterns: &[Pattern], service: Option<&str>) -> Self {
+    /// Lists the files of the patterns: twice, because a directory that is rotated while it is read may show a file
+    /// under neither of its names.
+    ///
+    /// # Errors
+    /// [`Unsteady`] if the two lists differ.
+    pub(super) fn steady(patterns: &[Pattern], service: Option<&str>) -> Result<Self, Unsteady> {
+        let (before, after) = (Self::of(patterns, service), Self::of(patterns, service));
+        if before.names() == after.names() { Ok(after) } else { Err(Unsteady) }
+    }
+
+    fn names(&self) -> BTreeSet<(&Path, Identity)> {
+        let files = self.streams.iter().flat_map(|stream| &stream.files);
+        files.map(|file| (file.path.as_path(), file.identity)).collect()
+    }
+
+    fn of(patterns: &[Pattern], service: Option<&str>) -> Self {
         let mut found = Collected { service, streams: BTreeMap::new(), skipped: Vec::new(), seen: BTreeSet::new() };
         for pattern in patterns {
             found.collect(pattern);
@@ -160,7 +191,7 @@ struct Collected<'a> {
     service: Option<&'a str>,
     streams: BTreeMap<PathBuf, Stream>,
     skipped: Vec<Skipped>,
-    seen: BTreeSet<(u64, u64)>,
+    seen: BTreeSet<Identity>,
 }
 
 impl Collected<'_> {
@@ -191,8 +222,8 @@ impl Collected<'_> {
     fn add(&mut self, pattern: &Pattern, base: &Arc<OwnedFd>, path: &Path) {
         let Ok(relative) = path.strip_prefix(&pattern.base) else { return };
         // Gone since it was listed.
-        let Ok(stat) = rustix::fs::statat(&**base, relative, AtFlags::SYMLINK_NOFOLLOW) else { return };
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory || !self.seen.insert(identity(&stat)) {
+        let Ok(stat) = rustix::fs::statx(&**base, relative, AtFlags::SYMLINK_NOFOLLOW, KNOWN) else { return };
+        if kind(&stat) == FileType::Directory || !self.seen.insert(identity(&stat)) {
             return;
         }
         let family = family(relative);
@@ -214,9 +245,9 @@ impl Collected<'_> {
     }
 }
 
-fn changed(stat: &Stat) -> i64 {
-    let millis = i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or(0);
-    stat.st_mtime.saturating_mul(1000).saturating_add(millis)
+fn changed(stat: &Statx) -> i64 {
+    let millis = i64::from(stat.stx_mtime.tv_nsec / 1_000_000);
+    stat.stx_mtime.tv_sec.saturating_mul(1000).saturating_add(millis)
 }
 
 fn directory(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {

@@ -423,7 +423,7 @@ fn a_directory_that_is_a_link_is_not_entered_below_the_operators_word() {
 fn a_file_that_is_replaced_between_listing_and_opening_is_not_mistaken() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one\n");
-    let listing = world.files.list();
+    let listing = world.files.list().unwrap();
     let file = &listing.streams[0].files[0];
     assert!(file.open().is_ok());
     std::fs::rename(world.path("app.log"), world.path("kept")).unwrap();
@@ -436,10 +436,50 @@ fn a_file_that_is_replaced_between_listing_and_opening_is_not_mistaken() {
 }
 
 #[test]
+fn files_that_are_rotated_while_they_are_read_leave_no_gap() {
+    let world = World::new();
+    let start = millis("2026-02-14T00:00:00Z");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (mut good, mut rotated) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            for _ in 0..1000 {
+                for old in (0..4).rev() {
+                    let from = if old == 0 { "app.log".to_owned() } else { format!("app.log.{old}") };
+                    std::fs::rename(world.path(&from), world.path(&format!("app.log.{}", old + 1))).ok();
+                }
+                let mut file = std::fs::File::create(world.path("app.log")).unwrap();
+                for _ in 0..200 {
+                    writeln!(file, "{} {n}", Timestamp::from_millis(start + n)).unwrap();
+                    n += 1;
+                }
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !done.load(std::sync::atomic::Ordering::Acquire) {
+            match world.files.search(&day(), &meter()) {
+                Ok(found) => {
+                    let seen: Vec<i64> = found.records.iter().map(|r| r.parsed.message.parse().unwrap()).collect();
+                    assert!(seen.windows(2).all(|pair| pair[0] == pair[1] + 1), "{seen:?}");
+                    good += 1;
+                }
+                Err(stop) => {
+                    assert_eq!(stop, Stop::Rotated);
+                    rotated += 1;
+                }
+            }
+        }
+    });
+    println!("{good} searches, {rotated} started again");
+    assert!(world.found(&day()).records.len() >= 800);
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_read_ends_early() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one\n".repeat(1000));
-    let listing = world.files.list();
+    let listing = world.files.list().unwrap();
     let stream = &listing.streams[0];
     let mut log = world.files.open(&stream.files[0]).unwrap();
     std::fs::write(world.path("app.log"), "2026-02-14 10:00:00 one\n").unwrap();
