@@ -1,7 +1,7 @@
 //! `cloud-logs`: what services on this host have logged.
 //!
-//! Three actions that only read: [`query_logs`], [`get_log_entry`], [`list_services`]. They ask all configured
-//! [`backend`]s, files and journals, and put the answers in one order. Enter at [`operations`].
+//! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
+//! files and journals, and put the answers in one order. Enter at [`operations`].
 //!
 //! What logs say was written by whoever could make a service write a line: it is never believed, never interpreted
 //! and never quoted in a summary.

@@ -14,8 +14,8 @@ pub(crate) trait Backend: Send + Sync {
     /// The newest entries of a search: up to one more than its limit.
     fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>>;
 
-    /// The entry with this id, if it is still there.
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Option<Record>, Fault>>;
+    /// The entry with this id, if it is still there, and what could not be read where it may be.
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>>;
 
     /// Whose logs it holds.
     fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>>;
@@ -90,7 +90,7 @@ pub(crate) async fn query_all(
     Ok(Found { records: newest.into_records(), skipped: tidy(skipped) })
 }
 
-/// The entry with this id, from whichever backend has it.
+/// The entry with this id, from whichever backend has it; without it, what could not be read.
 ///
 /// # Errors
 /// [`Failure`]; nothing is ever changed.
@@ -98,9 +98,14 @@ pub(crate) async fn entry_of_any(
     backends: &[Arc<dyn Backend>],
     id: EntryId,
     deadline: Instant,
-) -> Result<Option<Record>, Failure> {
+) -> Result<Found, Failure> {
     let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.entry(id, deadline))).collect();
-    Ok(gather(asked, &mut Vec::new()).await?.into_iter().flatten().next())
+    let mut all = Found::default();
+    for found in gather(asked, &mut all.skipped).await? {
+        all.records.extend(found.records);
+        all.skipped.extend(found.skipped);
+    }
+    Ok(all)
 }
 
 /// The services of all backends, by name.

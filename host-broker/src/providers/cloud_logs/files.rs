@@ -1,18 +1,19 @@
 //! Logs in files: plain, rotated, compressed with gzip.
 //!
 //! [`listing`] says which files there are and opens them without being led astray; [`lines`] reads bytes as lines
-//! within limits; [`scan`] looks through one file, from its newest entry backwards. Here they come together.
+//! within limits; [`scan`] looks through one file, from its newest entry backwards, and
+//! [`gather`] makes entries of lines. Here they come together.
 //!
 //! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when whoever
 //! asked stops waiting.
 
+mod gather;
 mod lines;
 mod listing;
 mod scan;
 
 use crate::effects::clock::Clock;
 use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};
-use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::format::Format;
 use crate::providers::cloud_logs::position::EntryId;
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
@@ -20,7 +21,7 @@ use crate::providers::cloud_logs::time::Zone;
 use crate::providers::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
-use listing::{FileRef, Listing, OpenFault, Pattern, Stream};
+use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
 use scan::{Depth, LogFile, ScanFault};
 use shared::Timestamp;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How often a search starts again because files were rotated under it.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 /// What a compressed file may unfold to before the rest of it is left alone.
 const UNPACKED_MAX: u64 = 512 * 1024 * 1024;
 
@@ -58,8 +59,8 @@ impl Files {
         Ok(Self { service, patterns, format, zone, clock })
     }
 
-    fn list(&self) -> Listing {
-        Listing::of(&self.patterns, self.service.as_deref())
+    fn list(&self) -> Result<Listing, Stop> {
+        Listing::steady(&self.patterns, self.service.as_deref()).map_err(|Unsteady| Stop::Rotated)
     }
 
     fn open(&self, file: &FileRef) -> Result<LogFile, OpenFault> {
@@ -68,12 +69,19 @@ impl Files {
     }
 
     fn search(&self, search: &Search, meter: &Meter) -> Result<Found, Stop> {
-        let mut listing = self.list();
+        let mut listing = self.list()?;
         let mut newest = Newest::new(search.limit);
         for stream in &listing.streams {
             self.search_stream(stream, search, meter, &mut newest, &mut listing.skipped)?;
         }
-        Ok(Found { records: newest.into_records(), skipped: listing.skipped })
+        let mut skipped = listing.skipped;
+        if let Some(service) = &search.service
+            && listing.streams.iter().any(|stream| stream.service == *service)
+        {
+            // Otherwise it is a program's name, and any file that was not read may have held its entries.
+            skipped.retain(|note| note.service == *service);
+        }
+        Ok(Found { records: newest.into_records(), skipped })
     }
 
     fn search_stream(
@@ -100,23 +108,24 @@ impl Files {
         Ok(())
     }
 
-    fn find(&self, id: EntryId, meter: &Meter) -> Result<Option<Record>, Stop> {
-        let listing = self.list();
+    fn find(&self, id: EntryId, meter: &Meter) -> Result<Found, Stop> {
+        let listing = self.list()?;
+        let mut found = Found::default();
         for stream in listing.streams.iter().filter(|stream| stream.key == id.stream) {
             for file in &stream.files {
-                let Some(mut log) = self.opened(stream, file, &mut Vec::new())? else { continue };
+                let Some(mut log) = self.opened(stream, file, &mut found.skipped)? else { continue };
                 match log.entry(stream, id, meter) {
-                    Ok(Some(record)) => return Ok(Some(record)),
+                    Ok(Some(record)) => return Ok(Found { records: vec![record], ..Found::default() }),
                     Ok(None) => {}
-                    Err(fault) => note(fault, stream, &mut Vec::new())?,
+                    Err(fault) => note(fault, stream, &mut found.skipped)?,
                 }
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     fn list_services(&self, meter: &Meter) -> Result<Services, Stop> {
-        let mut listing = self.list();
+        let mut listing = self.list()?;
         let mut services: Vec<Source> = Vec::new();
         for stream in &listing.streams {
             let mut span: Option<(i64, i64)> = None;
@@ -221,7 +230,7 @@ impl Backend for Files {
         self.blocking(deadline, move |files, meter| files.search(&search, meter))
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Option<Record>, Fault>> {
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>> {
         self.blocking(deadline, move |files, meter| files.find(id, meter))
     }
 

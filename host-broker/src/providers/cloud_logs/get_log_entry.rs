@@ -1,8 +1,9 @@
 //! `get_log_entry`: one entry, with all of its text.
 
-use crate::providers::cloud_logs::backend;
+use crate::providers::cloud_logs::backend::{self, Found};
 use crate::providers::cloud_logs::entry::{Entry, WHOLE};
 use crate::providers::cloud_logs::position::{EntryId, ID_PATTERN};
+use crate::providers::cloud_logs::search::Skipped;
 use crate::providers::cloud_logs::{EXPOSES, Logs};
 use crate::providers::contract::{Exposure, Failure, Guard, Refusal};
 use crate::providers::execution::Execution;
@@ -33,10 +34,17 @@ impl GetLogEntry {
     /// [`Failure`]; nothing is ever changed.
     pub(crate) async fn entry(&self, logs: &Logs, deadline: Instant) -> Result<Entry, Failure> {
         let id = self.parsed().map_err(Failure::Guard)?;
-        match backend::entry_of_any(&logs.backends, id, deadline).await? {
-            Some(record) => Ok(Entry::shown(record, WHOLE)),
-            None => Err(Failure::Refused { message: "there is no such entry, or it has been rotated away".into() }),
+        let Found { records, skipped } = backend::entry_of_any(&logs.backends, id, deadline).await?;
+        if let Some(record) = records.into_iter().next() {
+            return Ok(Entry::shown(record, WHOLE));
         }
+        let message = match skipped.first() {
+            None => "there is no such entry, or it has been rotated away".to_owned(),
+            Some(Skipped { service, reason }) => {
+                format!("there is no such entry in the logs that can be read; {service}: {reason}")
+            }
+        };
+        Err(Failure::Refused { message })
     }
 }
 

@@ -7,7 +7,6 @@ mod decode;
 
 use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
 use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};
-use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::position::{EntryId, StreamKey};
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
 use crate::providers::cloud_logs::window::Window;
@@ -154,9 +153,9 @@ impl Journald {
         command
     }
 
-    async fn find(&self, id: EntryId, deadline: Instant) -> Result<Option<Record>, Fault> {
+    async fn find(&self, id: EntryId, deadline: Instant) -> Result<Found, Fault> {
         if id.stream != self.key {
-            return Ok(None);
+            return Ok(Found::default());
         }
         let command = self
             .command(deadline)
@@ -165,8 +164,10 @@ impl Journald {
             .arg(format!("--since={}", instant(id.time)))
             .arg(format!("--until={}", instant(id.time.saturating_add(1))));
         let done = self.run(command).await?;
-        let mut entries = decode::entries(&done.stdout, self.key, Shown::Whole).map(|decoded| decoded.record);
-        Ok(entries.find(|record| record.id() == id))
+        let entries = decode::entries(&done.stdout, self.key, Shown::Whole).map(|decoded| decoded.record);
+        let mut found = Found { records: entries.filter(|record| record.id() == id).collect(), ..Found::default() };
+        note_complaints(&done, &mut found.skipped);
+        Ok(found)
     }
 
     async fn list_services(&self, deadline: Instant) -> Result<Services, Fault> {
@@ -222,7 +223,7 @@ impl Backend for Journald {
         Box::pin(async move { this.search(&search, deadline).await })
     }
 
-    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Option<Record>, Fault>> {
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>> {
         let this = self.clone();
         Box::pin(async move { this.find(id, deadline).await })
     }

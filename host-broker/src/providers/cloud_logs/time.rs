@@ -1,9 +1,12 @@
 //! Points in time as log lines write them.
 //!
-//! A stamp is read at the front of a text ([`stamp`]) and then placed in a [`Frame`], which supplies what the text
+//! A stamp is read at the front of a text ([`stamp()`]) and then placed in a [`Frame`], which supplies what the text
 //! leaves out: the zone, and for the traditional syslog form the year.
 
+mod stamp;
+
 use chrono::{DateTime, Duration, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+pub(crate) use stamp::stamp;
 use std::str::FromStr;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -133,19 +136,6 @@ impl Stamp {
     }
 }
 
-/// The stamp at the front of a text, and what follows it.
-pub(crate) fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
-    let first = text.first()?;
-    let scan = Scan(text);
-    if first.is_ascii_digit() {
-        iso(scan).or_else(|| day_first(scan))
-    } else if first.is_ascii_alphabetic() {
-        traditional(scan).or_else(|| klog(scan))
-    } else {
-        None
-    }
-}
-
 /// Milliseconds since 1970 of a number that counts seconds, milli-, micro- or nanoseconds: whichever puts it between
 /// 1973 and 5138.
 pub(crate) fn epoch(number: &serde_json::Number) -> Option<i64> {
@@ -169,188 +159,6 @@ pub(crate) fn epoch(number: &serde_json::Number) -> Option<i64> {
         }
         100_000_000_000..100_000_000_000_000 => Some(whole),
         _ => None,
-    }
-}
-
-/// `2026-02-14T10:00:00.123+01:00` and its kin: `/` for `-`, one or two spaces for `T`, `,` for `.`, no offset.
-fn iso(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
-    let year = s.number(4)?;
-    let mark = s.one_of(b"-/")?;
-    let month = s.number(2)?;
-    s.one_of(&[mark])?;
-    let day = s.number(2)?;
-    s.one_of(b"Tt _")?;
-    s.skip(b' ');
-    let clock = s.clock()?;
-    let offset = s.offset();
-    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
-}
-
-/// `14/Feb/2026:10:00:00 +0100`, `14 Feb 2026 10:00:00`, `14-Feb-2026 10:00:00`.
-fn day_first(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
-    let day = s.number(2)?;
-    let mark = s.one_of(b"/ -")?;
-    let month = s.month()?;
-    s.one_of(&[mark])?;
-    let year = s.number(4)?;
-    s.one_of(b": ")?;
-    let clock = s.clock()?;
-    let offset = s.offset();
-    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
-}
-
-/// `Feb  4 10:00:00`, `Feb 4 2026 10:00:00`, `Wed Feb  4 10:00:00.123 2026`.
-fn traditional(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
-    let month = if let Some(month) = s.month() {
-        month
-    } else {
-        s.weekday()?;
-        s.one_of(b" ")?;
-        s.month()?
-    };
-    s.one_of(b" ")?;
-    s.skip(b' ');
-    let day = s.number(2).or_else(|| s.number(1))?;
-    s.one_of(b" ")?;
-    let mut year = s.year_then_space();
-    let clock = s.clock()?;
-    if year.is_none() {
-        let mut after = s;
-        if after.one_of(b" ").is_some()
-            && let Some(number) = after.number(4)
-            && matches!(after.0.first(), None | Some(b']' | b' '))
-            && (1970..2200).contains(&number)
-        {
-            (year, s) = (Some(number), after);
-        }
-    }
-    let year = year.and_then(|y| i32::try_from(y).ok());
-    Some((Stamp { year, month, day, clock, offset: None }, s.0))
-}
-
-/// `I0214 10:00:00.123456`: severity, month, day.
-fn klog(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
-    s.one_of(b"IWEF")?;
-    let month = s.number(2)?;
-    let day = s.number(2)?;
-    s.one_of(b" ")?;
-    let clock = s.clock()?;
-    Some((Stamp { year: None, month, day, clock, offset: None }, s.0))
-}
-
-/// What of a text has not been read. Every method either reads what it is named after or leaves the text alone.
-#[derive(Clone, Copy)]
-struct Scan<'a>(&'a [u8]);
-
-impl<'a> Scan<'a> {
-    fn try_read<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        let mut ahead = *self;
-        let value = read(&mut ahead)?;
-        *self = ahead;
-        Some(value)
-    }
-
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(n)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn number(&mut self, digits: usize) -> Option<u32> {
-        self.try_read(|s| {
-            let taken = s.take(digits)?;
-            taken.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u32::from(b - b'0')))
-        })
-    }
-
-    fn one_of(&mut self, allowed: &[u8]) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        allowed.contains(first).then(|| {
-            self.0 = rest;
-            *first
-        })
-    }
-
-    fn skip(&mut self, byte: u8) {
-        while self.one_of(&[byte]).is_some() {}
-    }
-
-    fn word(&mut self, words: &[&str]) -> Option<u32> {
-        self.try_read(|s| {
-            let taken = s.take(3)?;
-            let index = words.iter().position(|w| w.as_bytes().eq_ignore_ascii_case(taken))?;
-            u32::try_from(index).ok()
-        })
-    }
-
-    fn month(&mut self) -> Option<u32> {
-        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        self.word(&MONTHS).map(|index| index + 1)
-    }
-
-    fn weekday(&mut self) -> Option<u32> {
-        self.word(&["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
-    }
-
-    fn year_then_space(&mut self) -> Option<u32> {
-        self.try_read(|s| {
-            let year = s.number(4)?;
-            s.one_of(b" ")?;
-            Some(year)
-        })
-    }
-
-    fn clock(&mut self) -> Option<Clock> {
-        self.try_read(|s| {
-            let hour = s.number(2)?;
-            s.one_of(b":")?;
-            let minute = s.number(2)?;
-            s.one_of(b":")?;
-            let second = s.number(2)?;
-            (hour < 24 && minute < 60 && second < 61).then_some(())?;
-            Some(Clock { hour, minute, second, millis: s.fraction() })
-        })
-    }
-
-    fn fraction(&mut self) -> u32 {
-        let read = self.try_read(|s| {
-            s.one_of(b".,")?;
-            let (mut millis, mut place) = (0, 100);
-            let mut digit = s.number(1)?;
-            loop {
-                millis += digit * place;
-                place /= 10;
-                match s.number(1) {
-                    Some(next) => digit = next,
-                    None => return Some(millis),
-                }
-            }
-        });
-        read.unwrap_or(0)
-    }
-
-    /// Seconds east of UTC.
-    fn offset(&mut self) -> Option<i32> {
-        self.try_read(|s| {
-            if s.one_of(b"Zz").is_some() {
-                return Some(0);
-            }
-            let apart = s.one_of(b" ").is_some();
-            if apart && let Some(rest) = s.0.strip_prefix(b"UTC").or_else(|| s.0.strip_prefix(b"GMT")) {
-                s.0 = rest;
-                return Some(0);
-            }
-            let sign = if s.one_of(b"+-")? == b'-' { -1 } else { 1 };
-            let hours = i32::try_from(s.number(2)?).ok()?;
-            let colon = s.one_of(b":").is_some();
-            let minutes = match s.number(2) {
-                Some(minutes) => i32::try_from(minutes).ok()?,
-                // `+01` only right behind the seconds, where it can be nothing else.
-                None if apart || colon => return None,
-                None => 0,
-            };
-            (!s.0.first().is_some_and(u8::is_ascii_digit)).then_some(sign * (hours * 3600 + minutes * 60))
-        })
     }
 }
 

@@ -7,14 +7,14 @@
 
 use crate::providers::cloud_logs::position::StreamKey;
 use crate::providers::cloud_logs::search::Skipped;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files one set of patterns may match.
+/// How many files one set of patterns may match; more are not looked at.
 const FILES_MAX: usize = 4096;
 /// The longest name of a service.
 const NAME_MAX: usize = 64;
@@ -56,7 +56,7 @@ impl Pattern {
 pub(super) struct FileRef {
     base: Arc<OwnedFd>,
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
     /// When it last changed, in milliseconds since 1970.
     pub(super) changed: i64,
 }
@@ -88,7 +88,8 @@ impl FileRef {
             Errno::ACCESS | Errno::PERM => OpenFault::Refused("the broker may not read a file"),
             _ => OpenFault::Refused("a file cannot be opened"),
         })?;
-        let stat = rustix::fs::fstat(&file).map_err(|_errno| OpenFault::Refused("a file cannot be opened"))?;
+        let stat = rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, KNOWN)
+            .map_err(|_errno| OpenFault::Refused("a file cannot be opened"))?;
         if identity(&stat) != self.identity {
             return Err(OpenFault::Replaced);
         }
@@ -96,17 +97,29 @@ impl FileRef {
     }
 }
 
-fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
+/// What is asked about a file.
+const KNOWN: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+
+/// What tells one file from another, also from a later one that got its inode: device, inode, time of birth (zero on
+/// file systems that do not keep it).
+type Identity = (u32, u32, u64, i64, u32);
+
+fn identity(stat: &Statx) -> Identity {
+    let born = stat.stx_btime;
+    (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino, born.tv_sec, born.tv_nsec)
 }
 
-fn refusal(stat: &Stat) -> Option<&'static str> {
-    let kind = FileType::from_raw_mode(stat.st_mode);
+fn kind(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+fn refusal(stat: &Statx) -> Option<&'static str> {
+    let kind = kind(stat);
     if kind == FileType::Symlink {
         Some("a file is a symbolic link")
     } else if kind != FileType::RegularFile {
         Some("a file is not a regular file")
-    } else if stat.st_nlink > 1 {
+    } else if stat.stx_nlink > 1 {
         Some("a file has several names (hard links)")
     } else {
         None
@@ -124,6 +137,10 @@ pub(super) struct Stream {
     pub(super) files: Vec<FileRef>,
 }
 
+/// The directories changed while they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unsteady;
+
 /// What some patterns match now.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
@@ -134,60 +151,107 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Lists the files of the patterns.
-    pub(super) fn of(patterns: &[Pattern], service: Option<&str>) -> Self {
-        let mut streams: BTreeMap<PathBuf, Stream> = BTreeMap::new();
-        let mut skipped = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut count = 0;
+    /// Lists the files of the patterns: twice, because a directory that is rotated while it is read may show a file
+    /// under neither of its names.
+    ///
+    /// # Errors
+    /// [`Unsteady`] if the two lists differ.
+    pub(super) fn steady(patterns: &[Pattern], service: Option<&str>) -> Result<Self, Unsteady> {
+        let (before, after) = (Self::of(patterns, service), Self::of(patterns, service));
+        if before.names() == after.names() { Ok(after) } else { Err(Unsteady) }
+    }
+
+    fn names(&self) -> BTreeSet<(&Path, Identity)> {
+        let files = self.streams.iter().flat_map(|stream| &stream.files);
+        files.map(|file| (file.path.as_path(), file.identity)).collect()
+    }
+
+    fn of(patterns: &[Pattern], service: Option<&str>) -> Self {
+        let mut found = Collected { service, streams: BTreeMap::new(), skipped: Vec::new(), seen: BTreeSet::new() };
         for pattern in patterns {
-            let Some(base) = directory(&pattern.base) else { continue };
-            let Ok(paths) = glob::glob(&pattern.glob) else { continue };
-            for path in paths.filter_map(Result::ok) {
-                count += 1;
-                if count > FILES_MAX {
-                    skipped.push(Skipped::new(service.unwrap_or("files"), "there are too many files"));
-                    break;
-                }
-                let Ok(relative) = path.strip_prefix(&pattern.base) else { continue };
-                let Ok(stat) = rustix::fs::statat(&*base, relative, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory || !seen.insert(identity(&stat)) {
-                    continue;
-                }
-                let family = family(relative);
-                let named = service.map_or_else(|| service_name(&family), str::to_owned);
-                if let Some(reason) = refusal(&stat) {
-                    skipped.push(Skipped::new(&named, reason));
-                    continue;
-                }
-                let family = pattern.base.join(family);
-                let key = StreamKey::of(family.as_os_str().as_encoded_bytes());
-                let file = FileRef {
-                    base: Arc::clone(&base),
-                    path: relative.to_owned(),
-                    identity: identity(&stat),
-                    changed: changed(&stat),
-                };
-                let new = || Stream { key, service: named, files: Vec::new() };
-                streams.entry(family).or_insert_with(new).files.push(file);
-            }
+            found.collect(pattern);
         }
-        let mut streams: Vec<Stream> = streams.into_values().collect();
+        let mut streams: Vec<Stream> = found.streams.into_values().collect();
         for stream in &mut streams {
             stream.files.sort_by_key(|file| std::cmp::Reverse(file.changed));
+        }
+        let mut skipped = found.skipped;
+        if let Some(service) = service
+            && streams.is_empty()
+            && skipped.is_empty()
+        {
+            skipped.push(Skipped::new(service, "there are no files of it"));
         }
         Self { streams, skipped }
     }
 }
 
-fn changed(stat: &Stat) -> i64 {
-    let millis = i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or(0);
-    stat.st_mtime.saturating_mul(1000).saturating_add(millis)
+/// What was listed so far.
+struct Collected<'a> {
+    service: Option<&'a str>,
+    streams: BTreeMap<PathBuf, Stream>,
+    skipped: Vec<Skipped>,
+    seen: BTreeSet<Identity>,
 }
 
-fn directory(path: &Path) -> Option<Arc<OwnedFd>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).ok().map(Arc::new)
+impl Collected<'_> {
+    fn collect(&mut self, pattern: &Pattern) {
+        let base = match directory(&pattern.base) {
+            Ok(base) => Arc::new(base),
+            // Of the usual places most machines lack some.
+            Err(rustix::io::Errno::NOENT) => return,
+            Err(_errno) => return self.skip("a directory cannot be read"),
+        };
+        // The pattern was checked when it was made.
+        let Ok(paths) = glob::glob(&pattern.glob) else { return };
+        for path in paths {
+            if self.seen.len() >= FILES_MAX {
+                return self.skip("there are too many files");
+            }
+            match path {
+                Ok(path) => self.add(pattern, &base, &path),
+                Err(_unreadable) => self.skip("a directory cannot be read"),
+            }
+        }
+    }
+
+    fn skip(&mut self, reason: &str) {
+        self.skipped.push(Skipped::new(self.service.unwrap_or("files"), reason));
+    }
+
+    fn add(&mut self, pattern: &Pattern, base: &Arc<OwnedFd>, path: &Path) {
+        let Ok(relative) = path.strip_prefix(&pattern.base) else { return };
+        // Gone since it was listed.
+        let Ok(stat) = rustix::fs::statx(&**base, relative, AtFlags::SYMLINK_NOFOLLOW, KNOWN) else { return };
+        if kind(&stat) == FileType::Directory || !self.seen.insert(identity(&stat)) {
+            return;
+        }
+        let family = family(relative);
+        let service = self.service.map_or_else(|| service_name(&family), str::to_owned);
+        if let Some(reason) = refusal(&stat) {
+            self.skipped.push(Skipped::new(&service, reason));
+            return;
+        }
+        let family = pattern.base.join(family);
+        let file = FileRef {
+            base: Arc::clone(base),
+            path: relative.to_owned(),
+            identity: identity(&stat),
+            changed: changed(&stat),
+        };
+        let key = StreamKey::of(family.as_os_str().as_encoded_bytes());
+        let new = || Stream { key, service, files: Vec::new() };
+        self.streams.entry(family).or_insert_with(new).files.push(file);
+    }
+}
+
+fn changed(stat: &Statx) -> i64 {
+    let millis = i64::from(stat.stx_mtime.tv_nsec / 1_000_000);
+    stat.stx_mtime.tv_sec.saturating_mul(1000).saturating_add(millis)
+}
+
+fn directory(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The path without what rotation added to its last part.

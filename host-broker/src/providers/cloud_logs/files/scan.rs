@@ -4,10 +4,15 @@
 //! towards the front until the window begins or enough was found. So what is read depends on the answer and not on
 //! the file. A compressed one can only be read from its front.
 //!
-//! INVARIANT: lines are in the order of time except for a disorder of at most [`slack`]: no entry stands
-//! behind one that is later by more. Whatever is left unread is left because this excludes it.
+//! INVARIANT: lines are in the order of time except for a disorder of at most [`slack`], and whatever is left unread
+//! is left because this excludes it.
+//!
+//! SECURITY: that order is the writers' word, and a line break in a request may forge a line with any time, to make a
+//! search stop or turn away before it reaches what it should not see. So no single line decides: medians do, and a
+//! place that was found by searching is looked at once more. Hiding takes a flood of forged lines, which shows.
 
-use super::lines::{Line, Lines, Meter, Span, Unpacked};
+use super::gather::{Gather, REST_KEPT, append};
+use super::lines::{Lines, Meter, Span, Unpacked};
 use super::listing::{FileRef, Stream};
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::format::{Format, Profile};
@@ -37,10 +42,12 @@ const PROBE: usize = 8 * 1024;
 const BLOCK: usize = 64 * 1024;
 /// How far apart the places are that are read from backwards.
 const SEGMENT: u64 = 512 * 1024;
+/// How many entries are asked what time it is at a place.
+const WITNESSES: usize = 9;
+/// How many entries in a row must be too late before the rest of a compressed file is left alone.
+const LATE_MAX: u32 = 4096;
 /// A binary search ends when so little is left.
 const NEAR: u64 = 32 * 1024;
-/// How many bytes of the lines that continue an entry are kept.
-const REST_KEPT: usize = 64 * 1024;
 /// How files begin that are compressed, but not with gzip.
 const OTHER_COMPRESSIONS: [(&[u8], &str); 3] =
     [(&[0xfd, b'7', b'z', b'X', b'Z'], "xz"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"), (b"BZh", "bzip2")];
@@ -85,6 +92,8 @@ struct Head {
     profile: Profile,
     /// The time of its first entry.
     born: i64,
+    /// The least time near its front.
+    earliest: i64,
     packed: bool,
 }
 
@@ -115,22 +124,22 @@ impl LogFile {
         }
         let window = search.open_window();
         let slack = slack(&head.profile, window);
-        if head.born.saturating_sub(slack) >= window.until {
+        if head.earliest.saturating_sub(slack) >= window.until {
             return Ok(Depth::AsAsked);
         }
         let program = search.service.as_deref().filter(|_| !whole_stream);
-        let mut gather = Gather { head: &head, stream, search, program, newest, pending: None };
+        let mut gather = Gather::new(&head.profile, head.born, stream, search, program, newest);
         if head.packed {
             return self.packed_newest(&mut gather, window, slack, meter);
         }
-        self.plain_newest(&mut gather, window, slack, meter).map_err(|e| fault(&e, meter, false))?;
+        self.plain_newest(&head.profile, &mut gather, window, slack, meter).map_err(|e| fault(&e, meter, false))?;
         Ok(Depth::AsAsked)
     }
 
     /// The entry with this id.
     pub(super) fn entry(&mut self, stream: &Stream, id: EntryId, meter: &Meter) -> Result<Option<Record>, ScanFault> {
         let Some(head) = self.head(meter)? else { return Ok(None) };
-        if head.born.saturating_sub(DAY_MS) > id.time || (!head.packed && id.place >= self.len) {
+        if head.earliest.saturating_sub(DAY_MS) > id.time || (!head.packed && id.place >= self.len) {
             return Ok(None);
         }
         let capped = Cell::new(false);
@@ -183,14 +192,16 @@ impl LogFile {
             }
         }
         let profile = Profile::learn(self.format, &first_lines, frame);
-        if let Some(born) = first_lines.iter().find_map(|line| profile.time(line)) {
-            return Ok(Some(Head { profile, born, packed }));
+        let mut times = first_lines.iter().filter_map(|line| profile.time(line));
+        if let Some(born) = times.next() {
+            let earliest = times.fold(born, i64::min);
+            return Ok(Some(Head { profile, born, earliest, packed }));
         }
         // No time among them: the first line that has one decides.
         while let Some(line) = lines.next()? {
             let profile = Profile::learn(self.format, &[line.text.to_vec()], frame);
             if let Some(born) = profile.time(line.text) {
-                return Ok(Some(Head { profile, born, packed }));
+                return Ok(Some(Head { profile, born, earliest: born, packed }));
             }
         }
         Ok(None)
@@ -223,58 +234,77 @@ impl LogFile {
         Ok(lines)
     }
 
-    /// The first entry that starts at or behind an offset and before another.
-    fn first_entry(&self, profile: &Profile, start: u64, end: u64, meter: &Meter) -> io::Result<Option<(u64, i64)>> {
+    /// The first entry that starts at or behind an offset and before another, and the median time of the first few.
+    fn probe(&self, profile: &Profile, start: u64, end: u64, meter: &Meter) -> io::Result<Option<(u64, i64)>> {
         let mut lines = self.lines_behind(start, end, PROBE, meter)?;
-        while let Some(line) = lines.next()? {
+        let mut first = None;
+        let mut times = Vec::new();
+        while times.len() < WITNESSES
+            && let Some(line) = lines.next()?
+        {
             if let Some(time) = profile.time(line.text) {
-                return Ok(Some((line.offset, time)));
+                first.get_or_insert(line.offset);
+                times.push(time);
             }
         }
-        Ok(None)
+        Ok(first.zip(median(times)))
     }
 
     /// An offset, the start of an entry or the file's end, behind which everything is at least as late as `time`;
     /// what stands before it may be as well.
-    fn boundary(&self, profile: &Profile, time: i64, meter: &Meter) -> io::Result<u64> {
+    fn boundary(&self, profile: &Profile, time: i64, slack: i64, meter: &Meter) -> io::Result<u64> {
         let (mut low, mut high, mut found) = (0, self.len, self.len);
-        while high - low > NEAR {
+        while high.saturating_sub(low) > NEAR {
             let middle = low + (high - low) / 2;
-            match self.first_entry(profile, middle, high, meter)? {
+            match self.probe(profile, middle, high, meter)? {
                 Some((offset, t)) if t < time => low = offset + 1,
                 Some((offset, _)) => (found, high) = (offset, middle),
                 // One entry reaches from before the middle to `high`.
                 None => high = middle,
             }
         }
-        Ok(found)
+        // What follows must bear it out; else only reading everything is certain.
+        let mut lines = self.lines_behind(found, self.len.min(found.saturating_add(NEAR)), PROBE, meter)?;
+        let mut times = Vec::new();
+        while let Some(line) = lines.next()? {
+            times.extend(profile.time(line.text));
+        }
+        Ok(if median(times).is_none_or(|t| t.saturating_add(slack) >= time) { found } else { self.len })
     }
 
-    fn plain_newest(&self, gather: &mut Gather<'_>, window: Window, slack: i64, meter: &Meter) -> io::Result<()> {
-        let profile = &gather.head.profile;
+    fn plain_newest(
+        &self,
+        profile: &Profile,
+        gather: &mut Gather<'_>,
+        window: Window,
+        slack: i64,
+        meter: &Meter,
+    ) -> io::Result<()> {
         let Some(last) = self.tail(profile, meter)? else { return Ok(()) };
-        if last.saturating_add(slack) < window.since {
+        if last.max(self.changed.saturating_add(DAY_MS)).saturating_add(slack) < window.since {
             return Ok(());
         }
         let late = window.until.saturating_add(slack);
-        let mut end = if last < late { self.len } else { self.boundary(profile, late, meter)? };
+        let mut end = if last < late { self.len } else { self.boundary(profile, late, slack, meter)? };
         let mut reach = SEGMENT;
         while end > 0 {
             let wanted = end.saturating_sub(reach);
-            let start = if wanted == 0 { Some((0, i64::MIN)) } else { self.first_entry(profile, wanted, end, meter)? };
-            let Some((start, oldest)) = start else {
+            let start =
+                if wanted == 0 { Some(0) } else { self.probe(profile, wanted, end, meter)?.map(|found| found.0) };
+            let Some(start) = start else {
                 // One entry is longer than the segment.
                 reach = reach.saturating_mul(2);
                 continue;
             };
-            gather.lines(
-                &mut Lines::new(Span::new(&self.file, start, end, meter), start, BLOCK),
-                self.settled,
-                None,
-            )?;
+            let mut times = Vec::new();
+            let mut lines = Lines::new(Span::new(&self.file, start, end, meter), start, BLOCK);
+            gather.lines(&mut lines, self.settled, |time| {
+                times.push(time);
+                true
+            })?;
             // No entry before this segment is later than this.
-            let bound = oldest.saturating_add(slack);
-            if bound < window.since || gather.newest.floor().is_some_and(|floor| bound < floor.time) {
+            let bound = median(times).map(|time| time.saturating_add(slack));
+            if bound.is_some_and(|b| b < window.since || gather.floor().is_some_and(|floor| b < floor.time)) {
                 break;
             }
             end = start;
@@ -292,15 +322,25 @@ impl LogFile {
     ) -> Result<Depth, ScanFault> {
         // Compressing keeps the time of the last change; a day covers whatever zone the writer was in.
         let last = self.changed.saturating_add(DAY_MS);
-        if last < window.since || gather.newest.floor().is_some_and(|floor| last < floor.time) {
+        if last < window.since || gather.floor().is_some_and(|floor| last < floor.time) {
             return Ok(Depth::AsAsked);
         }
         let capped = Cell::new(false);
         let mut lines = Lines::new(Unpacked::new(&self.file, self.len, meter, &capped), 0, BLOCK);
         let late = window.until.saturating_add(slack);
-        gather.lines(&mut lines, true, Some(late)).map_err(|e| fault(&e, meter, true))?;
+        let mut late_ones = 0;
+        let more = |time| {
+            late_ones = if time < late { 0 } else { late_ones + 1 };
+            late_ones < LATE_MAX
+        };
+        gather.lines(&mut lines, true, more).map_err(|e| fault(&e, meter, true))?;
         Ok(if capped.get() { Depth::Capped } else { Depth::AsAsked })
     }
+}
+
+fn median(mut times: Vec<i64>) -> Option<i64> {
+    let middle = times.len() / 2;
+    if times.is_empty() { None } else { Some(*times.select_nth_unstable(middle).1) }
 }
 
 /// How much later than an entry one before it may be.
@@ -332,81 +372,6 @@ fn entry_in<R: Read>(mut lines: Lines<R>, head: &Head, stream: &Stream, id: Entr
     let position = Position { time: id.time, stream: id.stream, born: head.born, place: id.place };
     let parsed = head.profile.parse(&text, &rest);
     Ok(Some(Record { position, check: id.check, service: stream.service.clone(), parsed }))
-}
-
-/// Puts lines together to entries and keeps those that are searched for.
-struct Gather<'a> {
-    head: &'a Head,
-    stream: &'a Stream,
-    search: &'a Search,
-    program: Option<&'a str>,
-    newest: &'a mut Newest,
-    pending: Option<Pending>,
-}
-
-struct Pending {
-    position: Position,
-    line: Vec<u8>,
-    rest: Vec<u8>,
-}
-
-impl Gather<'_> {
-    /// All entries that start in the lines, up to one that is so late that none behind it is searched for. A last
-    /// line without an end is left for later unless the file is settled: the rest of it would change its id.
-    fn lines<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
-        let read = self.read(lines, settled, late);
-        self.flush();
-        read
-    }
-
-    fn read<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, late: Option<i64>) -> io::Result<()> {
-        while let Some(line) = lines.next()? {
-            if !line.ended && !settled {
-                return Ok(());
-            }
-            match self.head.profile.time(line.text) {
-                Some(time) => {
-                    self.flush();
-                    if late.is_some_and(|late| time >= late) {
-                        return Ok(());
-                    }
-                    self.begin(time, line);
-                }
-                None => self.go_on(line),
-            }
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, time: i64, line: Line<'_>) {
-        let position = Position { time, stream: self.stream.key, born: self.head.born, place: line.offset };
-        if self.search.admits(position) && self.newest.floor().is_none_or(|floor| position >= floor) {
-            self.pending = Some(Pending { position, line: line.text.to_vec(), rest: Vec::new() });
-        }
-    }
-
-    fn go_on(&mut self, line: Line<'_>) {
-        if let Some(pending) = &mut self.pending
-            && pending.rest.len() < REST_KEPT
-        {
-            append(&mut pending.rest, line.text);
-        }
-    }
-
-    fn flush(&mut self) {
-        let Some(Pending { position, line, rest }) = self.pending.take() else { return };
-        let parsed = self.head.profile.parse(&line, &rest);
-        let of_program = self.program.is_none_or(|program| parsed.program.as_deref() == Some(program));
-        if of_program && self.search.wants(&parsed) {
-            let service = self.stream.service.clone();
-            self.newest.offer(Record { position, check: check(&line), service, parsed });
-        }
-    }
-}
-
-fn append(rest: &mut Vec<u8>, line: &[u8]) {
-    rest.extend_from_slice(line);
-    rest.push(b'\n');
 }
 
 fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanFault {

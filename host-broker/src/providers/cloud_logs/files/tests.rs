@@ -1,4 +1,5 @@
 use super::*;
+use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::position::Position;
 use crate::providers::cloud_logs::window::Window;
 use flate2::Compression;
@@ -146,7 +147,7 @@ fn an_entry_keeps_its_id_when_its_file_is_rotated_and_compressed() {
     let after: Vec<_> = world.records(&day()).iter().map(Record::id).collect();
     assert_eq!(after[1..], before[..]);
     for id in &before {
-        let record = world.files.find(*id, &meter()).unwrap().unwrap();
+        let record = world.files.find(*id, &meter()).unwrap().records.pop().unwrap();
         assert_eq!((record.id(), record.service.as_str()), (*id, "app"));
     }
 }
@@ -179,7 +180,7 @@ fn an_id_that_was_not_given_out_finds_nothing() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one 2026-02-14 10:00:00 hidden\n");
     let id = world.records(&day())[0].id();
-    assert!(world.files.find(id, &meter()).unwrap().is_some());
+    assert_eq!(world.files.find(id, &meter()).unwrap().records.len(), 1);
     for wrong in [
         EntryId { place: 24, ..id },
         EntryId { place: 1 << 40, ..id },
@@ -187,7 +188,7 @@ fn an_id_that_was_not_given_out_finds_nothing() {
         EntryId { time: id.time + 1, ..id },
         EntryId { stream: crate::providers::cloud_logs::position::StreamKey::of(b"x"), ..id },
     ] {
-        assert_eq!(world.files.find(wrong, &meter()).unwrap(), None);
+        assert_eq!(world.files.find(wrong, &meter()).unwrap().records, []);
     }
 }
 
@@ -214,8 +215,46 @@ fn a_minute_of_a_big_file_is_found_without_reading_it() {
     // So does one entry.
     let meter = self::meter();
     let id = found.records[5].id();
-    assert!(world.files.find(id, &meter).unwrap().is_some());
+    assert_eq!(world.files.find(id, &meter).unwrap().records.len(), 1);
     assert!(meter.bytes() < 64 * 1024, "{} bytes read", meter.bytes());
+}
+
+/// `cargo test --release -p host-broker --lib gibibyte -- --ignored --nocapture`
+#[test]
+#[ignore = "writes a file of 1 GiB and prints figures"]
+fn a_gibibyte_in_figures() {
+    const LINES: i64 = 10_700_000;
+    let world = World::in_zone("local");
+    let start = millis("2026-02-13T12:00:00Z");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(world.path("big.log")).unwrap());
+    for n in 0..LINES {
+        let time = Timestamp::from_millis(start + n * 86_400_000 / LINES);
+        writeln!(file, "{time} INFO request {n:>63}").unwrap();
+    }
+    let len = file.into_inner().unwrap().metadata().unwrap().len();
+    world.touch("big.log", NOW);
+    let minute = search("2026-02-14T00:00:00Z", "2026-02-14T00:01:00Z");
+    let rare =
+        Search { needle: Some("request no such".into()), ..search("2026-02-14T00:00:00Z", "2026-02-14T01:00:00Z") };
+    let id = world.records(&Search { limit: 50, ..minute.clone() })[7].id();
+    let wanted = [
+        ("one minute of the middle, 50 entries", Search { limit: 50, ..minute.clone() }),
+        ("one minute of the middle, all entries", Search { limit: 10_000, ..minute }),
+        ("the newest 50 of the day", Search { limit: 50, ..day() }),
+        ("a text that does not occur, in one hour", rare),
+    ];
+    println!("file: {len} bytes, {LINES} lines");
+    for (what, search) in wanted {
+        let meter = meter();
+        let begun = std::time::Instant::now();
+        let found = world.files.search(&search, &meter).unwrap();
+        let (took, bytes) = (begun.elapsed(), meter.bytes());
+        println!("{what}: {} found, {took:?}, {bytes} bytes read", found.records.len().min(search.limit));
+    }
+    let meter = meter();
+    let begun = std::time::Instant::now();
+    assert_eq!(world.files.find(id, &meter).unwrap().records.len(), 1);
+    println!("one entry by its id: {:?}, {} bytes read", begun.elapsed(), meter.bytes());
 }
 
 #[test]
@@ -276,6 +315,35 @@ fn a_little_disorder_is_tolerated() {
     let all = world.records(&Search { limit: 100_000, ..day() });
     let some = world.records(&Search { limit: 100, ..day() });
     assert_eq!(all[..100], some[..]);
+}
+
+#[test]
+fn forged_times_hide_nothing() {
+    let start = millis("2026-02-13T12:00:00Z");
+    let honest = |n: i64| Timestamp::from_millis(start + n * 1000);
+    for forged in ["2099-01-01T00:00:00Z", "1999-01-01T00:00:00Z"] {
+        let world = World::new();
+        let mut text = format!("{forged} forged\n");
+        for n in 0..80_000 {
+            writeln!(text, "{} honest {}", honest(n), "x".repeat(60)).unwrap();
+            if n % 5 == 0 {
+                writeln!(text, "{forged} forged").unwrap();
+            }
+        }
+        writeln!(text, "{forged} forged").unwrap();
+        world.write_at("app.log", &text, NOW);
+        let count = |search: &Search| world.records(&Search { limit: 100_000, ..search.clone() }).len();
+        for (since, until) in [(0, 600), (39_000, 39_060), (60_000, 75_000), (79_000, 80_000)] {
+            let window = Window { since: honest(since).millis(), until: honest(until).millis() };
+            let search = Search { window, ..day() };
+            assert_eq!(count(&search), usize::try_from(until - since).unwrap(), "{forged} {since}");
+            let newest = world.messages(&Search { limit: 1, ..search.clone() });
+            assert!(newest[0].starts_with("honest"));
+        }
+        world.compress("app.log");
+        let window = Window { since: honest(39_000).millis(), until: honest(39_060).millis() };
+        assert_eq!(count(&Search { window, ..day() }), 60, "{forged}");
+    }
 }
 
 #[test]
@@ -355,7 +423,7 @@ fn a_directory_that_is_a_link_is_not_entered_below_the_operators_word() {
 fn a_file_that_is_replaced_between_listing_and_opening_is_not_mistaken() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one\n");
-    let listing = world.files.list();
+    let listing = world.files.list().unwrap();
     let file = &listing.streams[0].files[0];
     assert!(file.open().is_ok());
     std::fs::rename(world.path("app.log"), world.path("kept")).unwrap();
@@ -368,10 +436,50 @@ fn a_file_that_is_replaced_between_listing_and_opening_is_not_mistaken() {
 }
 
 #[test]
+fn files_that_are_rotated_while_they_are_read_leave_no_gap() {
+    let world = World::new();
+    let start = millis("2026-02-14T00:00:00Z");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (mut good, mut rotated) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            for _ in 0..1000 {
+                for old in (0..4).rev() {
+                    let from = if old == 0 { "app.log".to_owned() } else { format!("app.log.{old}") };
+                    std::fs::rename(world.path(&from), world.path(&format!("app.log.{}", old + 1))).ok();
+                }
+                let mut file = std::fs::File::create(world.path("app.log")).unwrap();
+                for _ in 0..200 {
+                    writeln!(file, "{} {n}", Timestamp::from_millis(start + n)).unwrap();
+                    n += 1;
+                }
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !done.load(std::sync::atomic::Ordering::Acquire) {
+            match world.files.search(&day(), &meter()) {
+                Ok(found) => {
+                    let seen: Vec<i64> = found.records.iter().map(|r| r.parsed.message.parse().unwrap()).collect();
+                    assert!(seen.windows(2).all(|pair| pair[0] == pair[1] + 1), "{seen:?}");
+                    good += 1;
+                }
+                Err(stop) => {
+                    assert_eq!(stop, Stop::Rotated);
+                    rotated += 1;
+                }
+            }
+        }
+    });
+    println!("{good} searches, {rotated} started again");
+    assert!(world.found(&day()).records.len() >= 800);
+}
+
+#[test]
 fn a_file_that_shrinks_while_it_is_read_ends_early() {
     let world = World::new();
     world.write("app.log", "2026-02-14 10:00:00 one\n".repeat(1000));
-    let listing = world.files.list();
+    let listing = world.files.list().unwrap();
     let stream = &listing.streams[0];
     let mut log = world.files.open(&stream.files[0]).unwrap();
     std::fs::write(world.path("app.log"), "2026-02-14 10:00:00 one\n").unwrap();
@@ -409,6 +517,21 @@ fn what_cannot_be_read_is_said() {
     let mut reasons = world.reasons();
     reasons.sort();
     assert_eq!(reasons, ["a: a file is compressed with xz, which is not read", "b: has no time stamps"]);
+}
+
+#[test]
+fn what_is_missing_of_another_service_is_not_said() {
+    let world = World::new();
+    world.write("a.log.xz", b"\xfd7zXZ\0rest");
+    world.write("b.log", "2026-02-14 10:00:00 one\n");
+    let skipped = |service: &str| world.found(&Search { service: Some(service.into()), ..day() }).skipped.len();
+    // `sshd` may be a program that wrote into `a`.
+    assert_eq!((skipped("a"), skipped("b"), skipped("sshd")), (1, 0, 1));
+    let pattern = format!("{}/none/*.log", world.dir.path().display());
+    let clock = Arc::new(At(NOW.parse().unwrap()));
+    let zone = "UTC".parse().unwrap();
+    let files = Files::new(Some("nginx".into()), &[pattern], Format::Auto, zone, clock).unwrap();
+    assert_eq!(files.search(&day(), &meter()).unwrap().skipped, [Skipped::new("nginx", "there are no files of it")]);
 }
 
 #[test]
@@ -462,7 +585,7 @@ fn this_machines_own_logs_are_read() {
         assert_eq!(found.skipped, [], "{path}");
         let oldest = found.records.last().unwrap();
         assert!(oldest.parsed.message.starts_with(first), "{path}: {}", oldest.parsed.message);
-        assert_eq!(files.find(oldest.id(), &meter()).unwrap().as_ref(), Some(oldest), "{path}");
+        assert_eq!(files.find(oldest.id(), &meter()).unwrap().records, std::slice::from_ref(oldest), "{path}");
         println!("{path}: {} entries on its first day", found.records.len());
     }
 }
@@ -527,7 +650,7 @@ proptest! {
         prop_assert_eq!(ids.len(), whole.len());
         for record in &whole {
             let found = world.files.find(record.id(), &meter()).unwrap();
-            prop_assert_eq!(found.as_ref(), Some(record));
+            prop_assert_eq!(&found.records, std::slice::from_ref(record));
         }
     }
 }
