@@ -9,6 +9,7 @@ use crate::providers::contract::{
 use crate::providers::execution::{Execution, Planted};
 use jsonschema::Validator;
 use schemars::JsonSchema;
+use schemars::generate::Contract;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -101,7 +102,7 @@ pub fn operation<A: NativeAction>(
     shared: &Arc<A::Shared>,
 ) -> Result<Arc<dyn Operation>, BadDeclaration> {
     let bad = |what: String| BadDeclaration { action: A::NAME, what };
-    let input_schema = schema_of::<A>();
+    let input_schema = schema_of::<A>(Contract::Deserialize);
     let validator = jsonschema::options().build(&input_schema).map_err(|e| bad(e.to_string()))?;
     let declaration = Declaration {
         provider: provider.clone(),
@@ -110,7 +111,7 @@ pub fn operation<A: NativeAction>(
         tier: A::TIER,
         description: A::DESCRIPTION.to_owned(),
         input_schema,
-        output_schema: Some(schema_of::<A::Output>()),
+        output_schema: Some(schema_of::<A::Output>(Contract::Serialize)),
         idempotent: A::IDEMPOTENT,
         exposes: A::EXPOSES,
         deadline: None,
@@ -126,10 +127,13 @@ pub struct BadDeclaration {
     what: String,
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
+/// The schema of what is parsed, or of what is written: a field that is left out when empty is required in one and
+/// not in the other.
+fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
         s.meta_schema = None;
+        s.contract = contract;
     });
     settings.into_generator().into_root_schema_for::<T>().into()
 }
