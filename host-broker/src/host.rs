@@ -229,13 +229,15 @@ impl Host {
             protocol: PROTOCOL.to_owned(),
             started_at: effects.clock.now(),
         };
-        outbox.send(Outgoing::HostInfo(serde_json::to_vec(&info).unwrap_or_default()));
+        let host_info = serde_json::to_vec(&info).unwrap_or_default();
+        outbox.send(Outgoing::HostInfo(host_info.clone()));
         let daemon = Daemon {
             ledger,
             broker: office.broker(),
             events: inbox,
             reports: events.clone(),
             outbox,
+            host_info,
             filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
             runtime: runtime.clone(),

@@ -17,7 +17,7 @@ use crate::providers::execution::Planted;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
-use shared::{Reply, RequestId, Timestamp};
+use shared::{Group, Reply, RequestId, Timestamp};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -171,6 +171,22 @@ impl Intended {
     /// What is to be attempted.
     pub fn effect(&self) -> &Effect {
         &self.effect
+    }
+
+    /// The group that waits for it, if one does.
+    pub fn caller_group(&self) -> Option<Group> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.header.caller.group().cloned(),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// The request it belongs to.
+    pub fn request_id(&self) -> &RequestId {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
+            Effect::Probe(probe) => &probe.planted.request_id,
+        }
     }
 
     /// Takes the request's file out, to be removed: its intent is durable.
