@@ -85,7 +85,7 @@ pub enum ControlError {
     },
     /// The ledger could not be written.
     #[error("the ledger could not be written; nothing was changed")]
-    Ledger(#[source] LedgerError),
+    Ledger(#[source] Arc<LedgerError>),
     /// No name could be made for the request.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

@@ -139,7 +139,7 @@ pub struct Batch<E> {
     /// What may start and what may be answered, in the order of the events.
     pub committed: Vec<Committed<E>>,
     /// The events that could not be written, and why. Nothing of them happened.
-    pub unwritten: Vec<(E, LedgerError)>,
+    pub unwritten: Vec<(E, Arc<LedgerError>)>,
 }
 
 impl Ledger {
@@ -173,7 +173,7 @@ impl Ledger {
                     done.unwritten.extend(unwritten);
                 }
                 Err((events, error)) if single => {
-                    done.unwritten.extend(events.into_iter().map(|event| (event, error.again())));
+                    done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
                 // One at a time, in the same order: the last pushed is the first popped.
                 Err((events, _)) => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
@@ -189,9 +189,9 @@ impl Ledger {
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
-    ) -> Result<(Vec<Committed<E>>, Vec<(E, LedgerError)>), (Vec<E>, LedgerError)> {
+    ) -> Result<(Vec<Committed<E>>, Vec<(E, Arc<LedgerError>)>), (Vec<E>, Arc<LedgerError>)> {
         if let Err(error) = self.begin(durability) {
-            return Err((events, error));
+            return Err((events, Arc::new(error)));
         }
         let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
         let mut steps: Vec<Step<'_, E>> = Vec::with_capacity(events.len());
@@ -200,13 +200,13 @@ impl Ledger {
         while let Some(event) = events.next() {
             match transaction.savepoint(event, scribe) {
                 Ok(step) => steps.push(step),
-                Err(fault) if transaction.lives() => unwritten.push((fault.event, fault.error)),
+                Err(fault) if transaction.lives() => unwritten.push((fault.event, Arc::new(fault.error))),
                 Err(fault) => {
                     let mut all: Vec<E> = steps.into_iter().map(|step| step.loosen().undo()).collect();
                     all.extend(unwritten.into_iter().map(|(event, _)| event));
                     all.push(fault.event);
                     all.extend(events);
-                    return Err((all, fault.error));
+                    return Err((all, Arc::new(fault.error)));
                 }
             }
         }
@@ -218,9 +218,10 @@ impl Ledger {
                 match self.sync() {
                     Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
                     Err(error) => {
+                        let error = Arc::new(error);
                         let (told, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
                         // Their rows are there, so the next try finds them and answers from them.
-                        unwritten.extend(told.into_iter().map(|part| (part.undo(), error.again())));
+                        unwritten.extend(told.into_iter().map(|part| (part.undo(), Arc::clone(&error))));
                         Ok((quiet.into_iter().map(Parts::committed).collect(), unwritten))
                     }
                 }
@@ -229,7 +230,7 @@ impl Ledger {
             Err(error) => {
                 let mut all: Vec<E> = parts.into_iter().map(Parts::undo).collect();
                 all.extend(unwritten.into_iter().map(|(event, _)| event));
-                Err((all, error))
+                Err((all, Arc::new(error)))
             }
         }
     }
@@ -294,21 +295,5 @@ impl Ledger {
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger").field("path", &self.path).field("head", &self.head).finish_non_exhaustive()
-    }
-}
-
-impl LedgerError {
-    /// The same error for another event of the same batch.
-    fn again(&self) -> Self {
-        match self {
-            Self::Clock { behind_ms } => Self::Clock { behind_ms: *behind_ms },
-            Self::Locked { .. }
-            | Self::Lock { .. }
-            | Self::Open { .. }
-            | Self::Version { .. }
-            | Self::Broken(_)
-            | Self::Statement { .. }
-            | Self::Stored { .. } => Self::Statement { step: "write the batch", source: rusqlite::Error::InvalidQuery },
-        }
     }
 }
