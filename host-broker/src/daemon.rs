@@ -228,6 +228,9 @@ impl Loop {
                 self.handle(unsettled);
                 self.answer_unsettled(now);
             }
+            if self.unsettled.is_empty() {
+                self.daemon.ledger.restore_reserve();
+            }
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
                 self.handle(vec![Event::Ticked { delivered }]);
@@ -295,6 +298,9 @@ impl Loop {
         }
         for (event, error) in batch.unwritten {
             self.unwritten(event, &error);
+        }
+        if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
+            follow_ups.append(&mut self.unsettled);
         }
         self.handle(follow_ups);
     }

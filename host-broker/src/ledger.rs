@@ -8,11 +8,13 @@ pub mod chain;
 pub mod export;
 pub mod lock;
 pub mod open;
+pub mod reserve;
 pub mod store;
 pub mod transaction;
 
 use crate::effects::clock::Clock;
 use chain::{Break, Head, Row};
+use reserve::Reserve;
 use rusqlite::Connection;
 use shared::digest::Digest;
 use std::fmt;
@@ -129,6 +131,7 @@ pub struct Ledger {
     clock: Arc<dyn Clock>,
     policy_version: String,
     durability: Option<Durability>,
+    reserve: Reserve,
     // Held until the ledger is dropped: no second writer.
     _lock: lock::Lock,
 }
@@ -284,6 +287,16 @@ impl Ledger {
     /// [`LedgerError`] if the ledger cannot be read.
     pub fn row(&self, seq: i64) -> Result<Option<Row>, LedgerError> {
         export::row(&self.connection, seq)
+    }
+
+    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    pub fn release_reserve(&mut self) -> bool {
+        self.reserve.release()
+    }
+
+    /// Takes that space again, once there is some.
+    pub fn restore_reserve(&mut self) {
+        self.reserve.restore();
     }
 
     /// For reading outside a batch: the same connection, on the same thread.

@@ -247,11 +247,11 @@ impl<'c> Transaction<'c> {
         scribe: &mut impl Scribe<E>,
     ) -> Result<Step<'tx, E>, Unwritten<E>> {
         let head = self.head.get();
-        if let Err(error) = self.run("SAVEPOINT event", "set a savepoint") {
+        if let Err(error) = self.run(&["SAVEPOINT event"], "set a savepoint") {
             return Err(Unwritten { event, error });
         }
         let result = scribe.write(self, event);
-        let end = if result.is_ok() { "RELEASE event" } else { "ROLLBACK TO event; RELEASE event" };
+        let end: &[_] = if result.is_ok() { &["RELEASE event"] } else { &["ROLLBACK TO event", "RELEASE event"] };
         match (result, self.run(end, "end a savepoint")) {
             (Ok(step), Ok(())) => Ok(step),
             (Ok(step), Err(error)) => {
@@ -265,8 +265,11 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    fn run(&self, sql: &'static str, step: &'static str) -> Result<(), LedgerError> {
-        self.connection.execute_batch(sql).map_err(at(step))
+    fn run(&self, statements: &[&'static str], step: &'static str) -> Result<(), LedgerError> {
+        for sql in statements {
+            self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map_err(at(step))?;
+        }
+        Ok(())
     }
 
     /// Appends a row.
