@@ -548,3 +548,29 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
+
+/// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
+/// be decided. Its reply goes nowhere.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
+    let Request::Call(body) = document.request else { return Err("not a call".into()) };
+    let caller = Caller::Group(group);
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    let header = Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        request_id,
+        request_digest: Digest::ZERO,
+        origin: Origin::Broker,
+        arrived: Instant::now(),
+        patience: desk.patience,
+    };
+    match call(body, header, bytes, desk) {
+        Parsed::Call(call) => Ok(call),
+        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
+        Parsed::Directive(_) => Err("not a call".into()),
+    }
+}

@@ -118,7 +118,7 @@ impl Office {
         let config = Config::load(&home.config(), &effects.environment)?;
         let key = Arc::new(ledger_key(&home, effects.ids.as_ref())?);
         let secrets = setup::secrets(&config, effects);
-        let catalogue = Arc::new(setup::catalogue(&config, &home, effects, &secrets));
+        let catalogue = Arc::new(setup::catalogue(&config, &home, effects, Some(&secrets)));
         let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue);

@@ -4,6 +4,7 @@
 //! write: it hands every event of a batch to the broker in a savepoint of one transaction, commits once, and only
 //! then gives out what may start and what may be answered. The proofs of that are in [`transaction`].
 
+pub mod calls;
 pub mod chain;
 pub mod export;
 pub mod lock;
