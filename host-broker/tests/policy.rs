@@ -1,0 +1,11 @@
+//! The policy: the decision against an independent model and a matrix for people, grants and their bounds, and the
+//! facts as they are gathered from a real ledger.
+
+// Always set here; it tells the lints that what the tests share is test code too.
+#[cfg(test)]
+mod policy {
+    mod agreement;
+    mod facts;
+    mod matrix;
+    mod model;
+}
