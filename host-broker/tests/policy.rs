@@ -6,6 +6,10 @@
 mod policy {
     mod agreement;
     mod facts;
+    mod gathering;
+    mod grants;
     mod matrix;
     mod model;
+    #[path = "../support/world.rs"]
+    mod world;
 }
