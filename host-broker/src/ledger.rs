@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction};
+use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction, Unwritten};
 
 /// The key of the digests of parameters: small parameters could be guessed from a plain hash.
 pub struct LedgerKey(zeroize::Zeroizing<Vec<u8>>);
@@ -172,9 +172,9 @@ impl Ledger {
         while let Some(events) = waiting.pop() {
             let single = events.len() == 1;
             match self.attempt(durability, events, scribe) {
-                Ok((committed, unwritten)) => {
-                    done.committed.extend(committed);
-                    done.unwritten.extend(unwritten);
+                Ok(batch) => {
+                    done.committed.extend(batch.committed);
+                    done.unwritten.extend(batch.unwritten);
                 }
                 Err((events, error)) if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
@@ -186,57 +186,48 @@ impl Ledger {
         done
     }
 
-    /// One transaction. If it is lost as a whole, all its events come back.
-    #[expect(clippy::type_complexity, reason = "the two ways a transaction ends, used once")]
+    /// One transaction. If it is lost as a whole, all its events come back, in their order.
     fn attempt<E: From<Effect>>(
         &mut self,
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
-    ) -> Result<(Vec<Committed<E>>, Vec<(E, Arc<LedgerError>)>), (Vec<E>, Arc<LedgerError>)> {
+    ) -> Result<Batch<E>, (Vec<E>, Arc<LedgerError>)> {
         if let Err(error) = self.begin(durability) {
             return Err((events, Arc::new(error)));
         }
         let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
-        let mut steps: Vec<Step<'_, E>> = Vec::with_capacity(events.len());
-        let mut unwritten = Vec::new();
+        let mut handled: Vec<Result<Step<'_, E>, Unwritten<E>>> = Vec::with_capacity(events.len());
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
             match transaction.savepoint(event, scribe) {
-                Ok(step) => steps.push(step),
-                Err(fault) if transaction.lives() => unwritten.push((fault.event, Arc::new(fault.error))),
-                Err(fault) => {
-                    let mut all: Vec<E> = steps.into_iter().map(|step| step.loosen().undo()).collect();
-                    all.extend(unwritten.into_iter().map(|(event, _)| event));
-                    all.push(fault.event);
-                    all.extend(events);
-                    return Err((all, Arc::new(fault.error)));
+                Err(fault) if !transaction.lives() => {
+                    let before = handled.into_iter().map(|one| undone(one.map(Step::loosen)));
+                    return Err((before.chain([fault.event]).chain(events).collect(), Arc::new(fault.error)));
                 }
+                one @ (Ok(_) | Err(_)) => handled.push(one),
             }
         }
         let head = transaction.head();
-        let parts: Vec<_> = steps.into_iter().map(Step::loosen).collect();
-        match self.commit(head) {
-            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::is_heard) => {
-                // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-                match self.sync() {
-                    Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
-                    Err(error) => {
-                        let error = Arc::new(error);
-                        let (told, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
-                        // Their rows are there, so the next try finds them and answers from them.
-                        unwritten.extend(told.into_iter().map(|part| (part.undo(), Arc::clone(&error))));
-                        Ok((quiet.into_iter().map(Parts::committed).collect(), unwritten))
-                    }
-                }
+        let parts: Vec<_> = handled.into_iter().map(|one| one.map(Step::loosen)).collect();
+        let synced = match self.commit(head) {
+            // Somebody hears of a refusal at once, so it must be as durable as an outcome.
+            Ok(()) if durability == Durability::Normal && parts.iter().flatten().any(Parts::is_heard) => {
+                self.sync().map_err(Arc::new)
             }
-            Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
-            Err(error) => {
-                let mut all: Vec<E> = parts.into_iter().map(Parts::undo).collect();
-                all.extend(unwritten.into_iter().map(|(event, _)| event));
-                Err((all, Arc::new(error)))
+            Ok(()) => Ok(()),
+            Err(error) => return Err((parts.into_iter().map(undone).collect(), Arc::new(error))),
+        };
+        let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
+        for part in parts {
+            match (part, &synced) {
+                // Its rows are there, so the next try finds them and answers from them.
+                (Ok(part), Err(error)) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
+                (Ok(part), Ok(()) | Err(_)) => done.committed.push(part.committed()),
+                (Err(fault), Ok(()) | Err(_)) => done.unwritten.push((fault.event, Arc::new(fault.error))),
             }
         }
+        Ok(done)
     }
 
     fn begin(&mut self, durability: Durability) -> Result<(), LedgerError> {
@@ -303,6 +294,14 @@ impl Ledger {
     /// For reading outside a batch: the same connection, on the same thread.
     pub fn reader(&self) -> &Connection {
         &self.connection
+    }
+}
+
+/// The event of something that did not come to be.
+fn undone<E: From<Effect>>(part: Result<Parts<E>, Unwritten<E>>) -> E {
+    match part {
+        Ok(part) => part.undo(),
+        Err(fault) => fault.event,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading rows back: for verification, for readers, for export.
 
-use crate::ledger::chain::Row;
+use crate::ledger::chain::{Break, Row};
 use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Deserialize;
@@ -17,8 +17,9 @@ const COLUMNS: &str = "seq, ts, kind, caller, person, request_id, provider, acti
 pub fn row(connection: &Connection, seq: i64) -> Result<Option<Row>, LedgerError> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM ledger WHERE seq = ?1"))
-        .and_then(|mut s| s.query_row(params![seq], read).optional())
-        .map_err(at("read a row"))
+        .and_then(|mut s| s.query_row(params![seq], |row| Ok(whole(row))).optional())
+        .map_err(at("read a row"))?
+        .transpose()
 }
 
 /// The last row.
@@ -28,8 +29,9 @@ pub fn row(connection: &Connection, seq: i64) -> Result<Option<Row>, LedgerError
 pub fn last(connection: &Connection) -> Result<Option<Row>, LedgerError> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM ledger ORDER BY seq DESC LIMIT 1"))
-        .and_then(|mut s| s.query_row([], read).optional())
-        .map_err(at("read the last row"))
+        .and_then(|mut s| s.query_row([], |row| Ok(whole(row))).optional())
+        .map_err(at("read the last row"))?
+        .transpose()
 }
 
 /// Every row from this number on, in order.
@@ -45,9 +47,17 @@ pub fn each(
     let mut statement = connection.prepare(&sql).map_err(at("read rows"))?;
     let mut rows = statement.query(params![from]).map_err(at("read rows"))?;
     while let Some(found) = rows.next().map_err(at("read rows"))? {
-        each(read(found).map_err(at("read a row"))?)?;
+        each(whole(found)?)?;
     }
     Ok(())
+}
+
+/// A row that cannot be one (a digest of another length, bytes that are no text) was not written here, and is named.
+fn whole(row: &rusqlite::Row<'_>) -> Result<Row, LedgerError> {
+    read(row).map_err(|source| match row.get(0) {
+        Ok(seq) => LedgerError::Broken(Break::Content { seq }),
+        Err(_no_number) => at("read a row")(source),
+    })
 }
 
 /// Reads a row whose columns are in the order of [`COLUMNS`].
