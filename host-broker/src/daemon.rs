@@ -100,7 +100,10 @@ impl Daemon {
             state.handle(events);
             state.on_time();
         }
-        state.handle(vec![Event::Stopping]);
+        // What has left is marked before the last row, so that the next start does not deliver it again.
+        state.daemon.outbox.flush();
+        let delivered = state.daemon.outbox.delivered();
+        state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
     }
 }
 

@@ -13,10 +13,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 /// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
 const MODE: u32 = 0o644;
+
+/// How long [`Outbox::flush`] waits.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What leaves.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ pub enum Outgoing {
     Beat,
     /// Replies that nobody took are removed.
     Clean(Timestamp),
+    /// Somebody waits until everything before this has left.
+    Flush(SyncSender<()>),
 }
 
 /// The one reply that needs no evidence: that there is none.
@@ -91,6 +97,13 @@ impl Outbox {
     pub fn send(&self, outgoing: Outgoing) {
         // The postman is gone only when everything stops; what did not leave is delivered again at the next start.
         self.sender.send(outgoing).ok();
+    }
+
+    /// Waits until everything that was sent before has left, but not for ever.
+    pub fn flush(&self) {
+        let (sender, receiver) = sync_channel(1);
+        self.send(Outgoing::Flush(sender));
+        receiver.recv_timeout(FLUSH_PATIENCE).ok();
     }
 
     /// Replies up to this row have left.
@@ -149,6 +162,8 @@ impl Postman {
                 }
             }
             Outgoing::Clean(now) => self.clean(now),
+            // Who does not wait any more has given up on a slow disk.
+            Outgoing::Flush(waiting) => drop(waiting.try_send(())),
         }
     }
 

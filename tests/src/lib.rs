@@ -1,1 +1,49 @@
-//! Placeholder.
+//! The harness: a whole world in a temporary directory, with a real host in it.
+//!
+//! A test makes a [`World`], speaks to it as a sandbox does (files) and as a person does (the control socket), and
+//! looks at what became of it: replies, rows, effects. When a world ends, it checks what every test must leave
+//! behind: a chain that verifies, no open intent, and none of the world's secrets anywhere they do not belong.
+//!
+//! Nothing here sleeps as a way to wait, and nothing asserts how long anything takes.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a harness panics to fail the test")]
+#![expect(clippy::missing_panics_doc, reason = "all of it panics, to fail the test")]
+#![expect(clippy::disallowed_methods, reason = "the harness starts programs and knows the real clock")]
+
+pub mod canary;
+pub mod effects;
+pub mod evidence;
+pub mod group;
+pub mod logs;
+pub mod programs;
+pub mod shim;
+pub mod world;
+
+pub use effects::FakeClock;
+pub use group::Group;
+pub use world::{Builder, World};
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up. Reaching it is a failure, never an expectation.
+pub const DEADLINE: Duration = Duration::from_secs(90);
+
+/// Looks again and again until there is something.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < DEADLINE, "it never happened: {what}");
+        std::thread::park_timeout(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// Says on standard error why a test does not apply here.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}

@@ -28,7 +28,7 @@ pub struct Listed {
 
 /// What the catalogue has under a pair of names.
 pub enum Entry {
-    /// No such provider.
+    /// No such provider, or one that takes no calls and does not list this action.
     NoProvider,
     /// No such action.
     NoAction,
@@ -48,7 +48,9 @@ impl Catalogue {
     pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
         let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
         match (listed.operations.get(action), &listed.state) {
-            (None, _) => Entry::NoAction,
+            (None, Ok(())) => Entry::NoAction,
+            // Why it takes no calls may be that nobody knows its actions: none of them is unknown to it.
+            (None, Err(_)) => Entry::NoProvider,
             (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation)),
             (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
         }

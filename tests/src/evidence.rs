@@ -1,0 +1,69 @@
+//! Reading the ledger beside the running host.
+
+use host_broker::ledger::chain::{Row, Verifier};
+use host_broker::ledger::{LedgerError, export, open};
+use rusqlite::Connection;
+use serde_json::Value;
+use std::path::Path;
+
+/// Every row, in order.
+pub fn rows(home: &Path) -> Vec<Row> {
+    let mut rows = Vec::new();
+    export::each(&connection(home), 1, |row| {
+        rows.push(row);
+        Ok::<(), LedgerError>(())
+    })
+    .unwrap();
+    rows
+}
+
+/// A connection that can only read.
+pub fn connection(home: &Path) -> Connection {
+    open::reader(home).unwrap()
+}
+
+/// A row's body.
+pub fn body(row: &Row) -> Value {
+    serde_json::from_str(&row.body).unwrap()
+}
+
+/// Fails unless the chain verifies from the first row to the last, and every intent has its outcome.
+pub fn verify(home: &Path) -> Vec<Row> {
+    let rows = rows(home);
+    let mut verifier = Verifier::new();
+    for row in &rows {
+        verifier.take(row).unwrap();
+    }
+    let open: Vec<i64> = verifier.open().collect();
+    assert!(open.is_empty(), "intents without an outcome: {open:?}");
+    assert_eq!(open_intents(home), 0, "the table of open intents disagrees with the chain");
+    rows
+}
+
+/// How many effects are under way.
+pub fn open_intents(home: &Path) -> i64 {
+    connection(home).query_row("SELECT count(*) FROM open_intents", [], |row| row.get(0)).unwrap()
+}
+
+/// The rows of a query as JSON objects: for views and tables beside the chain.
+pub fn query(home: &Path, sql: &str) -> Vec<Value> {
+    use rusqlite::types::ValueRef;
+    let connection = connection(home);
+    let mut statement = connection.prepare(sql).unwrap();
+    let names: Vec<String> = statement.column_names().map(ToString::to_string).collect();
+    let rows = statement.query_map([], |row| {
+        let mut object = serde_json::Map::new();
+        for (index, name) in names.iter().enumerate() {
+            let value = match row.get_ref(index)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(number) => number.into(),
+                ValueRef::Real(number) => number.into(),
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+                ValueRef::Blob(bytes) => base16ct::lower::encode_string(bytes).into(),
+            };
+            object.insert(name.clone(), value);
+        }
+        Ok(Value::Object(object))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}

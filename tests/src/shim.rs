@@ -1,0 +1,92 @@
+//! The real shim on a world's mailbox, at the end of a real MCP client.
+
+use crate::programs::programs;
+use crate::world::World;
+use rmcp::ServiceExt as _;
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::CallToolRequestParams;
+use rmcp::service::{NotificationContext, RoleClient, RunningService};
+use rmcp::transport::TokioChildProcess;
+use serde_json::Value;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::runtime::Runtime;
+
+/// A client, and the shim it started.
+pub struct Shim {
+    runtime: Runtime,
+    client: Option<RunningService<RoleClient, Listener>>,
+    changes: Arc<AtomicUsize>,
+}
+
+/// Counts how often the shim says that its tools have changed.
+struct Listener(Arc<AtomicUsize>);
+
+impl ClientHandler for Listener {
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Shim {
+    /// Starts the shim in a group's sandbox.
+    pub fn start(world: &World, group: &str) -> Self {
+        Self::start_with(world, group, &[])
+    }
+
+    /// The same, with more environment.
+    pub fn start_with(world: &World, group: &str, environment: &[(&str, &str)]) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut command = tokio::process::Command::new(programs().mcp_shim());
+        command.env_clear().env("EXT_IPC_DIR", world.group(group).directory()).envs(environment.iter().copied());
+        let changes = Arc::new(AtomicUsize::new(0));
+        let listener = Listener(Arc::clone(&changes));
+        let client = runtime.block_on(async {
+            let (transport, _) = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn().unwrap();
+            listener.serve(transport).await.unwrap()
+        });
+        Self { runtime, client: Some(client), changes }
+    }
+
+    fn client(&self) -> &RunningService<RoleClient, Listener> {
+        self.client.as_ref().expect("a client until it is dropped")
+    }
+
+    /// Calls a tool; the result as the client received it.
+    pub fn call(&self, tool: &str, arguments: Value) -> Value {
+        let Value::Object(arguments) = arguments else { panic!("not arguments: {arguments}") };
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let result = self.runtime.block_on(self.client().call_tool(request)).expect("an answer");
+        serde_json::to_value(result).unwrap()
+    }
+
+    /// The tools, by name.
+    pub fn tools(&self) -> Vec<Value> {
+        let tools = self.runtime.block_on(self.client().list_all_tools()).expect("a list");
+        tools.into_iter().map(|tool| serde_json::to_value(tool).unwrap()).collect()
+    }
+
+    /// The names of the tools.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.tools().iter().filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect()
+    }
+
+    /// How often the shim has said that its tools have changed.
+    pub fn changes(&self) -> usize {
+        self.changes.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.runtime.block_on(client.cancel()).ok();
+        }
+    }
+}
+
+/// What a model reads of a result.
+pub fn text(result: &Value) -> &str {
+    result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_else(|| panic!("no text: {result}"))
+}

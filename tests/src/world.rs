@@ -1,0 +1,482 @@
+//! A home, a host on it, and what the test wants to know about both.
+
+use crate::canary::Canary;
+use crate::effects::{CountedIds, FakeClock, real_now};
+use crate::group::Group;
+use crate::{evidence, logs, programs, until};
+use host_broker::config::Environment;
+use host_broker::config::home::Home;
+use host_broker::control::{self, Control};
+use host_broker::effects::clock::Clock as _;
+use host_broker::effects::commands::SystemCommands;
+use host_broker::host::{Effects, Host, Office, StartError};
+use host_broker::ledger::chain::Row;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use shared::Timestamp;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// The configuration of a world unless a test says otherwise.
+pub const CONFIG: &str = r#"
+[broker]
+patience_ms = 60000
+
+[groups.main]
+main = true
+[groups.developer]
+[groups.security]
+
+[gates.Security]
+groups = ["security"]
+people = ["operator"]
+"#;
+
+/// One action of every kind that a test may want.
+pub const SCRIPT: &str = r#"
+[actions.echo]
+level = 1
+reply = "$params"
+exposes = []
+
+[actions.wait]
+level = 1
+latency_param = "ms"
+exposes = []
+
+[actions.broken]
+level = 1
+fail = "the remote said no"
+exposes = []
+
+[actions.strict]
+level = 1
+exposes = []
+input_schema = { type = "object", required = ["repo"], additionalProperties = false, properties = { repo = { type = "string" }, page = { type = "integer" } } }
+
+[actions.agree]
+level = 1
+human = true
+append_to = "agree.log"
+exposes = []
+
+[actions.charge]
+level = 2
+append_to = "charge.log"
+latency_param = "ms"
+exposes = ["egress"]
+
+[actions.lossy]
+level = 2
+append_to = "lossy.log"
+lose_reply = true
+probe = true
+exposes = ["egress"]
+
+[actions.vanish]
+level = 2
+append_to = "vanish.log"
+lose_reply = true
+exposes = ["egress"]
+
+[actions.deploy]
+level = 3
+append_to = "deploy.log"
+exposes = ["egress"]
+"#;
+
+/// The script of a second provider, whose actions read private data.
+pub const PRIVATE_SCRIPT: &str = r#"
+[actions.read]
+level = 1
+exposes = ["sensitive"]
+reply = "private"
+"#;
+
+/// A temporary home with a host on it.
+pub struct World {
+    root: TempDir,
+    /// The time of hosts in this process.
+    pub clock: Arc<FakeClock>,
+    /// Randomness, also for the test's own choices.
+    pub ids: Arc<CountedIds>,
+    secrets: Vec<Vec<u8>>,
+    count: Arc<AtomicU64>,
+    runtime: Runtime,
+    running: Running,
+}
+
+enum Running {
+    Nothing,
+    Here(Host),
+    Process(Child),
+}
+
+/// A world that is not made yet.
+pub struct Builder {
+    config: String,
+    scripts: Vec<(String, String)>,
+    files: Vec<(String, Vec<u8>)>,
+    start: Timestamp,
+}
+
+/// How far back a world's clock begins: requests are real files whose age is measured against it, so a test can let
+/// weeks pass without one of them growing old.
+const BEGINNING: Duration = Duration::from_secs(60 * 24 * 3600);
+
+impl Builder {
+    /// Replaces the configuration. The providers of the scripts are added to it.
+    pub fn config(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.config);
+        self
+    }
+
+    /// Sets a provider's script.
+    pub fn script(mut self, provider: &str, text: &str) -> Self {
+        self.scripts.retain(|(name, _)| name != provider);
+        self.scripts.push((provider.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Puts a file into the home.
+    pub fn file(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.files.push((name.to_owned(), bytes.into()));
+        self
+    }
+
+    /// Sets where the clock begins.
+    pub fn clock(mut self, start: Timestamp) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Makes the home; nothing runs on it yet.
+    pub fn down(self) -> World {
+        logs::listen();
+        let root = tempfile::Builder::new().prefix("broker-world-").tempdir().unwrap();
+        let home = root.path().join("home");
+        host_broker::host::make_private_directory(&home).unwrap();
+        std::fs::create_dir(root.path().join("logs")).unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let mut config = format!("{}\n[people.operator]\nuid = {uid}\n", self.config);
+        for (provider, text) in &self.scripts {
+            let table = format!("\n[providers.{provider}]\nkind = \"mock\"\nscript = \"{provider}.toml\"\n");
+            config.push_str(&table);
+            std::fs::write(home.join(format!("{provider}.toml")), text).unwrap();
+        }
+        for (name, bytes) in &self.files {
+            std::fs::write(home.join(name), bytes).unwrap();
+        }
+        std::fs::write(home.join("broker.toml"), config).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let name = std::thread::current().name().unwrap_or("a test").to_owned();
+        World {
+            root,
+            clock: Arc::new(FakeClock::at(self.start)),
+            ids: Arc::new(CountedIds::of(&name)),
+            secrets: Vec::new(),
+            count: Arc::new(AtomicU64::new(1)),
+            runtime,
+            running: Running::Nothing,
+        }
+    }
+
+    /// Makes the home and starts a host on it, in this process.
+    pub fn up(self) -> World {
+        let mut world = self.down();
+        world.start();
+        world
+    }
+
+    /// Makes the home and starts the real daemon on it.
+    pub fn process(self) -> World {
+        let mut world = self.down();
+        world.start_process();
+        world
+    }
+}
+
+impl World {
+    /// A world to be described.
+    pub fn builder() -> Builder {
+        Builder {
+            config: CONFIG.to_owned(),
+            scripts: vec![("demo".to_owned(), SCRIPT.to_owned()), ("private".to_owned(), PRIVATE_SCRIPT.to_owned())],
+            files: Vec::new(),
+            start: real_now().minus(BEGINNING),
+        }
+    }
+
+    /// The usual world, with a host in this process.
+    #[expect(clippy::new_without_default, reason = "a host starts, which is no default")]
+    pub fn new() -> Self {
+        Self::builder().up()
+    }
+
+    /// The usual world, in which the developers may read and write.
+    pub fn with_grant() -> Self {
+        let world = Self::new();
+        world.grant("developer", 2);
+        world
+    }
+
+    /// The home.
+    pub fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// A name in the home.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home().join(name)
+    }
+
+    /// A directory of this world that belongs to nobody: for what must not be touched.
+    pub fn outside(&self) -> PathBuf {
+        let path = self.root.path().join("outside");
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// Replaces a file of the home, for the next start.
+    pub fn rewrite(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A group's directory.
+    pub fn group(&self, name: &str) -> Group {
+        Group::new(name, self.home().join("ipc").join(name), Arc::clone(&self.count))
+    }
+
+    /// Names a text that must be found nowhere when the world ends.
+    pub fn keep_secret(&mut self, secret: impl Into<Vec<u8>>) {
+        self.secrets.push(secret.into());
+    }
+
+    fn effects(&self) -> Effects {
+        let clock: Arc<FakeClock> = Arc::clone(&self.clock);
+        let ids: Arc<CountedIds> = Arc::clone(&self.ids);
+        Effects {
+            clock,
+            ids,
+            environment: Arc::new(Environment::new()),
+            commands: Arc::new(SystemCommands::default()),
+            runtime: self.runtime.handle().clone(),
+        }
+    }
+
+    /// Starts a host in this process, or says why it does not start.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn try_start(&mut self) -> Result<(), StartError> {
+        let effects = self.effects();
+        let office = Office::open(Home::at(self.home()), &effects)?;
+        self.running = Running::Here(Host::start(&office, &effects)?);
+        Ok(())
+    }
+
+    /// Starts a host in this process.
+    pub fn start(&mut self) {
+        self.try_start().unwrap();
+    }
+
+    /// Starts the real daemon; returns when it takes requests.
+    pub fn start_process(&mut self) {
+        let errors = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.root.path().join("logs").join("daemon.log"))
+            .unwrap();
+        let mut child = Command::new(programs::programs().host_broker())
+            .args(["--home".as_ref(), self.home().as_os_str(), "serve".as_ref()])
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "{}", self.daemon_log());
+        self.running = Running::Process(child);
+    }
+
+    /// The daemon's process.
+    pub fn pid(&self) -> Pid {
+        match &self.running {
+            Running::Process(child) => Pid::from_child(child),
+            Running::Nothing | Running::Here(_) => panic!("there is no process"),
+        }
+    }
+
+    /// What the daemon's processes have logged.
+    pub fn daemon_log(&self) -> String {
+        std::fs::read_to_string(self.root.path().join("logs").join("daemon.log")).unwrap_or_default()
+    }
+
+    /// `kill -9`, now.
+    pub fn kill(&mut self) {
+        match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Process(mut child) => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            Running::Nothing | Running::Here(_) => panic!("there is no process to kill"),
+        }
+    }
+
+    /// Stops the host as an operator does.
+    pub fn stop(&mut self) {
+        match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Nothing => {}
+            Running::Here(host) => host.stop(),
+            Running::Process(mut child) => {
+                kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+                until("the daemon's end", || child.try_wait().unwrap());
+            }
+        }
+    }
+
+    /// Stops the host and starts it on the same files.
+    pub fn restart(&mut self) {
+        match self.running {
+            Running::Process(_) => {
+                self.stop();
+                self.start_process();
+            }
+            Running::Nothing | Running::Here(_) => {
+                self.stop();
+                self.start();
+            }
+        }
+    }
+
+    /// A person's command, through the control socket.
+    pub fn control(&self, control: &Control) -> Value {
+        control::send(&self.path("broker.sock"), control).unwrap().expect("a daemon that listens")
+    }
+
+    /// The same, from its document.
+    pub fn command(&self, document: Value) -> Value {
+        self.control(&serde_json::from_value(document).unwrap())
+    }
+
+    /// A person gives a group access to the provider `demo`.
+    pub fn grant(&self, group: &str, level: u8) {
+        self.grant_with(group, level, json!({}));
+    }
+
+    /// The same, with more members of the grant.
+    pub fn grant_with(&self, group: &str, level: u8, more: Value) {
+        let mut document = json!({ "type": "grant", "group_folder": group, "provider": "demo", "access_level": level });
+        let Value::Object(more) = more else { panic!("not members: {more}") };
+        document.as_object_mut().unwrap().extend(more);
+        let reply = self.command(document);
+        assert_eq!(reply.get("status").and_then(Value::as_str), Some("executed"), "{reply}");
+    }
+
+    /// A person creates a task for a group.
+    pub fn task(&self, id: &str, group: &str) {
+        let task = json!({ "type": "task_create", "title": "Ship it", "group_folder": group, "task_id": id });
+        let reply = self.command(task);
+        assert_eq!(reply.get("status").and_then(Value::as_str), Some("executed"), "{reply}");
+    }
+
+    /// A person ends a group's access to the provider `demo`.
+    pub fn revoke(&self, group: &str) {
+        let reply = self.command(json!({ "type": "revoke", "group_folder": group, "provider": "demo" }));
+        assert_eq!(reply.get("status").and_then(Value::as_str), Some("executed"), "{reply}");
+    }
+
+    /// Every row so far.
+    pub fn rows(&self) -> Vec<Row> {
+        evidence::rows(&self.home())
+    }
+
+    /// The rows of one request.
+    pub fn rows_of(&self, group: &Group, id: &str) -> Vec<Row> {
+        let caller = format!("group:{}", group.name());
+        let of = |row: &Row| row.caller == caller && row.request_id.as_deref() == Some(id);
+        self.rows().into_iter().filter(of).collect()
+    }
+
+    /// What the rows of one request say, in order.
+    pub fn kinds_of(&self, group: &Group, id: &str) -> Vec<String> {
+        self.rows_of(group, id).into_iter().map(|row| row.kind).collect()
+    }
+
+    /// The rows of a query, as objects.
+    pub fn query(&self, sql: &str) -> Vec<Value> {
+        evidence::query(&self.home(), sql)
+    }
+
+    /// The executions of a scripted action: the request id of each, in order.
+    pub fn effects_of(&self, action: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(&format!("{action}.log"))).unwrap_or_default();
+        text.lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// Waits until no effect is under way.
+    pub fn settle(&self) {
+        until("no open intents", || (evidence::open_intents(&self.home()) == 0).then_some(()));
+    }
+
+    /// What every test must leave behind.
+    fn check(&mut self) {
+        if !self.path("ledger.db").exists() {
+            return;
+        }
+        if !matches!(self.running, Running::Nothing) {
+            self.settle();
+        }
+        self.stop();
+        evidence::verify(&self.home());
+        self.search();
+    }
+
+    /// No secret is where it does not belong.
+    fn search(&self) {
+        let mut secrets = self.secrets.clone();
+        secrets.extend(std::fs::read(self.path("keys/ledger.key")));
+        if secrets.is_empty() {
+            return;
+        }
+        let canary = Canary::of(&secrets);
+        let home = self.home();
+        // Where secrets are at home: keys, and what the operator wrote.
+        let is_theirs = |path: &Path| {
+            path.starts_with(home.join("keys"))
+                || (path.parent() == Some(&home) && path.extension().is_some_and(|ext| ext == "toml" || ext == "key"))
+        };
+        canary.search(self.root.path(), &is_theirs);
+        if let Some(form) = logs::read(|log| canary.find(log)) {
+            panic!("a secret is in the log as {form}");
+        }
+    }
+
+    /// The time on the world's clock.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if let Running::Process(child) = &mut self.running {
+                child.kill().ok();
+                child.wait().ok();
+            } else {
+                self.stop();
+            }
+        } else {
+            self.check();
+        }
+    }
+}

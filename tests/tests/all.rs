@@ -1,0 +1,17 @@
+//! Everything that needs more than one module: requests are real files, people speak through the real socket, the
+//! host is the real one, in this process or in its own.
+
+// Always set here; it tells the lints that what the tests share is test code too.
+#[cfg(test)]
+mod all {
+    mod exactly_once;
+    mod go_no_go;
+    mod governance;
+    mod hostile;
+    mod json;
+    mod ledger;
+    mod repeats;
+    mod shim;
+    mod signatures;
+    mod wire;
+}

@@ -1,0 +1,10 @@
+use host_broker::filter::finished::{Filtered, Outcome};
+use host_broker::ledger::transaction::Effect;
+use shared::reply::Evidence;
+use std::time::Duration;
+
+fn forge(effect: Effect, intent: Evidence, outcome: Outcome) -> Filtered {
+    Filtered { effect, intent, outcome, took: Duration::ZERO, probe: None }
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use host_broker::secrets::Secret;
+
+fn read(secret: &Secret) -> &str {
+    secret.expose()
+}
+
+fn main() {}

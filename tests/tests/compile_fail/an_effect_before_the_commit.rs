@@ -1,0 +1,8 @@
+use host_broker::ledger::transaction::Pending;
+use host_broker::providers::execution::{Executed, execute};
+
+async fn early(pending: Pending<'_>) -> Executed {
+    execute(pending).await
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use host_broker::ledger::transaction::Intended;
+use host_broker::providers::execution::execute;
+
+async fn twice(intended: Intended) {
+    let first = execute(intended).await;
+    let second = execute(intended).await;
+    drop((first, second));
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use host_broker::ledger::transaction::{Effect, Intended};
+use shared::reply::Evidence;
+
+fn forge(effect: Effect, evidence: Evidence) -> Intended {
+    Intended { effect, evidence }
+}
+
+fn main() {}
