@@ -55,55 +55,37 @@ Exit codes: 0 done, 1 internal, 2 usage, 3 refused, 4 configuration, 5 provider.
 With --json a fault is {error, exit}, and what the command adds to that."
 )]
 struct Arguments {
-    /// The directory that holds everything: configuration, ledger, keys, mailboxes.
-    #[arg(long, global = true, env = "EXT_BROKER_HOME", value_name = "DIR")]
+    /// The directory that holds everything: configuration, ledger, keys, mailboxes [env: `EXT_BROKER_HOME`].
+    #[arg(long, global = true, value_name = "DIR", display_order = 100)]
     home: Option<PathBuf>,
     /// Print one JSON document instead of text.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 101)]
     json: bool,
     #[command(subcommand)]
     command: Command,
 }
 
+// Without comments here, because a comment would replace the documentation that each command has itself.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the broker at work in about ten seconds, on real input.
     Demo(demo::Demo),
-    /// Make a home: configuration with comments, groups, keys, directories.
     Init(init::Init),
-    /// Run the broker on a home, until it is stopped.
     Serve(serve::Serve),
-    /// Stop the running daemon.
     Stop(stop::Stop),
-    /// Show how the broker is.
     Status(status::Status),
-    /// Give a group access to a provider.
     Grant(grant::Grant),
-    /// End a group's access to a provider.
     Revoke(revoke::Revoke),
-    /// Show what a group may do now.
     Capabilities(capabilities::Capabilities),
-    /// Show what would be decided about a call, step by step.
     Explain(explain::Explain),
-    /// Calls: what was asked, and what became of it.
     Calls(calls::Calls),
-    /// Governance tasks: what production calls must name.
     Task(task::Task),
-    /// Gates: what a task must have passed before a production call.
     Gate(gate::Gate),
-    /// Stop calls at once, or allow them again.
     Kill(kill::Kill),
-    /// Groups: each has a directory that it shares with one sandbox.
     Group(group::Group),
-    /// Providers: what they offer, and whether they take calls.
     Provider(provider::Provider),
-    /// The ledger as proof.
     Evidence(evidence::Evidence),
-    /// The configuration: check it, describe it, show it.
     Config(config::Configuration),
-    /// List every reason code.
     Codes(codes::Codes),
-    /// Run a broker that needs no credentials, to develop against.
     Mock(mock::Mock),
 }
 
@@ -137,8 +119,11 @@ pub fn run(environment: Environment) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
     };
-    let home_is_chosen = arguments.home.is_some();
-    let home = arguments.home.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
+    // An empty variable is one that is not set.
+    let named = environment.get("EXT_BROKER_HOME").filter(|home| !home.is_empty());
+    let chosen = arguments.home.or_else(|| named.map(PathBuf::from));
+    let home_is_chosen = chosen.is_some();
+    let home = chosen.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
     let output = Output { json: arguments.json };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {

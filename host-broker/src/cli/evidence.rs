@@ -66,7 +66,6 @@ struct Export {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// One JSON object a line.
     Jsonl,
 }
 

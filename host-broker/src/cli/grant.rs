@@ -28,16 +28,16 @@ pub struct Grant {
     #[arg(value_parser = level)]
     level: Level,
     /// Only these actions (comma-separated); without it, all that the provider has now.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     allow: Option<Vec<Action>>,
     /// Never these actions (comma-separated).
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     deny: Option<Vec<Action>>,
     /// The gate that production actions need.
     #[arg(long)]
     gate: Option<Gate>,
     /// When it ends: a time such as 2026-12-31T00:00:00Z, or never. Without it, writes end after 7 days.
-    #[arg(long, value_parser = expiry, conflicts_with = "expires_in")]
+    #[arg(long, value_name = "TIME", value_parser = expiry, conflicts_with = "expires_in")]
     expires: Option<Expiry>,
     /// When it ends, counted from now: 90m, 12h, 7d, or a number of seconds.
     #[arg(long, value_name = "DURATION", value_parser = seconds)]

@@ -89,7 +89,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Output {
     /// Prints a result: `human` for people, or the document.
     pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
-        let text = if self.json { document.to_string() } else { human() };
+        let text = if self.json { document.to_string() } else { visible(&human()) };
         self.line(&text);
     }
 
@@ -114,7 +114,7 @@ impl Output {
 
     /// Says something to a person, beside the result.
     pub fn say(self, text: &str) {
-        writeln!(std::io::stderr().lock(), "{text}").ok();
+        writeln!(std::io::stderr().lock(), "{}", visible(text)).ok();
     }
 
     /// Prints a fault and gives its exit code.
@@ -151,6 +151,8 @@ impl Output {
 
     /// A table for people: left-aligned columns, as wide as they need to be.
     pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+        let cell = |cell: &String| visible(&cell.replace('\n', "\\n"));
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
             cells.chain(head.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
@@ -165,4 +167,23 @@ impl Output {
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
     }
+}
+
+/// The text with everything made visible that a terminal would obey rather than show. Titles and summaries hold what
+/// agents wrote, and must not be able to redraw what a person reads beside them.
+///
+/// ```
+/// assert_eq!(host_broker::cli::output::visible("a\u{1b}[2Jb\u{202e}\n"), "a\\u{1b}[2Jb\\u{202e}\n");
+/// ```
+pub fn visible(text: &str) -> String {
+    let obeyed = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if obeyed(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
 }

@@ -10,6 +10,7 @@ use crate::providers::setup;
 use rusqlite::Connection;
 use shared::Group;
 use std::fmt::Display;
+use std::path::Path;
 
 impl Context {
     /// The configuration.
@@ -52,14 +53,18 @@ impl Context {
     /// [`Fault`] if there is no home, or its ledger cannot be read.
     pub fn ledger_if_any(&self) -> Result<Option<Connection>, Fault> {
         let home = self.home.path();
-        if !home.is_dir() {
+        let there = |path: &Path| {
+            let cannot = |error| Fault::home(format!("cannot look into {}: {error}", home.display()));
+            path.try_exists().map_err(cannot)
+        };
+        if !there(home)? {
             let home = home.display();
             return Err(Fault::home(format!(
                 "there is no home at {home}; name another with --home DIR or EXT_BROKER_HOME, or make this one with: \
                  host-broker init --home {home}"
             )));
         }
-        if !home.join("ledger.db").exists() {
+        if !there(&home.join("ledger.db"))? {
             return Ok(None);
         }
         let connection = open::reader(home)?;

@@ -52,7 +52,8 @@ impl Recorded {
 /// Everything on the page.
 struct Page<'a> {
     home: String,
-    daemon: Option<Value>,
+    // The fault of one that listens and does not answer.
+    daemon: Result<Option<Value>, Fault>,
     config: &'a Config,
     catalogue: &'a Catalogue,
     recorded: Recorded,
@@ -69,7 +70,7 @@ impl Status {
         let config = context.config()?;
         let page = Page {
             home: context.home.path().display().to_string(),
-            daemon: running(context)?,
+            daemon: running(context),
             config: &config,
             catalogue: &context.catalogue(&config),
             recorded,
@@ -107,8 +108,11 @@ impl Page<'_> {
         let head = self.recorded.head.as_ref();
         json!({
             "home": self.home,
-            "running": self.daemon.is_some(),
-            "daemon": self.daemon.as_ref().and_then(|reply| reply.get("data")),
+            "running": !matches!(self.daemon, Ok(None)),
+            "daemon": match &self.daemon {
+                Ok(reply) => json!(reply.as_ref().and_then(|reply| reply.get("data"))),
+                Err(fault) => json!({ "error": fault.text }),
+            },
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
             "groups": groups.collect::<Vec<_>>(),
             "providers": providers.collect::<Vec<_>>(),
@@ -121,11 +125,13 @@ impl Page<'_> {
 
     fn text(&self) -> String {
         let running = match &self.daemon {
-            Some(reply) => {
-                let pid = reply.pointer("/data/pid").map_or_else(|| "?".to_owned(), Value::to_string);
-                format!("running (process {pid})")
-            }
-            None => "not running; start it with: host-broker serve".to_owned(),
+            Ok(Some(reply)) => match reply.pointer("/data/pid") {
+                Some(pid) => format!("running (process {pid})"),
+                // It says no to this person, but it says something.
+                None => "running".to_owned(),
+            },
+            Err(fault) => format!("listens, but does not answer ({})", fault.text),
+            Ok(None) => "not running; start it with: host-broker serve".to_owned(),
         };
         let head = match &self.recorded.head {
             Some(row) => format!("{} rows, the last at {}", row.seq, row.time()),

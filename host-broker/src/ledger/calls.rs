@@ -98,10 +98,14 @@ fn read(row: &rusqlite::Row<'_>) -> Result<CallRecord, rusqlite::Error> {
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn story(connection: &Connection, id: &RequestId, group: Option<&Group>) -> Result<Vec<Row>, LedgerError> {
-    // The index is by caller first, and there are few callers.
-    const SELECT: &str = "SELECT seq FROM ledger
-        WHERE caller IN (SELECT DISTINCT caller FROM ledger WHERE request_id IS NOT NULL)
-          AND request_id = ?1 AND (?2 IS NULL OR caller = ?2 OR caller = 'broker')
+    // The index is by caller first, and there are few callers: from each one to the next, instead of over every row.
+    const SELECT: &str = "WITH RECURSIVE callers (name) AS (
+            SELECT min(caller) FROM ledger WHERE request_id IS NOT NULL
+            UNION ALL
+            SELECT (SELECT min(caller) FROM ledger WHERE request_id IS NOT NULL AND caller > name)
+            FROM callers WHERE name IS NOT NULL)
+        SELECT seq FROM callers JOIN ledger ON caller = name AND request_id = ?1
+        WHERE ?2 IS NULL OR name = ?2 OR name = 'broker'
         ORDER BY seq";
     let caller = group.map(|group| format!("group:{group}"));
     let numbers: Result<Vec<i64>, _> = connection

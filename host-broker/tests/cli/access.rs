@@ -126,6 +126,14 @@ fn tasks_and_gates_are_made_listed_and_ended() {
 }
 
 #[test]
+fn what_an_agent_wrote_cannot_redraw_the_terminal() {
+    let world = World::with_mock();
+    world.run(&["task", "create", "developer", "a\u{1b}[2Jb\u{202e}c"]).ok();
+    let table = world.run(&["task", "list"]).ok();
+    assert!(table.contains(r"a\u{1b}[2Jb\u{202e}c") && !table.contains('\u{1b}'), "{table}");
+}
+
+#[test]
 fn a_stop_under_a_mistyped_name_is_refused() {
     let world = World::with_mock();
     world.run(&["kill", "provider", "mok"]).fails(2, &["did you mean `mock`?"]);

@@ -8,6 +8,7 @@ fn status_says_whether_the_daemon_runs() {
     let world = World::with_mock();
     assert!(world.run(&["status"]).ok().contains("not running"));
     let daemon = world.serve();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
     let status = world.run(&["status", "--json"]).json();
     assert_eq!(status["running"], true);
     assert!(status["daemon"]["pid"].as_u64().unwrap() > 1);

@@ -10,6 +10,20 @@ fn a_mistyped_command_is_answered_with_the_right_one() {
 }
 
 #[test]
+fn every_command_documents_itself() {
+    let world = World::empty();
+    let commands = world.run(&["--help"]).ok();
+    let listed = commands.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let firsts = listed.filter(|line| !line.starts_with("   "));
+    let names: Vec<_> = firsts.filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), 19, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        assert!(world.run(&[name, "--help"]).ok().contains("--home"), "{name}");
+    }
+    assert!(world.run(&["explain", "--help"]).ok().contains("Every step is judged"));
+}
+
+#[test]
 fn a_fault_is_one_document_with_json() {
     let world = World::empty();
     for arguments in [&["stats", "--json"][..], &["--json", "grant", "a"], &["--json", "codes", "nope"]] {
@@ -109,6 +123,10 @@ fn the_flag_names_the_home_before_the_environment_does() {
     finish(other.command(&["init"]).env("EXT_BROKER_HOME", &one.home)).ok();
     assert!(one.home.join("broker.toml").exists() && !other.home.exists());
     assert_eq!(other.run(&["status", "--home", &home, "--json"]).json()["home"], home);
+    // A variable that is set to nothing is not set: the platform's directory, which is below the user's own.
+    let mut command = one.command(&["init", "--json"]);
+    let made = finish(command.env("EXT_BROKER_HOME", "").env("HOME", &one.home).env_remove("XDG_DATA_HOME")).json();
+    assert!(made["home"].as_str().unwrap().starts_with(&home));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::cells;
 use crate::cli::Context;
-use crate::cli::output::Fault;
+use crate::cli::output::{Fault, visible};
 use crate::ledger::at;
 use crate::ledger::calls::{self, CallRecord, Filter};
 use rusqlite::Connection;
@@ -89,7 +89,7 @@ impl Tail<'_> {
                     serde_json::to_writer(&mut *out, record)?;
                     writeln!(out)?;
                 } else {
-                    writeln!(out, "{}", cells(record).join("  "))?;
+                    writeln!(out, "{}", visible(&cells(record).join("  ").replace('\n', " ")))?;
                 }
             }
             Ok(())

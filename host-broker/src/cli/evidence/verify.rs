@@ -20,6 +20,8 @@ struct Following {
     verifier: Verifier,
     kept: Option<Kept>,
     kept_seen: bool,
+    // How many rows there seem to be, where that is known before they are read.
+    total: Option<i64>,
     output: Output,
     spoke: Instant,
 }
@@ -34,8 +36,8 @@ enum Stopped {
 }
 
 impl Following {
-    fn new(output: Output, kept: Option<Kept>) -> Self {
-        Self { verifier: Verifier::new(), kept, kept_seen: false, output, spoke: Instant::now() }
+    fn new(output: Output, kept: Option<Kept>, total: Option<i64>) -> Self {
+        Self { verifier: Verifier::new(), kept, kept_seen: false, total, output, spoke: Instant::now() }
     }
 
     fn take(&mut self, row: &Row) -> Result<(), Stopped> {
@@ -48,7 +50,8 @@ impl Following {
         }
         if self.spoke.elapsed() >= PROGRESS {
             self.spoke = Instant::now();
-            self.output.say(&format!("verified {} rows …", row.seq));
+            let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+            self.output.say(&format!("verified {}{of} rows …", row.seq));
         }
         Ok(())
     }
@@ -132,7 +135,8 @@ fn first_bad(fault: &Break) -> i64 {
 /// Verifies this home's ledger.
 pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault> {
     let ledger = context.ledger()?;
-    let mut following = Following::new(context.output, kept);
+    let total = export::last(&ledger).ok().flatten().map(|row| row.seq);
+    let mut following = Following::new(context.output, kept, total);
     let mut stopped = Ok(());
     let read = export::each(&ledger, i64::MIN, |row| {
         stopped = following.take(&row);
@@ -153,7 +157,7 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault>
 /// Verifies an export.
 pub(super) fn file(context: &Context, path: &Path, kept: Option<Kept>) -> Result<(), Fault> {
     let unreadable = |error: std::io::Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
-    let mut following = Following::new(context.output, kept);
+    let mut following = Following::new(context.output, kept, None);
     for line in BufReader::new(File::open(path).map_err(unreadable)?).lines() {
         let taken = match line {
             Ok(line) => match export::parse_line(&line) {
