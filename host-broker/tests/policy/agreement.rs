@@ -100,6 +100,30 @@ fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
 }
 
 #[test]
+fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call() {
+    let against_authority: &[fn(&Facts) -> bool] = &[
+        |f| f.kill.is_some(),
+        |f| f.provider_state != ProviderFact::Enabled,
+        |f| f.operation.is_none(),
+        |f| match (&f.grant, f.operation) {
+            (GrantFact::Live(live), Some(found)) => {
+                live.bound_to_chats
+                    || live.catalogued != Some(found.declared)
+                    || live.level < found.demanded
+                    || live.denied
+                    || !live.allowed
+            }
+            (GrantFact::Live(_) | GrantFact::None | GrantFact::Expired, _) => true,
+        },
+    ];
+    check(20_000, &any_facts(), |facts| {
+        let stands = against_authority.iter().any(|applies| applies(&facts));
+        prop_assert_eq!(decide(&facts).has_authority(), !stands);
+        Ok(())
+    });
+}
+
+#[test]
 fn a_denied_action_is_refused_whatever_the_allowed_list_says() {
     check(20_000, &any_facts(), |facts| {
         let listed = with_grant(&facts, |live| (live.denied, live.allowed) = (true, true));

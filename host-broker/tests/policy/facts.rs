@@ -48,46 +48,46 @@ pub(super) fn any_facts() -> impl Strategy<Value = Facts> {
 }
 
 /// One of these; a byte below 160 chooses the first.
-fn choose<T: Clone, const N: usize>(byte: u8, choices: [T; N]) -> T {
+fn choose<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
     let index = if byte < 160 { 0 } else { usize::from(byte) % N };
     choices[index].clone()
 }
 
 /// One of these, each as often.
-fn evenly<T: Clone, const N: usize>(byte: u8, choices: [T; N]) -> T {
+fn evenly<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
     choices[usize::from(byte) % N].clone()
 }
 
 fn chosen(bytes: &[u8; 16]) -> Facts {
     let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
-    let declared = evenly(bytes[0], Level::ALL);
-    let demanded = choose(bytes[1], [declared, Level::Read, Level::Write, Level::Production]);
+    let declared = evenly(bytes[0], &Level::ALL);
+    let demanded = choose(bytes[1], &[declared, Level::Read, Level::Write, Level::Production]);
     let found = OperationFact { declared, demanded, needs_person: bytes[2] > 200 };
     let live = LiveGrant {
-        level: evenly(bytes[3], [Level::Production, Level::Write, Level::Read]),
-        catalogued: choose(bytes[4], [Some(declared), None, Some(Level::Read), Some(Level::Write)]),
+        level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
+        catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),
         allowed: bytes[5] <= 220,
         denied: bytes[6] > 220,
         bound_to_chats: bytes[7] > 235,
     };
     Facts {
-        kill: choose(bytes[8], [None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
+        kill: choose(bytes[8], &[None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
         grant: choose(
             bytes[9],
-            [GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
+            &[GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
         ),
         provider_state: choose(
             bytes[10],
-            [ProviderFact::Enabled, ProviderFact::Missing, ProviderFact::Disabled, ProviderFact::Killed],
+            &[ProviderFact::Enabled, ProviderFact::Missing, ProviderFact::Disabled, ProviderFact::Killed],
         ),
-        operation: choose(bytes[11], [Some(found), Some(found), Some(found), None]),
+        operation: choose(bytes[11], &[Some(found), Some(found), Some(found), None]),
         params: choose(
             bytes[12],
-            [ParamsFact::Valid, ParamsFact::Unparsed, ParamsFact::Faulty(vec!["/number: is missing".to_owned()])],
+            &[ParamsFact::Valid, ParamsFact::Unparsed, ParamsFact::Faulty(vec!["/number: is missing".to_owned()])],
         ),
         guard: choose(
             bytes[13],
-            [
+            &[
                 GuardFact::Pass,
                 GuardFact::NeedsRemote,
                 refuse(Code::Guardrail),
@@ -96,8 +96,8 @@ fn chosen(bytes: &[u8; 16]) -> Facts {
                 GuardFact::Unasked,
             ],
         ),
-        task: evenly(bytes[14], [TaskFact::NotGiven, TaskFact::Usable, TaskFact::Unusable]),
-        gate: evenly(bytes[15], [open(), GateFact::NotConfigured, closed()]),
+        task: evenly(bytes[14], &[TaskFact::NotGiven, TaskFact::Usable, TaskFact::Unusable]),
+        gate: evenly(bytes[15], &[open(), GateFact::NotConfigured, closed()]),
         ..orderly()
     }
 }

@@ -1,16 +1,25 @@
 //! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
 
-use crate::policy::world::{ACTIONS, START, World, listed};
+use crate::policy::world::{ACTIONS, START, World, listed, with_mock};
+use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::ledger::Durability;
 use host_broker::ledger::transaction::Committed;
 use host_broker::policy::authorize::judge;
 use host_broker::policy::facts::{Facts, GateFact, GrantFact, ParamsFact, TaskFact};
+use host_broker::providers::registry::Listed;
 use serde_json::{Value, json};
 use shared::{Level, Reply, Timestamp};
+use std::sync::Arc;
 
 impl World {
+    /// From now on the provider is this one.
+    fn relist(&mut self, mock: Listed) {
+        self.catalogue = Arc::new(with_mock(mock));
+        self.broker = Broker::new(Arc::clone(&self.clerk.config), Arc::clone(&self.catalogue));
+    }
+
     /// One call of the developers, and what becomes of it: `run`, `prepare`, or the code of the refusal.
     fn result(&mut self, action: &str, params: &Value, task: Option<&str>) -> String {
         let call = self.call("developer", action, params, task);
@@ -33,7 +42,7 @@ impl World {
     fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
         let call = self.call("developer", action, params, task);
         let now = Timestamp::from_millis(START);
-        judge(self.ledger.reader(), now, &call, &self.config.gate_rules()).unwrap().0
+        judge(self.ledger.reader(), now, &call, &self.clerk.config.gate_rules()).unwrap().0
     }
 
     /// A grant to the developers by a person.
@@ -92,7 +101,7 @@ fn a_grant_is_one_groups_at_one_provider() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3 }));
     let other = world.call("finance", "read", &json!({}), None);
-    let rules = world.config.gate_rules();
+    let rules = world.clerk.config.gate_rules();
     let now = Timestamp::from_millis(START);
     assert_eq!(judge(world.ledger.reader(), now, &other, &rules).unwrap().0.grant, GrantFact::None);
     let mut elsewhere = world.call("developer", "read", &json!({}), None);
@@ -188,7 +197,7 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     let mut call = world.call("developer", "read", &json!({}), None);
     call.target = host_broker::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
-    let (_, decision) = judge(world.ledger.reader(), now, &call, &world.config.gate_rules()).unwrap();
+    let (_, decision) = judge(world.ledger.reader(), now, &call, &world.clerk.config.gate_rules()).unwrap();
     let code = format!("{:?}", decision.verdict);
     assert!(code.contains("ProviderDisabled"), "{code}");
 }
@@ -259,7 +268,7 @@ fn a_call_is_prepared_once() {
     world.grant(json!({ "access_level": 1 }));
     let mut call = world.call("developer", "read", &json!({ "guard": "remote" }), None);
     call.prepared = true;
-    let batch = world.ledger.batch(Durability::Full, vec![Event::Prepared(call)], &mut world.broker);
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Prepared(Box::new(call))], &mut world.broker);
     let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!() };
     let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
     assert_eq!(reply.code.as_deref(), Some("guardrail"));

@@ -165,6 +165,9 @@ fn no_grant_is_wider_than_itself_and_what_is_within_what_is_within_is_within() {
     });
 }
 
+/// A name, and what makes a grant wider.
+type Widening = (&'static str, fn(&mut Grant));
+
 #[test]
 fn each_respect_in_which_a_grant_can_give_more_counts() {
     let base = Grant {
@@ -180,7 +183,7 @@ fn each_respect_in_which_a_grant_can_give_more_counts() {
         chat_ids: Some(vec!["x".to_owned()]),
         ..chosen([0; 16])
     };
-    let more: &[(&str, fn(&mut Grant))] = &[
+    let more: &[Widening] = &[
         ("a higher level", |g| g.level = Level::Production),
         ("another allowed action", |g| g.allowed = Some(actions(0b0111))),
         ("no allowed list", |g| g.allowed = None),
@@ -225,9 +228,10 @@ fn an_agent_may_repeat_or_narrow_what_a_person_has_granted_and_never_widen_it() 
         "requires_task_gate": "Security", "expires_in_s": 3600 });
     let with = |key: &str, value: Value| {
         let mut request = granted.clone();
-        match value {
-            Value::Null => drop(request.as_object_mut().unwrap().remove(key)),
-            value => request[key] = value,
+        if value.is_null() {
+            request.as_object_mut().unwrap().remove(key);
+        } else {
+            request[key] = value;
         }
         request
     };

@@ -168,15 +168,15 @@ pub(crate) struct World {
     pub(crate) clock: Arc<Hand>,
     pub(crate) ledger: Ledger,
     pub(crate) broker: Broker,
-    pub(crate) config: Arc<Config>,
     pub(crate) catalogue: Arc<Catalogue>,
-    clerk: Clerk,
+    pub(crate) clerk: Clerk,
     calls: u64,
 }
 
 /// The ledger of a home.
 pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError> {
-    Ledger::open(home, Arc::clone(clock) as Arc<dyn Clock>, "v1".to_owned())
+    let clock: Arc<dyn Clock> = Arc::<Hand>::clone(clock);
+    Ledger::open(home, clock, "v1".to_owned())
 }
 
 impl World {
@@ -192,19 +192,12 @@ impl World {
         Self {
             ledger: open(home.path(), &clock).unwrap(),
             broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue)),
-            clerk: Clerk { config: Arc::clone(&config), key, ids, uid },
+            clerk: Clerk { config, key, ids, uid },
             home,
             clock,
-            config,
             catalogue,
             calls: 0,
         }
-    }
-
-    /// From now on the provider is this one.
-    pub(crate) fn relist(&mut self, mock: Listed) {
-        self.catalogue = Arc::new(with_mock(mock));
-        self.broker = Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue));
     }
 
     /// What a person says at the command line, and the reply.
@@ -230,7 +223,7 @@ impl World {
     }
 
     /// A call of a group, as it comes out of parsing.
-    pub(crate) fn call(&mut self, group: &str, action: &str, params: &Value, task: Option<&str>) -> Box<Call> {
+    pub(crate) fn call(&mut self, group: &str, action: &str, params: &Value, task: Option<&str>) -> Call {
         let header = self.header(group);
         let provider: shared::Provider = "mock".parse().unwrap();
         let action: shared::Action = action.parse().unwrap();
@@ -244,7 +237,7 @@ impl World {
                 }
             },
         };
-        Box::new(Call {
+        Call {
             provider,
             action,
             mutating: !matches!(&target, Target::Action(operation, _) if operation.declaration().level <= Level::Read),
@@ -260,17 +253,18 @@ impl World {
             },
             prepared: false,
             header,
-        })
+        }
     }
 
     /// A batch of calls.
-    pub(crate) fn admit(&mut self, durability: Durability, calls: Vec<Box<Call>>) -> Batch<Event> {
-        let events = calls.into_iter().map(|call| Event::Arrived(Parsed::Call(call))).collect();
+    pub(crate) fn admit(&mut self, durability: Durability, calls: Vec<Call>) -> Batch<Event> {
+        let events = calls.into_iter().map(|call| Event::Arrived(Parsed::Call(Box::new(call)))).collect();
         self.ledger.batch(durability, events, &mut self.broker)
     }
 }
 
-fn with_mock(mock: Listed) -> Catalogue {
+/// A catalogue of one provider.
+pub(crate) fn with_mock(mock: Listed) -> Catalogue {
     let mut catalogue = Catalogue::default();
     catalogue.insert("mock".parse().unwrap(), mock);
     catalogue

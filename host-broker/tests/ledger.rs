@@ -1,0 +1,14 @@
+//! The ledger: its chain, what it refuses, what it survives; and a verifier that shares no code with it.
+
+// Always set here; it tells the lints that what the tests share is test code too.
+#[cfg(test)]
+mod ledger {
+    mod chain;
+    mod dice;
+    mod independent;
+    mod opening;
+    mod scribe;
+    #[path = "../support/world.rs"]
+    mod world;
+    mod writing;
+}

@@ -1,0 +1,144 @@
+//! Events for the ledger alone, and what turns them into rows: no broker, no policy.
+
+use crate::ledger::dice::Dice;
+use host_broker::ledger::LedgerError;
+use host_broker::ledger::chain::{Draft, Head, Kind, Row, Verifier};
+use host_broker::ledger::export;
+use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
+use host_broker::ledger::{Batch, Durability, Ledger};
+use rusqlite::Connection;
+use serde_json::json;
+use shared::digest::Digest;
+use shared::{Code, Level, Reply};
+
+/// Something to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Happening {
+    /// One row by this caller, without an answer.
+    Row(&'static str),
+    /// One row, and an answer to it.
+    Answered(&'static str),
+    /// Two rows, and then an error.
+    Fails(&'static str),
+    /// An error at the first try, a row at the next.
+    FailsOnce(&'static str),
+    /// A row with every column, as the dice fall.
+    Random(u64),
+}
+
+impl From<Effect> for Happening {
+    fn from(effect: Effect) -> Self {
+        panic!("nothing starts here: {effect:?}")
+    }
+}
+
+/// Writes what happens, and remembers what it was asked to write.
+#[derive(Debug, Default)]
+pub(super) struct Clerk {
+    pub(super) asked: Vec<Happening>,
+}
+
+impl Scribe<Happening> for Clerk {
+    fn write<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        event: Happening,
+    ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
+        let before = self.asked.iter().filter(|asked| **asked == event).count();
+        self.asked.push(event.clone());
+        let broken = || LedgerError::Stored { what: "test" };
+        let row = |caller: &str| tx.append(&Draft::new(Kind::Noted, caller));
+        let written = match &event {
+            Happening::Row(caller) => row(caller).map(|_| None),
+            Happening::Answered(caller) => row(caller).and_then(|evidence| {
+                let id: shared::RequestId = format!("ext-{}", evidence.seq).parse().unwrap();
+                tx.answer(caller, Reply::of_code(id, Code::NoGrant, tx.now()), evidence).map(Some)
+            }),
+            Happening::Fails(caller) => row(caller).and_then(|_| row(caller)).and_then(|_| Err(broken())),
+            Happening::FailsOnce(caller) if before > 0 => row(caller).map(|_| None),
+            Happening::FailsOnce(caller) => row(caller).and_then(|_| Err(broken())),
+            Happening::Random(seed) => random(tx, *seed).map(|()| None),
+        };
+        match written {
+            Ok(answer) => Ok(tx.close(event, answer)),
+            Err(error) => Err(Unwritten { event, error }),
+        }
+    }
+}
+
+/// A row, or an intent and its outcome, with columns present and absent.
+fn random(tx: &Transaction<'_>, seed: u64) -> Result<(), LedgerError> {
+    let mut dice = Dice(seed);
+    let request_id = "ext-1-a".parse().unwrap();
+    let (provider, action, task_id) =
+        ("github".parse().unwrap(), "merge_pr".parse().unwrap(), "gov-1".parse().unwrap());
+    let texts = ["", "merged #7", "1:x,-,", "grün — ✓", "{\"a\":1}"];
+    let kind = [Kind::Intended, Kind::Refused, Kind::Granted, Kind::Noted][dice.roll(4)];
+    let evidence = tx.append(&Draft {
+        request_id: dice.once_in(2).then_some(&request_id),
+        provider: dice.once_in(2).then_some(&provider),
+        action: dice.once_in(2).then_some(&action),
+        level: dice.once_in(2).then_some(Level::Write),
+        params_digest: dice.once_in(2).then(|| Digest::of(&seed.to_be_bytes())),
+        summary: dice.once_in(2).then(|| texts[dice.roll(5)].to_owned()),
+        reason_code: dice.once_in(2).then_some(Code::NoGrant),
+        result_summary: dice.once_in(2).then(|| texts[dice.roll(5)].to_owned()),
+        result_digest: dice.once_in(2).then(|| Digest::of(b"result")),
+        task_id: dice.once_in(2).then_some(&task_id),
+        duration_ms: dice.once_in(2).then_some(42),
+        body: json!({ "text": texts[dice.roll(5)] }),
+        ..Draft::new(kind, ["group:developer", "person:alice", "broker"][dice.roll(3)])
+    })?;
+    if kind == Kind::Intended && !dice.once_in(5) {
+        let outcome = [Kind::Succeeded, Kind::Failed, Kind::TimedOut, Kind::Unknown][dice.roll(4)];
+        tx.append(&Draft { body: json!({ "of": evidence.seq }), ..Draft::new(outcome, "broker") })?;
+    }
+    Ok(())
+}
+
+/// A batch of these.
+pub(super) fn write(ledger: &mut Ledger, events: Vec<Happening>) -> Batch<Happening> {
+    ledger.batch(Durability::Full, events, &mut Clerk::default())
+}
+
+/// At least this many random rows, in batches.
+pub(super) fn fill(ledger: &mut Ledger, rows: i64) {
+    let mut seed = 0;
+    while ledger.head().seq < rows {
+        let batch: Vec<Happening> = (0..64.min(rows - ledger.head().seq))
+            .map(|step| {
+                seed += 1;
+                Happening::Random(seed * 1_000 + u64::try_from(step).unwrap())
+            })
+            .collect();
+        assert!(write(ledger, batch).unwritten.is_empty());
+    }
+}
+
+/// Every row.
+pub(super) fn rows(connection: &Connection) -> Vec<Row> {
+    let mut rows = Vec::new();
+    export::each(connection, 1, |row| {
+        rows.push(row);
+        Ok(())
+    })
+    .unwrap();
+    rows
+}
+
+/// Who wrote the rows, in order.
+pub(super) fn callers(ledger: &Ledger) -> Vec<String> {
+    rows(ledger.reader()).into_iter().map(|row| row.caller).collect()
+}
+
+/// Verifies against a head that was kept elsewhere: what it says is wrong, if anything.
+pub(super) fn verify(rows: &[Row], kept: Head) -> Result<(), String> {
+    let mut verifier = Verifier::new();
+    for row in rows {
+        verifier.take(row).map_err(|found| found.to_string())?;
+        if row.seq == kept.seq && verifier.head() != kept {
+            return Err(format!("row {} is not the one that was kept", row.seq));
+        }
+    }
+    if verifier.head().seq < kept.seq { Err(format!("ends before row {}", kept.seq)) } else { Ok(()) }
+}

@@ -1,0 +1,219 @@
+//! Writing: what the tables refuse, what a failure leaves behind, and what a commit promises.
+
+use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write};
+use crate::ledger::world::{START, World};
+use host_broker::ledger::transaction::Committed;
+use host_broker::ledger::{Batch, Durability, LedgerError};
+use rusqlite::Connection;
+use serde_json::json;
+
+use Happening::{Answered, Fails, FailsOnce, Row};
+
+fn beside(world: &World) -> Connection {
+    Connection::open(world.home.path().join("ledger.db")).unwrap()
+}
+
+fn closed(batch: &Batch<Happening>) -> Vec<&Happening> {
+    batch
+        .committed
+        .iter()
+        .map(|committed| match committed {
+            Committed::Close(event, _) => event,
+            other @ (Committed::Start(_) | Committed::Wait(..)) => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn unwritten(batch: &Batch<Happening>) -> Vec<&Happening> {
+    batch.unwritten.iter().map(|(event, _)| event).collect()
+}
+
+#[test]
+fn the_tables_refuse_to_change_delete_replace_or_skip_a_row() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 10);
+    let before = rows(world.ledger.reader());
+    let columns = "ts, kind, caller, person, request_id, provider, action, level, params_digest, summary, reason_code,
+        result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash, event_hash";
+    // Another program's connection has none of our settings; the tables must hold against it too.
+    for connection in [&beside(&world), world.ledger.reader()] {
+        for attack in [
+            "UPDATE ledger SET caller = 'x' WHERE seq = 5".to_owned(),
+            "UPDATE OR REPLACE ledger SET seq = 6 WHERE seq = 5".to_owned(),
+            "UPDATE OR IGNORE ledger SET ts = 0".to_owned(),
+            "DELETE FROM ledger WHERE seq = 5".to_owned(),
+            "DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger)".to_owned(),
+            "DELETE FROM ledger".to_owned(),
+            format!("INSERT OR REPLACE INTO ledger SELECT 5, {columns} FROM ledger WHERE seq = 6"),
+            format!("REPLACE INTO ledger SELECT seq, {columns} FROM ledger"),
+            format!("INSERT INTO ledger SELECT 5, {columns} FROM ledger WHERE seq = 6"),
+            format!("INSERT INTO ledger SELECT (SELECT max(seq) + 2 FROM ledger), {columns} FROM ledger WHERE seq = 6"),
+            format!("INSERT INTO ledger SELECT 0, {columns} FROM ledger WHERE seq = 6"),
+            format!("INSERT INTO ledger SELECT -1, {columns} FROM ledger WHERE seq = 6"),
+            format!("INSERT INTO ledger SELECT NULL, {columns} FROM ledger WHERE seq = 6"),
+            format!("INSERT OR IGNORE INTO ledger SELECT 5, {columns} FROM ledger WHERE seq = 6"),
+            format!(
+                "INSERT INTO ledger SELECT 5, {columns} FROM ledger WHERE seq = 6
+                 ON CONFLICT (seq) DO UPDATE SET caller = 'x'"
+            ),
+        ] {
+            assert!(connection.execute_batch(&attack).is_err(), "{attack}");
+        }
+    }
+    assert_eq!(rows(world.ledger.reader()), before);
+}
+
+#[test]
+fn a_failed_event_leaves_no_trace_while_the_others_of_its_batch_are_committed() {
+    let mut world = World::new();
+    let batch = write(&mut world.ledger, vec![Row("a"), Fails("b"), Answered("c"), Fails("d"), Row("e")]);
+    assert_eq!(closed(&batch), [&Row("a"), &Answered("c"), &Row("e")]);
+    assert_eq!(unwritten(&batch), [&Fails("b"), &Fails("d")]);
+    assert_eq!(callers(&world.ledger), ["a", "c", "e"]);
+    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
+    let kept: i64 = world.ledger.reader().query_row("SELECT count(*) FROM replies", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 1);
+}
+
+#[test]
+fn an_error_that_ends_the_whole_transaction_costs_only_its_own_event() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Row("before")]);
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER kills BEFORE INSERT ON ledger WHEN NEW.caller = 'killer'
+             BEGIN SELECT RAISE(ROLLBACK, 'the transaction is over'); END;",
+        )
+        .unwrap();
+    let mut clerk = Clerk::default();
+    let events = vec![Row("a"), Answered("b"), Row("killer"), Row("c"), Row("killer"), Fails("d"), Row("e")];
+    let batch = world.ledger.batch(Durability::Full, events, &mut clerk);
+    assert_eq!(closed(&batch), [&Row("a"), &Answered("b"), &Row("c"), &Row("e")]);
+    assert_eq!(unwritten(&batch), [&Row("killer"), &Row("killer"), &Fails("d")]);
+    assert_eq!(callers(&world.ledger), ["before", "a", "b", "c", "e"]);
+    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
+    // Asked twice at most, written once.
+    assert_eq!(clerk.asked.iter().filter(|event| **event == Row("a")).count(), 2);
+    assert_eq!(clerk.asked.iter().filter(|event| **event == Row("e")).count(), 1);
+    // And it goes on.
+    assert!(write(&mut world.ledger, vec![Row("after")]).unwritten.is_empty());
+}
+
+#[test]
+fn events_that_are_tried_again_keep_their_order() {
+    let mut world = World::new();
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER kills BEFORE INSERT ON ledger WHEN NEW.caller = 'killer'
+             BEGIN SELECT RAISE(ROLLBACK, 'the transaction is over'); END;",
+        )
+        .unwrap();
+    let batch = write(&mut world.ledger, vec![FailsOnce("a"), Row("b"), FailsOnce("c"), Row("killer"), Row("d")]);
+    assert_eq!(closed(&batch), [&FailsOnce("a"), &Row("b"), &FailsOnce("c"), &Row("d")]);
+    assert_eq!(callers(&world.ledger), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_commit_that_fails_leaves_nothing_and_the_next_one_works() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Row("before")]);
+    // A constraint that is looked at by the commit, not by the statement.
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN NEW.caller = 'orphan'
+             BEGIN INSERT INTO child VALUES (1); END;",
+        )
+        .unwrap();
+    let batch = write(&mut world.ledger, vec![Row("a"), Row("orphan"), Answered("b")]);
+    assert_eq!(closed(&batch), [&Row("a"), &Answered("b")]);
+    assert_eq!(unwritten(&batch), [&Row("orphan")]);
+    assert_eq!(callers(&world.ledger), ["before", "a", "b"]);
+    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
+}
+
+#[test]
+fn nothing_is_written_while_the_clock_is_more_than_thirty_seconds_behind_the_last_row() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Row("a")]);
+    world.clock.turn(-30_000);
+    assert!(write(&mut world.ledger, vec![Row("b")]).unwritten.is_empty());
+    world.clock.turn(-1);
+    let batch = write(&mut world.ledger, vec![Row("c"), Answered("d")]);
+    assert_eq!(unwritten(&batch), [&Row("c"), &Answered("d")]);
+    for (_, error) in &batch.unwritten {
+        assert!(matches!(error, LedgerError::Clock { behind_ms: 30_001 }), "{error}");
+    }
+    world.clock.turn(1);
+    assert!(write(&mut world.ledger, vec![Row("e")]).unwritten.is_empty());
+    world.clock.turn(40_000);
+    assert!(write(&mut world.ledger, vec![Row("f")]).unwritten.is_empty());
+    let written = rows(world.ledger.reader());
+    let times: Vec<i64> = written.iter().map(|row| row.ts - START).collect();
+    // Rows never go back in time.
+    assert_eq!(times, [0, 0, 0, 10_000]);
+    assert_eq!(callers(&world.ledger), ["a", "b", "e", "f"]);
+}
+
+#[test]
+fn a_row_names_the_version_of_the_policy_that_it_was_written_under() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Row("a")]);
+    world.ledger.set_policy_version("v2".to_owned());
+    write(&mut world.ledger, vec![Row("b")]);
+    let versions: Vec<String> = rows(world.ledger.reader()).into_iter().map(|row| row.policy_version).collect();
+    assert_eq!(versions, ["v1", "v2"]);
+}
+
+/// How a commit of the writer is synced now (1: ordered only, 2: synced), and how many rows it has changed so far.
+fn synced(world: &World) -> (i64, u64) {
+    let connection = world.ledger.reader();
+    let level = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+    (level, connection.total_changes())
+}
+
+#[test]
+fn only_the_intents_of_reads_are_committed_without_a_sync() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 1 }));
+    assert_eq!(synced(&world).0, 2);
+    let read = world.call("developer", "read", &json!({}), None);
+    let before = synced(&world).1;
+    assert!(matches!(world.admit(Durability::Normal, vec![read]).committed.as_slice(), [Committed::Start(_)]));
+    // The row and the note that it is open.
+    assert_eq!(synced(&world), (1, before + 2));
+
+    let calls =
+        vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
+    let batch = world.admit(Durability::Normal, calls);
+    assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
+    // Two rows and what belongs to them, and then one more change, whose commit syncs all that came before it.
+    assert_eq!(synced(&world), (2, before + 2 + 4 + 1));
+
+    let read = world.call("developer", "read", &json!({}), None);
+    world.admit(Durability::Full, vec![read]);
+    assert_eq!(synced(&world), (2, before + 2 + 4 + 1 + 2));
+}
+
+#[test]
+fn a_refusal_whose_sync_fails_is_not_told() {
+    let mut world = World::new();
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let batch =
+        world.ledger.batch(Durability::Normal, vec![Row("a"), Answered("b"), Fails("c")], &mut Clerk::default());
+    assert_eq!(closed(&batch), [&Row("a")]);
+    assert_eq!(unwritten(&batch), [&Answered("b"), &Fails("c")]);
+}
