@@ -128,6 +128,8 @@ fn killed_fifty_times_under_load_nothing_happens_twice_and_nothing_acknowledged_
     replies_tell_the_truth(&world, &clients, &rows);
     unknown_outcomes_have_settled(&world, &rows);
     assert_eq!(rows.iter().filter(|row| row.kind == "started").count(), KILLS + 1);
+    let cut_short = rows.iter().filter(|row| evidence::body(row)["why"] == "the broker died in between").count();
+    assert!(cut_short > 0, "no kill ever met a call under way");
 }
 
 /// A key stands for one effect at most, whatever ids it came under.
