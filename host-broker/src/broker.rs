@@ -30,7 +30,7 @@ use crate::providers::registry::{Catalogue, Entry};
 use serde_json::{Value, json};
 use shared::reply::Notice;
 use shared::{Code, Group, Reply, RequestId, limits};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,6 +43,10 @@ pub struct Broker {
     /// Groups whose snapshot no longer equals the database.
     pub(crate) stale_snapshots: BTreeSet<Group>,
     pub(crate) folding: Folding,
+    /// How many requests of a caller wait for another one.
+    pub(crate) waiting: BTreeMap<Arc<str>, usize>,
+    /// Calls that were cancelled while their remote facts were being fetched.
+    pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
 }
 
 /// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
@@ -63,6 +67,10 @@ impl Scribe<Event> for Broker {
             Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
             Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
             Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
+            Event::Reopened(group) => {
+                let noted = self.reopened(tx, &group);
+                closed(tx, Event::Reopened(group), noted.map(|()| None))
+            }
             Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
         }
     }
@@ -120,6 +128,13 @@ impl Broker {
             let answer = explained(tx, &call, &facts, &decision);
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
+        if call.prepared
+            && self.cancelled.remove(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone()))
+        {
+            let reason = Code::Cancelled.meaning().to_owned();
+            let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
+            return closed(tx, Event::Prepared(call), answer);
+        }
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
             Ok(Before::Wait(of)) => return Ok(Step::Wait(Event::Arrived(Parsed::Call(call)), of)),
@@ -147,7 +162,7 @@ impl Broker {
                 return refused_answer(tx, call, &Refusal { code: Code::IdempotencyConflict, reason })
                     .map(Before::Answered);
             }
-            return same_call(tx, call, claimed.request_id);
+            return self.same_call(tx, call, claimed.request_id);
         }
         // A prepared call is one of those that are counted.
         if !call.prepared && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight {
@@ -155,6 +170,24 @@ impl Broker {
             return refused_answer(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
         }
         Ok(Before::Go)
+    }
+
+    /// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
+    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: RequestId) -> Result<Before, LedgerError> {
+        let header = &call.header;
+        if !store::is_open(tx, &header.caller_key, &of)? {
+            return copy_of(tx, header, &of).map(Before::Answered);
+        }
+        if self.may_wait(header) {
+            return Ok(Before::Wait(of));
+        }
+        still_running(tx, header, &of).map(Before::Answered)
+    }
+
+    /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
+    pub(crate) fn may_wait(&self, header: &Header) -> bool {
+        let waiting = self.waiting.get(&header.caller_key).copied().unwrap_or(0);
+        Instant::now() < header.reply_deadline() && waiting < self.config.broker.in_flight
     }
 
     /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
@@ -246,6 +279,13 @@ impl Broker {
         self.folding.write_finished(tx)
     }
 
+    /// An auditor should know that the directory is another one now.
+    fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), LedgerError> {
+        tx.append(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, "broker") })?;
+        self.stale_snapshots.insert(group.clone());
+        Ok(())
+    }
+
     fn stopping(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
         self.folding.write_all(tx)?;
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
@@ -301,18 +341,6 @@ fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) -> Result<O
             Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
         }
     }
-}
-
-/// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
-fn same_call(tx: &Transaction<'_>, call: &Call, of: RequestId) -> Result<Before, LedgerError> {
-    let header = &call.header;
-    if store::is_open(tx, &header.caller_key, &of)? {
-        if Instant::now() < header.reply_deadline() {
-            return Ok(Before::Wait(of));
-        }
-        return still_running(tx, header, &of).map(Before::Answered);
-    }
-    copy_of(tx, header, &of).map(Before::Answered)
 }
 
 /// The kept reply of another request, under this request's id.
@@ -512,7 +540,15 @@ impl Broker {
     /// A new broker on this configuration and catalogue.
     pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>) -> Self {
         let gates = config.gate_rules();
-        Self { config, catalogue, gates, stale_snapshots: BTreeSet::new(), folding: Folding::default() }
+        Self {
+            config,
+            catalogue,
+            gates,
+            stale_snapshots: BTreeSet::new(),
+            folding: Folding::default(),
+            waiting: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+        }
     }
 
     /// What is needed to ask again for an outcome that an earlier daemon left unknown.

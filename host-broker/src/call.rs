@@ -64,7 +64,7 @@ pub enum Origin {
     /// A file in a group's `tasks/`.
     File(FileOrigin),
     /// A file that has been removed, because the request's intent is durable.
-    Retired(Group),
+    Retired(Group, Option<RequestId>),
     /// The control socket.
     Socket(oneshot::Sender<Vec<u8>>),
     /// The broker itself; nobody waits.
@@ -78,6 +78,8 @@ pub struct FileOrigin {
     pub group: Group,
     /// Its name in `tasks/`.
     pub name: String,
+    /// Under which name the reply is to lie, where the document has no id of its own.
+    pub reply_as: Option<RequestId>,
     /// The file's place in the group's queue, given back when the request is decided.
     pub slot: Slot,
 }
@@ -104,13 +106,13 @@ pub struct Header {
 impl Header {
     /// Takes the request's file out, to be removed; the reply still finds its way.
     pub fn retire(&mut self) -> Option<FileOrigin> {
-        let group = match &self.origin {
-            Origin::File(file) => file.group.clone(),
-            Origin::Retired(_) | Origin::Socket(_) | Origin::Broker => return None,
+        let retired = match &self.origin {
+            Origin::File(file) => Origin::Retired(file.group.clone(), file.reply_as.clone()),
+            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => return None,
         };
-        match std::mem::replace(&mut self.origin, Origin::Retired(group)) {
+        match std::mem::replace(&mut self.origin, retired) {
             Origin::File(file) => Some(file),
-            Origin::Retired(_) | Origin::Socket(_) | Origin::Broker => None,
+            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         }
     }
 
@@ -336,59 +338,58 @@ pub struct Desk {
 pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
     let caller = Caller::Group(inbound.room.group.clone());
     let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
-    let origin = Origin::File(FileOrigin { group: inbound.room.group.clone(), name: inbound.name, slot: inbound.slot });
-    let rubbish = |origin, request_id: Option<RequestId>, code, reason: String| {
+    let file = FileOrigin { group: inbound.room.group.clone(), name: inbound.name, reply_as: None, slot: inbound.slot };
+    let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
         Parsed::Rubbish(Box::new(Rubbish {
             caller: caller.clone(),
             caller_key,
             request_id: request_id.or(stem.clone()),
-            origin,
+            origin: Origin::File(file),
             code,
             reason,
         }))
     };
     let bytes = match inbound.bytes {
         Ok(bytes) => bytes,
-        Err((code, reason)) => return rubbish(origin, None, code, reason),
+        Err((code, reason)) => return rubbish(file, None, code, reason),
     };
     if let Some(key) = &inbound.room.signing_key
         && shared::signature::verify(&bytes, key).is_err()
     {
-        return rubbish(origin, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
+        return rubbish(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
     }
     let document = match request::parse(&bytes) {
         Ok(document) => document,
         Err(refused) => {
             let code = if refused.why == Malformed::UnknownType { Code::UnknownType } else { Code::MalformedRequest };
-            return rubbish(origin, refused.request_id, code, format!("{}.", refused.why));
+            return rubbish(file, refused.request_id, code, format!("{}.", refused.why));
         }
     };
     if inbound.room.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
         let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
-        return rubbish(origin, document.envelope.request_id, Code::BadSignature, reason.into());
+        return rubbish(file, document.envelope.request_id, Code::BadSignature, reason.into());
     }
     let patience = patience(&document.request, desk);
     if inbound.age > patience.min(limits::REQUEST_AGE_MAX) {
         let reason = Code::StaleRequest.meaning().to_owned();
-        return rubbish(origin, document.envelope.request_id, Code::StaleRequest, reason);
+        return rubbish(file, document.envelope.request_id, Code::StaleRequest, reason);
     }
-    let request_id = document.envelope.request_id.clone().unwrap_or_else(|| id_from(&inbound.identity, &bytes));
+    // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
+    let (request_id, reply_as) = match document.envelope.request_id.clone() {
+        Some(id) => (id, None),
+        None => (id_from(&inbound.identity, &bytes), stem),
+    };
     let header = Header {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
         request_digest: digest_of(&document.request, desk),
-        origin,
+        origin: Origin::File(FileOrigin { reply_as, ..file }),
         arrived: inbound.arrived,
         patience: patience.saturating_sub(inbound.age),
     };
     sort(document, header, &bytes, desk)
-}
-
-/// Parses what a person sent over the control socket, or a call that the broker makes for a person.
-pub fn parse_order(order: Order, header: Header) -> Parsed {
-    Parsed::Directive(Box::new(Directive { header, order }))
 }
 
 fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
@@ -545,5 +546,31 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
             }
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
+/// be decided. Its reply goes nowhere.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
+    let Request::Call(body) = document.request else { return Err("not a call".into()) };
+    let caller = Caller::Group(group);
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    let header = Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        request_id,
+        request_digest: Digest::ZERO,
+        origin: Origin::Broker,
+        arrived: Instant::now(),
+        patience: desk.patience,
+    };
+    match call(body, header, bytes, desk) {
+        Parsed::Call(call) => Ok(call),
+        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
+        Parsed::Directive(_) => Err("not a call".into()),
     }
 }

@@ -3,12 +3,32 @@
 //! Only here is anything printed. Results go to standard output, as text for people or with `--json` as one
 //! document; faults go to standard error with what to do about them. Exit codes: 0 done, 1 internal, 2 usage,
 //! 3 refused, 4 configuration, 5 provider.
+//!
+//! What changes something goes through [`ask`], what only reads through [`reading`].
 
-pub mod demo;
-pub mod grant;
-pub mod init;
+pub mod ask;
 pub mod output;
+pub mod reading;
+
+pub mod calls;
+pub mod capabilities;
+pub mod codes;
+pub mod config;
+pub mod demo;
+pub mod evidence;
+pub mod explain;
+pub mod gate;
+pub mod grant;
+pub mod group;
+pub mod init;
+pub mod kill;
+pub mod mock;
+pub mod provider;
+pub mod revoke;
 pub mod serve;
+pub mod status;
+pub mod stop;
+pub mod task;
 
 use crate::config::Environment;
 use crate::config::home::Home;
@@ -16,6 +36,7 @@ use crate::effects::clock::SystemClock;
 use crate::effects::commands::SystemCommands;
 use crate::effects::ids::SystemIds;
 use crate::host::Effects;
+use crate::ledger::LedgerError;
 use clap::{Parser, Subcommand};
 use output::{Fault, Output};
 use std::path::PathBuf;
@@ -24,50 +45,85 @@ use std::sync::Arc;
 
 /// Controlled, evidenced access to the outside world for sandboxed agents.
 #[derive(Debug, Parser)]
-#[command(name = "host-broker", version, propagate_version = true)]
+#[command(
+    name = "host-broker",
+    version,
+    propagate_version = true,
+    after_help = "Begin with: host-broker init, host-broker serve, host-broker grant, host-broker status.
+
+Exit codes: 0 done, 1 internal, 2 usage, 3 refused, 4 configuration, 5 provider.
+With --json a fault is {error, exit}, and what the command adds to that."
+)]
 struct Arguments {
-    /// The directory that holds everything: configuration, ledger, keys, mailboxes.
-    #[arg(long, global = true, env = "EXT_BROKER_HOME", value_name = "DIR")]
+    /// The directory that holds everything: configuration, ledger, keys, mailboxes [env: `EXT_BROKER_HOME`].
+    #[arg(long, global = true, value_name = "DIR", display_order = 100)]
     home: Option<PathBuf>,
     /// Print one JSON document instead of text.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 101)]
     json: bool,
     #[command(subcommand)]
     command: Command,
 }
 
+// Without comments here, because a comment would replace the documentation that each command has itself.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the broker at work in about ten seconds, on real input.
     Demo(demo::Demo),
-    /// Make a home: configuration with comments, groups, keys, directories.
     Init(init::Init),
-    /// Run the broker on a home, until it is stopped.
     Serve(serve::Serve),
-    /// Give a group access to a provider.
+    Stop(stop::Stop),
+    Status(status::Status),
     Grant(grant::Grant),
+    Revoke(revoke::Revoke),
+    Capabilities(capabilities::Capabilities),
+    Explain(explain::Explain),
+    Calls(calls::Calls),
+    Task(task::Task),
+    Gate(gate::Gate),
+    Kill(kill::Kill),
+    Group(group::Group),
+    Provider(provider::Provider),
+    Evidence(evidence::Evidence),
+    Config(config::Configuration),
+    Codes(codes::Codes),
+    Mock(mock::Mock),
 }
 
 /// What every command is given.
+#[derive(Clone)]
 pub struct Context {
     /// The home.
     pub home: Home,
+    /// Whether somebody named the home, rather than leaving it to the platform.
+    pub home_is_chosen: bool,
     /// Time, randomness, environment.
     pub effects: Effects,
     /// Where results go.
     pub output: Output,
 }
 
+impl Context {
+    /// How this program is called for this home, for commands that are suggested.
+    pub fn program(&self) -> String {
+        if self.home_is_chosen {
+            format!("host-broker --home {}", self.home.path().display())
+        } else {
+            "host-broker".to_owned()
+        }
+    }
+}
+
 /// Runs the command named by the process's arguments.
 pub fn run(environment: Environment) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            error.print().ok();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-        }
+        Err(error) => return misused(&error),
     };
-    let home = arguments.home.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
+    // An empty variable is one that is not set.
+    let named = environment.get("EXT_BROKER_HOME").filter(|home| !home.is_empty());
+    let chosen = arguments.home.or_else(|| named.map(PathBuf::from));
+    let home_is_chosen = chosen.is_some();
+    let home = chosen.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
     let output = Output { json: arguments.json };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
@@ -75,7 +131,9 @@ pub fn run(environment: Environment) -> ExitCode {
         Err(error) => return output.fault(&Fault::internal(&error)),
     };
     let context = Context {
-        home: Home::at(home),
+        // What is printed is to be used from anywhere, such as the mounts of a sandbox.
+        home: Home::at(std::path::absolute(&home).unwrap_or(home)),
+        home_is_chosen,
         effects: Effects {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
@@ -85,16 +143,45 @@ pub fn run(environment: Environment) -> ExitCode {
         },
         output,
     };
-    let result = match arguments.command {
-        Command::Demo(command) => command.run(&context),
-        Command::Init(command) => command.run(&context),
-        Command::Serve(command) => command.run(&context),
-        Command::Grant(command) => command.run(&context),
-    };
-    match result {
+    match execute(arguments.command, &context) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => output.fault(&fault),
     }
+}
+
+fn execute(command: Command, context: &Context) -> Result<(), Fault> {
+    match command {
+        Command::Demo(command) => command.run(context),
+        Command::Init(command) => command.run(context),
+        Command::Serve(command) => command.run(context),
+        Command::Stop(command) => command.run(context),
+        Command::Status(command) => command.run(context),
+        Command::Grant(command) => command.run(context),
+        Command::Revoke(command) => command.run(context),
+        Command::Capabilities(command) => command.run(context),
+        Command::Explain(command) => command.run(context),
+        Command::Calls(command) => command.run(context),
+        Command::Task(command) => command.run(context),
+        Command::Gate(command) => command.run(context),
+        Command::Kill(command) => command.run(context),
+        Command::Group(command) => command.run(context),
+        Command::Provider(command) => command.run(context),
+        Command::Evidence(command) => command.run(context),
+        Command::Config(command) => command.run(context),
+        Command::Codes(command) => command.run(context),
+        Command::Mock(command) => command.run(context),
+    }
+}
+
+/// Help is a result; anything else that the parser says is a fault in the usage, also for who reads JSON.
+fn misused(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if error.use_stderr() && wants_json {
+        let text = error.to_string();
+        return Output { json: true }.fault(&Fault::usage(text.trim_start_matches("error: ").trim_end()));
+    }
+    error.print().ok();
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
 /// The platform's directory for a program's data.
@@ -107,6 +194,7 @@ impl From<crate::host::StartError> for Fault {
         use crate::host::StartError;
         match &error {
             StartError::Config(_) | StartError::Room(_) | StartError::Key { .. } => Self::configuration(&error),
+            StartError::Ledger(LedgerError::Locked { .. }) => locked(&error),
             StartError::Ledger(_)
             | StartError::Socket { .. }
             | StartError::Thread(_)
@@ -116,10 +204,14 @@ impl From<crate::host::StartError> for Fault {
     }
 }
 
-impl From<crate::ledger::LedgerError> for Fault {
-    fn from(error: crate::ledger::LedgerError) -> Self {
-        Self::internal(&error)
+impl From<LedgerError> for Fault {
+    fn from(error: LedgerError) -> Self {
+        if matches!(error, LedgerError::Locked { .. }) { locked(&error) } else { Self::internal(&error) }
     }
+}
+
+fn locked(error: &dyn std::error::Error) -> Fault {
+    Fault::failed(format!("{error}; see host-broker status, or end it with host-broker stop"))
 }
 
 impl From<crate::control::ControlError> for Fault {

@@ -11,8 +11,9 @@ use crate::event::Event;
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
-use shared::{Group, Provider, TaskId, json, limits};
+use shared::{Group, Provider, TaskId, limits};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -63,6 +64,8 @@ pub enum Control {
     },
     /// Stop the daemon.
     Stop,
+    /// Say who answers; no row, and nothing is changed.
+    Hello,
 }
 
 /// A command that did not reach the ledger.
@@ -85,7 +88,7 @@ pub enum ControlError {
     },
     /// The ledger could not be written.
     #[error("the ledger could not be written; nothing was changed")]
-    Ledger(#[source] LedgerError),
+    Ledger(#[source] Arc<LedgerError>),
     /// No name could be made for the request.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
@@ -122,7 +125,7 @@ impl Clerk {
             caller_key: caller.to_string().into(),
             caller,
             request_id,
-            request_digest: self.key.digest(&json::canonical(said)),
+            request_digest: self.key.digest(&shared::json::canonical(said)),
             origin,
             arrived: Instant::now(),
             patience: limits::PATIENCE_DEFAULT,
@@ -131,9 +134,9 @@ impl Clerk {
     }
 }
 
-/// What a person asks, as a directive; `None` for what concerns the daemon itself.
-fn order(control: &Control) -> Option<Order> {
-    Some(match control.clone() {
+/// What a person asks, or the answer, where it concerns the process and not the ledger.
+fn order(control: &Control) -> Result<Order, Own> {
+    Ok(match control.clone() {
         Control::Grant(request) => Order::Grant(request),
         Control::Revoke(request) => Order::Revoke(request),
         Control::List(request) => Order::List(request),
@@ -143,8 +146,30 @@ fn order(control: &Control) -> Option<Order> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
-        Control::Stop => return None,
+        Control::Stop => return Err(Own::Stop),
+        Control::Hello => return Err(Own::Hello),
     })
+}
+
+/// What concerns the daemon itself.
+enum Own {
+    Stop,
+    Hello,
+}
+
+impl Own {
+    /// What a running daemon says.
+    fn answer(&self) -> serde_json::Value {
+        let version = env!("CARGO_PKG_VERSION");
+        match self {
+            Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
+            Self::Hello => json!({
+                "status": "executed",
+                "summary": format!("host-broker {version} is running."),
+                "data": { "version": version, "pid": std::process::id() },
+            }),
+        }
+    }
 }
 
 /// Listens for commands until the daemon stops.
@@ -179,9 +204,14 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Even
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
-    let Some(order) = order(&control) else {
-        events.send(Event::Stopping).ok();
-        return br#"{"status":"executed","summary":"The daemon stops."}"#.to_vec();
+    let order = match order(&control) {
+        Ok(order) => order,
+        Err(own) => {
+            if matches!(own, Own::Stop) {
+                events.send(Event::Stopping).ok();
+            }
+            return own.answer().to_string().into_bytes();
+        }
     };
     let (sender, receiver) = oneshot::channel();
     match clerk.directive(person, order, &control, Origin::Socket(sender)) {
@@ -194,7 +224,7 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Even
 }
 
 fn fault(text: &str) -> Vec<u8> {
-    serde_json::to_vec(&serde_json::json!({ "status": "denied", "error": text })).unwrap_or_default()
+    serde_json::to_vec(&json!({ "status": "denied", "error": text })).unwrap_or_default()
 }
 
 /// Sends a command to the running daemon; `Ok(None)` if none is running.
@@ -211,6 +241,7 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
         }
         Err(source) => return Err(failed(source)),
     };
+    stream.set_read_timeout(Some(limits::PATIENCE_DEFAULT)).map_err(failed)?;
     let mut line = serde_json::to_vec(control).unwrap_or_default();
     line.push(b'\n');
     stream.write_all(&line).map_err(failed)?;
@@ -232,8 +263,8 @@ pub fn administer(
     clerk: &Clerk,
     control: &Control,
 ) -> Result<serde_json::Value, ControlError> {
-    let Some(order) = order(control) else {
-        return Ok(serde_json::json!({ "status": "executed", "summary": "No daemon is running." }));
+    let Ok(order) = order(control) else {
+        return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
     };
     let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
     let event = clerk.directive(person, order, control, Origin::Broker)?;

@@ -6,13 +6,14 @@ use crate::broker::{Broker, probe_for, run};
 use crate::call::{Origin, Parsed};
 use crate::effects::clock::Clock;
 use crate::event::Event;
-use crate::filter::finished::{Filters, Outcome};
+use crate::filter::finished::{Filtered, Filters, Outcome};
 use crate::grants;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
 use crate::ledger::{Durability, Ledger, LedgerError};
 use crate::outbox::{Outbox, Outgoing, Unrecorded};
 use crate::snapshot;
+use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use tokio::time::Instant;
 const BATCH_MAX: usize = 256;
 /// How often what is delivered is marked and what is old forgotten, at most.
 const TICK: Duration = Duration::from_secs(1);
+/// How long a call runs before it is said that it does, and how often then.
+const PROGRESS: Duration = Duration::from_secs(2);
 /// How often old replies are swept out of the directories.
 const CLEAN: Duration = Duration::from_secs(60);
 
@@ -40,6 +43,8 @@ pub struct Daemon {
     pub reports: Sender<Event>,
     /// Where replies leave.
     pub outbox: Outbox,
+    /// The document `host.json`.
+    pub host_info: Vec<u8>,
     /// What filters results.
     pub filters: Arc<Filters>,
     /// The time.
@@ -99,6 +104,23 @@ impl Daemon {
         state.daemon.outbox.flush();
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
+    }
+}
+
+/// Says now and then that a call still runs, to whoever waits for it.
+async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group, RequestId, Outbox)>) -> Event {
+    let mut running = std::pin::pin!(running);
+    let started = Instant::now();
+    loop {
+        match tokio::time::timeout(PROGRESS, &mut running).await {
+            Ok(event) => return event,
+            Err(_elapsed) => {
+                let Some((group, id, outbox)) = &talk else { continue };
+                let message = format!("running for {} s", started.elapsed().as_secs());
+                let progress = Progress { message, progress: None, total: None };
+                outbox.send(Outgoing::Progress(group.clone(), id.clone(), progress));
+            }
+        }
     }
 }
 
@@ -209,6 +231,9 @@ impl Loop {
                 self.handle(unsettled);
                 self.answer_unsettled(now);
             }
+            if self.unsettled.is_empty() {
+                self.daemon.ledger.restore_reserve();
+            }
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
                 self.handle(vec![Event::Ticked { delivered }]);
@@ -230,12 +255,17 @@ impl Loop {
     fn release_late(&mut self) {
         let now = Instant::now();
         let mut late = Vec::new();
-        for waiters in self.waiting.values_mut() {
+        let mut released = Vec::new();
+        for ((caller, _), waiters) in &mut self.waiting {
             let (over, rest): (Vec<_>, Vec<_>) = waiters.drain(..).partition(|(until, _)| *until <= now);
             *waiters = rest;
+            released.push((Arc::clone(caller), over.len()));
             late.extend(over.into_iter().map(|(_, event)| event));
         }
         self.waiting.retain(|_, waiters| !waiters.is_empty());
+        for (caller, number) in released {
+            self.fewer_waiting(&caller, number);
+        }
         if !late.is_empty() {
             self.handle(late);
         }
@@ -272,6 +302,9 @@ impl Loop {
         for (event, error) in batch.unwritten {
             self.unwritten(event, &error);
         }
+        if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
+            follow_ups.append(&mut self.unsettled);
+        }
         self.handle(follow_ups);
     }
 
@@ -290,8 +323,10 @@ impl Loop {
         }
         let filters = Arc::clone(&self.daemon.filters);
         let reports = self.daemon.reports.clone();
+        let talk =
+            intended.caller_group().map(|group| (group, intended.request_id().clone(), self.daemon.outbox.clone()));
         self.daemon.runtime.spawn(async move {
-            let finished = run(intended, &filters).await;
+            let finished = with_progress(run(intended, &filters), talk).await;
             // The daemon is gone only when everything stops; the next start closes the intent.
             reports.send(finished).ok();
         });
@@ -300,7 +335,7 @@ impl Loop {
     fn close(&mut self, event: Event, settled: Option<Settled>, follow_ups: &mut Vec<Event>) {
         let event = match event {
             Event::Finished(mut filtered) => {
-                self.wake(&filtered.effect, follow_ups);
+                self.wake(&filtered, follow_ups);
                 follow_ups.extend(probe_for(&mut filtered).map(Event::Probe));
                 if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
                     let filtered = *filtered;
@@ -319,6 +354,10 @@ impl Loop {
                 self.delivered = delivered;
                 return;
             }
+            Event::Reopened(group) => {
+                self.daemon.outbox.send(Outgoing::HostInfoFor(group, self.daemon.host_info.clone()));
+                return;
+            }
             other @ (Event::Started | Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_) | Event::Stopping) => {
                 other
             }
@@ -327,19 +366,32 @@ impl Loop {
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.send(Outgoing::Reply(origin, settled)),
             (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
-            (None, Origin::Retired(_) | Origin::Socket(_) | Origin::Broker) => {}
+            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
     }
 
     /// Events that waited for this effect are handled again: now there is a reply to copy.
-    fn wake(&mut self, effect: &Effect, follow_ups: &mut Vec<Event>) {
-        let header = match effect {
+    fn wake(&mut self, filtered: &Filtered, follow_ups: &mut Vec<Event>) {
+        let header = match &filtered.effect {
             Effect::Run(call) | Effect::Prepare(call) => &call.header,
             Effect::Probe(_) => return,
         };
         let key = (Arc::clone(&header.caller_key), header.request_id.clone());
+        if matches!(filtered.outcome, Outcome::Prepared(_)) {
+            // The effect itself is still to come.
+            return;
+        }
+        self.daemon.broker.cancelled.remove(&key);
         let woken = self.waiting.remove(&key).unwrap_or_default();
+        self.fewer_waiting(&key.0, woken.len());
         follow_ups.extend(woken.into_iter().map(|(_, event)| event));
+    }
+
+    fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
+        if let Some(waiting) = self.daemon.broker.waiting.get_mut(caller) {
+            *waiting = waiting.saturating_sub(number);
+        }
+        self.daemon.broker.waiting.retain(|_, waiting| *waiting > 0);
     }
 
     fn park(&mut self, event: Event, of: RequestId) {
@@ -353,9 +405,11 @@ impl Loop {
             | Event::Finished(_)
             | Event::Probe(_)
             | Event::Ticked { .. }
+            | Event::Reopened(_)
             | Event::Stopping => return,
         };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
+        self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
         self.waiting.entry(key).or_default().push((until, event));
     }
 
@@ -384,7 +438,12 @@ impl Loop {
             Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) => Some(call.header.request_id.clone()),
             Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
             Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
-            Event::Started | Event::Finished(_) | Event::Probe(_) | Event::Ticked { .. } | Event::Stopping => None,
+            Event::Started
+            | Event::Finished(_)
+            | Event::Probe(_)
+            | Event::Ticked { .. }
+            | Event::Reopened(_)
+            | Event::Stopping => None,
         };
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
@@ -392,7 +451,7 @@ impl Loop {
                 self.daemon.outbox.send(Outgoing::Unrecorded(origin, Box::new(Unrecorded::nothing_executed(id, now))));
             }
             (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
-            (None, Origin::Retired(_) | Origin::Socket(_) | Origin::Broker) => {}
+            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
     }
 

@@ -19,7 +19,7 @@ use shared::request::{
 use shared::snapshot::{Availability, Snapshot};
 use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::collections::BTreeMap;
-use tokio::time::Instant;
+use std::sync::Arc;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
 enum Said {
@@ -55,8 +55,8 @@ impl Broker {
             return write(tx, header, said).map(Some).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
-            Order::Result(request) => return result(tx, header, request),
-            Order::Cancel(request) => cancel(tx, header, &request.of)?,
+            Order::Result(request) => return self.result(tx, header, request),
+            Order::Cancel(request) => self.cancel(tx, header, &request.of)?,
             Order::Capabilities(request) => self.capabilities(tx, header, request)?,
             Order::Grant(request) => self.grant(tx, header, request)?,
             Order::Revoke(request) => self.revoke(tx, header, request)?,
@@ -254,17 +254,31 @@ impl Broker {
             summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
         })
     }
-}
 
-/// Waits like a call: the reply of the other request is the reply of this one.
-fn result(tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
-    if store::is_open(tx, &header.caller_key, &request.of)? {
-        if Instant::now() < header.reply_deadline() {
+    /// Waits like a call: the reply of the other request is the reply of this one.
+    fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
+        if !store::is_open(tx, &header.caller_key, &request.of)? {
+            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        }
+        if self.may_wait(header) {
             return Ok(Fulfilled::Waits(request.of.clone()));
         }
-        return still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
     }
-    copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
+
+    /// Only what has not started can be stopped: a call whose remote facts are still being fetched.
+    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
+        let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
+        Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {
+            Some("prepare") => {
+                self.cancelled.insert((Arc::clone(&header.caller_key), of.clone()));
+                said(true, "preparing", "It had not started and will not.")
+            }
+            Some(_) => said(false, "running", "It has started and is not stopped."),
+            None if store::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
+            None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
+        })
+    }
 }
 
 fn main_only(order: &Order) -> bool {
@@ -308,17 +322,6 @@ fn write(tx: &Transaction<'_>, header: &Header, said: Said) -> Result<Answer, Le
             )
         }
     }
-}
-
-/// Only what has not started can be stopped, and whatever is in the ledger has.
-fn cancel(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
-    if store::is_open(tx, &header.caller_key, of)? {
-        return Ok(Said::told(json!({ "cancelled": false, "state": "running" }), "It has started and is not stopped."));
-    }
-    Ok(match store::earlier(tx, &header.caller_key, of)? {
-        Some(_) => Said::told(json!({ "cancelled": false, "state": "over" }), "It is over."),
-        None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
-    })
 }
 
 fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {

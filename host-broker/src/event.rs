@@ -4,7 +4,7 @@ use crate::call::{Call, Origin, Parsed};
 use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
-use shared::Level;
+use shared::{Group, Level};
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub enum Event {
         /// Replies up to this row have left.
         delivered: i64,
     },
+    /// A group's directory was replaced and has been opened anew.
+    Reopened(Group),
     /// The daemon stops.
     Stopping,
 }
@@ -60,7 +62,7 @@ impl Event {
                 Effect::Run(call) | Effect::Prepare(call) => Some(call.header.origin),
                 Effect::Probe(_) => None,
             },
-            Self::Started | Self::Probe(_) | Self::Ticked { .. } | Self::Stopping => None,
+            Self::Started | Self::Probe(_) | Self::Ticked { .. } | Self::Reopened(_) | Self::Stopping => None,
         }
     }
 }

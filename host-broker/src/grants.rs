@@ -86,9 +86,12 @@ impl Grant {
             (Some(inner), Some(outer)) => inner.is_subset(outer),
         };
         self.level > other.level
+            // A revoked grant gives nothing, so that to repeat it gives more.
+            || (self.active && !other.active)
             || !within(&self.allowed, &other.allowed)
             || !self.denied.is_superset(&other.denied)
-            || (other.gate.is_some() && self.gate != other.gate)
+            // Also where there was none: without a gate no production action is permitted at all.
+            || self.gate != other.gate
             || exceeds(self.expires_at, other.expires_at)
             || exceeds(self.rate_per_minute, other.rate_per_minute)
             || exceeds(self.daily_quota, other.daily_quota)

@@ -118,7 +118,7 @@ impl Office {
         let config = Config::load(&home.config(), &effects.environment)?;
         let key = Arc::new(ledger_key(&home, effects.ids.as_ref())?);
         let secrets = setup::secrets(&config, effects);
-        let catalogue = Arc::new(setup::catalogue(&config, &home, effects, &secrets));
+        let catalogue = Arc::new(setup::catalogue(&config, &home, effects, Some(&secrets)));
         let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue);
@@ -229,13 +229,15 @@ impl Host {
             protocol: PROTOCOL.to_owned(),
             started_at: effects.clock.now(),
         };
-        outbox.send(Outgoing::HostInfo(serde_json::to_vec(&info).unwrap_or_default()));
+        let host_info = serde_json::to_vec(&info).unwrap_or_default();
+        outbox.send(Outgoing::HostInfo(host_info.clone()));
         let daemon = Daemon {
             ledger,
             broker: office.broker(),
             events: inbox,
             reports: events.clone(),
             outbox,
+            host_info,
             filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
             runtime: runtime.clone(),

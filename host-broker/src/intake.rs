@@ -206,6 +206,7 @@ impl Intake {
                 Ok(false) => {}
                 Ok(true) => {
                     tracing::warn!(group = %queue.room.group, "the group's directory was replaced and is opened anew");
+                    self.events.send(Event::Reopened(queue.room.group.clone())).ok();
                     self.watch_room(index);
                 }
                 Err(error) => tracing::warn!(group = %queue.room.group, %error, "the group's directory cannot be used"),

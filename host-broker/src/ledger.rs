@@ -4,22 +4,25 @@
 //! write: it hands every event of a batch to the broker in a savepoint of one transaction, commits once, and only
 //! then gives out what may start and what may be answered. The proofs of that are in [`transaction`].
 
+pub mod calls;
 pub mod chain;
 pub mod export;
 pub mod lock;
 pub mod open;
+pub mod reserve;
 pub mod store;
 pub mod transaction;
 
 use crate::effects::clock::Clock;
 use chain::{Break, Head, Row};
+use reserve::Reserve;
 use rusqlite::Connection;
 use shared::digest::Digest;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction};
+use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction, Unwritten};
 
 /// The key of the digests of parameters: small parameters could be guessed from a plain hash.
 pub struct LedgerKey(zeroize::Zeroizing<Vec<u8>>);
@@ -129,6 +132,7 @@ pub struct Ledger {
     clock: Arc<dyn Clock>,
     policy_version: String,
     durability: Option<Durability>,
+    reserve: Reserve,
     // Held until the ledger is dropped: no second writer.
     _lock: lock::Lock,
 }
@@ -139,7 +143,7 @@ pub struct Batch<E> {
     /// What may start and what may be answered, in the order of the events.
     pub committed: Vec<Committed<E>>,
     /// The events that could not be written, and why. Nothing of them happened.
-    pub unwritten: Vec<(E, LedgerError)>,
+    pub unwritten: Vec<(E, Arc<LedgerError>)>,
 }
 
 impl Ledger {
@@ -168,12 +172,12 @@ impl Ledger {
         while let Some(events) = waiting.pop() {
             let single = events.len() == 1;
             match self.attempt(durability, events, scribe) {
-                Ok((committed, unwritten)) => {
-                    done.committed.extend(committed);
-                    done.unwritten.extend(unwritten);
+                Ok(batch) => {
+                    done.committed.extend(batch.committed);
+                    done.unwritten.extend(batch.unwritten);
                 }
                 Err((events, error)) if single => {
-                    done.unwritten.extend(events.into_iter().map(|event| (event, error.again())));
+                    done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
                 // One at a time, in the same order: the last pushed is the first popped.
                 Err((events, _)) => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
@@ -182,56 +186,48 @@ impl Ledger {
         done
     }
 
-    /// One transaction. If it is lost as a whole, all its events come back.
-    #[expect(clippy::type_complexity, reason = "the two ways a transaction ends, used once")]
+    /// One transaction. If it is lost as a whole, all its events come back, in their order.
     fn attempt<E: From<Effect>>(
         &mut self,
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
-    ) -> Result<(Vec<Committed<E>>, Vec<(E, LedgerError)>), (Vec<E>, LedgerError)> {
+    ) -> Result<Batch<E>, (Vec<E>, Arc<LedgerError>)> {
         if let Err(error) = self.begin(durability) {
-            return Err((events, error));
+            return Err((events, Arc::new(error)));
         }
         let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
-        let mut steps: Vec<Step<'_, E>> = Vec::with_capacity(events.len());
-        let mut unwritten = Vec::new();
+        let mut handled: Vec<Result<Step<'_, E>, Unwritten<E>>> = Vec::with_capacity(events.len());
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
             match transaction.savepoint(event, scribe) {
-                Ok(step) => steps.push(step),
-                Err(fault) if transaction.lives() => unwritten.push((fault.event, fault.error)),
-                Err(fault) => {
-                    let mut all: Vec<E> = steps.into_iter().map(|step| step.loosen().undo()).collect();
-                    all.extend(unwritten.into_iter().map(|(event, _)| event));
-                    all.push(fault.event);
-                    all.extend(events);
-                    return Err((all, fault.error));
+                Err(fault) if !transaction.lives() => {
+                    let before = handled.into_iter().map(|one| undone(one.map(Step::loosen)));
+                    return Err((before.chain([fault.event]).chain(events).collect(), Arc::new(fault.error)));
                 }
+                one @ (Ok(_) | Err(_)) => handled.push(one),
             }
         }
         let head = transaction.head();
-        let parts: Vec<_> = steps.into_iter().map(Step::loosen).collect();
-        match self.commit(head) {
-            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::is_heard) => {
-                // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-                match self.sync() {
-                    Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
-                    Err(error) => {
-                        let (told, quiet): (Vec<_>, Vec<_>) = parts.into_iter().partition(Parts::is_heard);
-                        // Their rows are there, so the next try finds them and answers from them.
-                        unwritten.extend(told.into_iter().map(|part| (part.undo(), error.again())));
-                        Ok((quiet.into_iter().map(Parts::committed).collect(), unwritten))
-                    }
-                }
+        let parts: Vec<_> = handled.into_iter().map(|one| one.map(Step::loosen)).collect();
+        let synced = match self.commit(head) {
+            // Somebody hears of a refusal at once, so it must be as durable as an outcome.
+            Ok(()) if durability == Durability::Normal && parts.iter().flatten().any(Parts::is_heard) => {
+                self.sync().map_err(Arc::new)
             }
-            Ok(()) => Ok((parts.into_iter().map(Parts::committed).collect(), unwritten)),
-            Err(error) => {
-                let mut all: Vec<E> = parts.into_iter().map(Parts::undo).collect();
-                all.extend(unwritten.into_iter().map(|(event, _)| event));
-                Err((all, error))
+            Ok(()) => Ok(()),
+            Err(error) => return Err((parts.into_iter().map(undone).collect(), Arc::new(error))),
+        };
+        let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
+        for part in parts {
+            match (part, &synced) {
+                // Its rows are there, so the next try finds them and answers from them.
+                (Ok(part), Err(error)) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
+                (Ok(part), Ok(()) | Err(_)) => done.committed.push(part.committed()),
+                (Err(fault), Ok(()) | Err(_)) => done.unwritten.push((fault.event, Arc::new(fault.error))),
             }
         }
+        Ok(done)
     }
 
     fn begin(&mut self, durability: Durability) -> Result<(), LedgerError> {
@@ -285,30 +281,32 @@ impl Ledger {
         export::row(&self.connection, seq)
     }
 
+    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    pub fn release_reserve(&mut self) -> bool {
+        self.reserve.release()
+    }
+
+    /// Takes that space again, once there is some.
+    pub fn restore_reserve(&mut self) {
+        self.reserve.restore();
+    }
+
     /// For reading outside a batch: the same connection, on the same thread.
     pub fn reader(&self) -> &Connection {
         &self.connection
     }
 }
 
-impl fmt::Debug for Ledger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("path", &self.path).field("head", &self.head).finish_non_exhaustive()
+/// The event of something that did not come to be.
+fn undone<E: From<Effect>>(part: Result<Parts<E>, Unwritten<E>>) -> E {
+    match part {
+        Ok(part) => part.undo(),
+        Err(fault) => fault.event,
     }
 }
 
-impl LedgerError {
-    /// The same error for another event of the same batch.
-    fn again(&self) -> Self {
-        match self {
-            Self::Clock { behind_ms } => Self::Clock { behind_ms: *behind_ms },
-            Self::Locked { .. }
-            | Self::Lock { .. }
-            | Self::Open { .. }
-            | Self::Version { .. }
-            | Self::Broken(_)
-            | Self::Statement { .. }
-            | Self::Stored { .. } => Self::Statement { step: "write the batch", source: rusqlite::Error::InvalidQuery },
-        }
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("path", &self.path).field("head", &self.head).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,8 @@ use crate::mailroom::Mailroom;
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -35,8 +37,10 @@ pub enum Outgoing {
     Progress(Group, RequestId, Progress),
     /// A group's snapshot.
     Snapshot(Group, Vec<u8>),
-    /// The sign of life of the host.
+    /// The sign of life of the host, for all groups.
     HostInfo(Vec<u8>),
+    /// The same, for a group whose directory was replaced.
+    HostInfoFor(Group, Vec<u8>),
     /// The host is alive.
     Beat,
     /// Replies that nobody took are removed.
@@ -74,13 +78,18 @@ pub struct Postman {
     mailroom: Mailroom,
     receiver: Receiver<Outgoing>,
     delivered: Arc<AtomicI64>,
+    // The calls that have said something while they run.
+    talking: RefCell<BTreeSet<(Group, RequestId)>>,
 }
 
 /// Makes both ends.
 pub fn outbox(mailroom: Mailroom) -> (Outbox, Postman) {
     let (sender, receiver) = channel();
     let delivered = Arc::new(AtomicI64::new(0));
-    (Outbox { sender, delivered: Arc::clone(&delivered) }, Postman { mailroom, receiver, delivered })
+    (
+        Outbox { sender, delivered: Arc::clone(&delivered) },
+        Postman { mailroom, receiver, delivered, talking: RefCell::default() },
+    )
 }
 
 impl Outbox {
@@ -130,12 +139,13 @@ impl Postman {
             }
             Outgoing::Retire(file) => file.slot.room().retire(&file.name),
             Outgoing::Redeliver(group, id, bytes, seq) => {
-                self.write(&group, &reply_name(&id), &bytes);
+                self.reply(&group, &id, &bytes);
                 self.delivered.fetch_max(seq, Ordering::AcqRel);
             }
             Outgoing::Progress(group, id, progress) => {
                 let bytes = serde_json::to_vec(&progress).unwrap_or_default();
                 self.write(&group, &progress_name(&id), &bytes);
+                self.talking.borrow_mut().insert((group, id));
             }
             Outgoing::Snapshot(group, bytes) => self.write_root(&group, SNAPSHOT, &bytes),
             Outgoing::HostInfo(bytes) => {
@@ -143,6 +153,7 @@ impl Postman {
                     self.write_root(&room.group, HOST, &bytes);
                 }
             }
+            Outgoing::HostInfoFor(group, bytes) => self.write_root(&group, HOST, &bytes),
             Outgoing::Beat => {
                 for room in self.mailroom.rooms() {
                     let Some(handles) = room.handles() else { continue };
@@ -162,12 +173,22 @@ impl Postman {
             Origin::File(file) => {
                 // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
                 file.slot.room().retire(&file.name);
-                self.write(&file.group, &reply_name(request_id), &bytes);
+                self.reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
             }
-            Origin::Retired(group) => self.write(&group, &reply_name(request_id), &bytes),
+            Origin::Retired(group, reply_as) => self.reply(&group, reply_as.as_ref().unwrap_or(request_id), &bytes),
             // The person has left; the reply is kept like every other.
             Origin::Socket(sender) => drop(sender.send(bytes)),
             Origin::Broker => {}
+        }
+    }
+
+    /// A reply, and the end of what was said while the call ran.
+    fn reply(&self, group: &Group, id: &RequestId, bytes: &[u8]) {
+        self.write(group, &reply_name(id), bytes);
+        if self.talking.borrow_mut().remove(&(group.clone(), id.clone()))
+            && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
+        {
+            handles.responses.remove(&progress_name(id)).ok();
         }
     }
 

@@ -8,13 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::print_stdout, reason = "the figures")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes")]
-#![expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "figures"
-)]
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
 #![expect(clippy::indexing_slicing, reason = "figures")]
 
 use rmcp::ServiceExt as _;
@@ -25,6 +19,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde_json::{Map, Value, json};
 use shared::mailbox::{Directory, reply_name};
 use shared::{Reply, Timestamp};
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -81,7 +76,7 @@ async fn one_client(programs: &Programs, scratch: &Path, f: Duration) {
         (broker.cpu() - cpu) as f64 / calls as f64 * 10_000.0
     );
     println!("memory       {:>8.1} MiB  of the broker", broker.memory_kib() as f64 / 1024.0);
-    let base = median(&echo);
+    let direct_median = median(&echo);
     let bare_median = median(&protocol);
     println!("\n{:<44} {:>9} {:>9} {:>7} {:>9}", "one client", "p50 µs", "p99 µs", "× echo", "− bare /F");
     for (name, figures) in [
@@ -96,7 +91,7 @@ async fn one_client(programs: &Programs, scratch: &Path, f: Duration) {
             "{name:<44} {:>9.0} {:>9.0} {:>7.1} {:>9.2}",
             micros(p50),
             micros(percentile(figures, 99)),
-            micros(p50) / micros(base),
+            micros(p50) / micros(direct_median),
             (micros(p50) - micros(bare_median)) / micros(f)
         );
     }
@@ -249,7 +244,7 @@ impl Broker {
         std::fs::create_dir_all(home).unwrap();
         let mut config = String::from("[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
         for group in 0..groups {
-            config.push_str(&format!("[groups.g{group}]\n"));
+            writeln!(config, "[groups.g{group}]").unwrap();
         }
         std::fs::write(home.join("broker.toml"), config).unwrap();
         let script = "[actions.echo]\nlevel = 1\nreply = \"$params\"\nexposes = []\n[actions.note]\nlevel = 2\nreply = \"$params\"\n[actions.charge]\nlevel = 3\n";
@@ -297,9 +292,9 @@ impl Broker {
             Command::new(&self.program).args(["evidence", "verify", "--home"]).arg(&self.home).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if output.status.success() {
-            println!("  evidence: {text}")
+            println!("  evidence: {text}");
         } else {
-            println!("  evidence: NOT VERIFIED {text}")
+            println!("  evidence: NOT VERIFIED {text}");
         }
         std::fs::remove_dir_all(&self.home).ok();
     }

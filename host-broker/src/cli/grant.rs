@@ -1,15 +1,24 @@
 //! `grant`: gives a group access to a provider.
 
 use crate::cli::Context;
+use crate::cli::ask::ask;
 use crate::cli::output::Fault;
-use crate::control::{self, Control};
-use crate::host::Office;
+use crate::control::Control;
 use clap::Args;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
 
 /// Give a group access to a provider. Repeating a grant replaces it.
+///
+/// It takes effect with the group's next call. Only actions that the provider has now are included: an action that
+/// appears later, or changes its level, needs the grant to be repeated.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker grant security github 1
+  host-broker grant developer github 2 --deny merge_pr --expires-in 30d
+  host-broker grant main github 3 --gate Security --expires 2027-01-01T00:00:00Z
+
+--json prints the reply: {status, summary, data: {granted, grant: {…}}, evidence: {seq, event_hash, prev_hash}}")]
 pub struct Grant {
     /// The group, for example developer.
     group: Group,
@@ -19,19 +28,19 @@ pub struct Grant {
     #[arg(value_parser = level)]
     level: Level,
     /// Only these actions (comma-separated); without it, all that the provider has now.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     allow: Option<Vec<Action>>,
     /// Never these actions (comma-separated).
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     deny: Option<Vec<Action>>,
     /// The gate that production actions need.
     #[arg(long)]
     gate: Option<Gate>,
     /// When it ends: a time such as 2026-12-31T00:00:00Z, or never. Without it, writes end after 7 days.
-    #[arg(long, value_parser = expiry, conflicts_with = "expires_in")]
+    #[arg(long, value_name = "TIME", value_parser = expiry, conflicts_with = "expires_in")]
     expires: Option<Expiry>,
-    /// When it ends, in seconds from now.
-    #[arg(long, value_name = "SECONDS")]
+    /// When it ends, counted from now: 90m, 12h, 7d, or a number of seconds.
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
     expires_in: Option<u64>,
 }
 
@@ -70,17 +79,10 @@ fn expiry(text: &str) -> Result<Expiry, String> {
     if text == "never" { Ok(Expiry::Never) } else { text.parse().map(Expiry::At).map_err(|error| format!("{error}")) }
 }
 
-/// Asks the running daemon, or does it in place where none runs, and prints the reply.
-///
-/// # Errors
-/// [`Fault`]; what was asked was not done.
-pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
-    let reply = if let Some(reply) = control::send(&context.home.socket(), control)? {
-        reply
-    } else {
-        let office = Office::open(context.home.clone(), &context.effects)?;
-        let mut ledger = office.ledger(std::sync::Arc::clone(&context.effects.clock))?;
-        control::administer(&mut ledger, &mut office.broker(), &office.clerk(&context.effects), control)?
-    };
-    context.output.reply(&reply)
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let (number, factor) = unit.unwrap_or((text, 1));
+    let seconds = number.parse().ok().and_then(|number: u64| number.checked_mul(factor));
+    seconds.ok_or_else(|| "a duration is a number of seconds, or a number and m, h or d: 90m, 12h, 7d".to_owned())
 }

@@ -2,14 +2,49 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
+use crate::config::{Config, Environment};
 use crate::host::{Office, make_private_directory};
+use crate::mailroom::Mailroom;
 use clap::Args;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use serde_json::json;
+use shared::Group;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Make a home: configuration with comments, groups main, developer and security, keys, directories.
+///
+/// It grants nothing. What exists is never overwritten.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  host-broker init --home /srv/broker
+
+--json prints {home, config, groups: [{group, mailbox, claude_md, mount}], register, suggested_grants, \
+    suggested_after_configuration}")]
 pub struct Init {}
+
+const TEMPLATE: &str = include_str!("init/broker.toml");
+
+/// What each group's agent should know, by group.
+const GROUPS: [(&str, &str); 3] = [
+    ("main", include_str!("../../../groups/main/CLAUDE.md")),
+    ("developer", include_str!("../../../groups/developer/CLAUDE.md")),
+    ("security", include_str!("../../../groups/security/CLAUDE.md")),
+];
+
+/// What is worth granting for a start: the provider, and the command's words.
+const SUGGESTED: [(&str, &str); 6] = [
+    ("github", "developer github 2 --deny merge_pr"),
+    ("cloud-logs", "developer cloud-logs 1"),
+    ("github", "security github 1"),
+    ("cloud-logs", "security cloud-logs 1"),
+    ("github", "main github 3 --gate Security"),
+    ("cloud-logs", "main cloud-logs 1"),
+];
+
+const REGISTER: &str = "claude mcp add broker -- mcp-shim";
 
 impl Init {
     /// Runs the command.
@@ -17,23 +52,152 @@ impl Init {
     /// # Errors
     /// [`Fault`]; what exists is never overwritten.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let home = context.home.path();
-        make_private_directory(home).map_err(|error| Fault::internal(&error))?;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let config = context.home.config();
-        match options.open(&config) {
-            Ok(mut file) => file.write_all(CONFIG.as_bytes()).map_err(|error| Fault::internal(&error))?,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Fault::usage(format!("{} exists already; nothing was changed", config.display())));
-            }
-            Err(error) => return Err(Fault::internal(&error)),
+        let config_path = context.home.config();
+        if config_path.exists() {
+            return Err(exists(&config_path));
         }
-        Office::open(context.home.clone(), &context.effects)?;
-        context.output.line(&format!("made {}", home.display()));
+        let uid = rustix::process::geteuid().as_raw();
+        let text =
+            TEMPLATE.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
+        let config = Config::parse(&text, &config_path, &context.effects.environment)
+            .map_err(|error| Fault::configuration(&error))?;
+        make_home(context, &config)?;
+        // Last, because it is what makes a home: a run that fails before can simply be repeated.
+        write_new(&config_path, &text).map_err(|error| {
+            if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
+        })?;
+        Office::open(context.home.clone(), &context.effects)?.ledger(Arc::clone(&context.effects.clock))?;
+        report(context, &config);
         Ok(())
     }
 }
 
-const CONFIG: &str =
-    "[groups.main]\nmain = true\n[groups.developer]\n[groups.security]\n[gates.Security]\ngroups = [\"security\"]\n";
+fn exists(config: &Path) -> Fault {
+    Fault::usage(format!(
+        "{} exists already, so this is a home; nothing was changed. Edit that file, or name another directory with \
+         --home DIR",
+        config.display()
+    ))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::home(format!("cannot make {}: {error}", path.display()))
+}
+
+/// The directories, and what lies in them beside the configuration.
+fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
+    let home = context.home.path();
+    let found_empty = home.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    make_private_directory(home).map_err(|error| cannot(home, &error))?;
+    if found_empty {
+        std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(|error| cannot(home, &error))?;
+    }
+    let mode = std::fs::metadata(home).map_err(|error| cannot(home, &error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let home = home.display();
+        context.output.say(&format!("host-broker: others may look into {home}; better: chmod 700 {home}"));
+    }
+    for (group, text) in GROUPS {
+        let path = claude_md(context, group);
+        let folder = path.parent().unwrap_or(home);
+        make_private_directory(folder).map_err(|error| cannot(folder, &error))?;
+        match write_new(&path, text) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(cannot(&path, &error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Mailroom::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
+    Ok(())
+}
+
+fn claude_md(context: &Context, group: &str) -> PathBuf {
+    context.home.path().join("groups").join(group).join("CLAUDE.md")
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), std::io::Error> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The name of the person who runs this, as far as the environment knows it, fit for a key of the configuration.
+pub(super) fn person(environment: &Environment, uid: u32) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    ["LOGNAME", "USER"]
+        .into_iter()
+        .filter_map(|name| environment.get(name))
+        .map(|name| name.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect::<String>())
+        .find(|name| name.contains(|c: char| c.is_ascii_alphanumeric()))
+        .unwrap_or_else(|| format!("uid-{uid}"))
+}
+
+/// Says what there is now, and what to do with it.
+fn report(context: &Context, config: &Config) {
+    let home = context.home.path();
+    let mount = |group: &Group| {
+        let mailbox = context.home.mailbox(group);
+        let mailbox = mailbox.display();
+        format!("-v {mailbox}:/workspace/ipc:ro -v {mailbox}/tasks:/workspace/ipc/tasks")
+    };
+    let command = |words: &str| format!("{} {words}", context.program());
+    let configured = |provider: &str| config.providers.keys().any(|name| name.as_str() == provider);
+    let suggested = |now: bool| -> Vec<String> {
+        let fitting = SUGGESTED.iter().filter(|(provider, _)| configured(provider) == now);
+        fitting.map(|(_, words)| command(&format!("grant {words}"))).collect()
+    };
+    let (now, later) = (suggested(true), suggested(false));
+    let groups = config.groups.keys().map(|group| {
+        json!({
+            "group": group,
+            "mailbox": context.home.mailbox(group),
+            "claude_md": claude_md(context, group.as_str()),
+            "mount": mount(group),
+        })
+    });
+    let document = json!({
+        "home": home,
+        "config": context.home.config(),
+        "groups": groups.collect::<Vec<_>>(),
+        "register": REGISTER,
+        "suggested_grants": now,
+        "suggested_after_configuration": later,
+    });
+    context.output.show(&document, || {
+        let list = |title: &str, lines: &[String]| format!("{title}\n  {}", lines.join("\n  "));
+        let mounts: Vec<String> = config.groups.keys().map(&mount).collect();
+        let mut parts = vec![
+            format!(
+                "Made {}: broker.toml (the configuration), groups/<group>/CLAUDE.md (for each group's agent), \
+                 ipc/<group> (shared with its sandbox). No group has any access yet.",
+                home.display()
+            ),
+            list("Mount each group's directory into its sandbox, read-only but for tasks; for docker run:", &mounts),
+            format!("Register the shim there, and give the agent its CLAUDE.md:\n  {REGISTER}"),
+        ];
+        if !now.is_empty() {
+            parts.push(list("Suggested access, for you to give:", &now));
+        }
+        if !later.is_empty() {
+            parts.push(list("Suggested access, once broker.toml has these providers:", &later));
+        }
+        parts.push(format!("Start the broker:\n  {}", command("serve")));
+        parts.join("\n\n")
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_name_is_fit_for_a_key_whatever_the_environment_says() {
+        let named = |pairs: &[(&str, &str)]| {
+            let environment = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            person(&environment, 7)
+        };
+        assert_eq!(named(&[("LOGNAME", "alice"), ("USER", "bob")]), "alice");
+        assert_eq!(named(&[("USER", "a.b\"]\n[x")]), "a-b----x");
+        assert_eq!(named(&[("LOGNAME", ""), ("USER", "--")]), "uid-7");
+        assert_eq!(named(&[]), "uid-7");
+    }
+}

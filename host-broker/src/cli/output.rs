@@ -1,8 +1,8 @@
 //! Printing: the only file that writes to standard output and standard error.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// How results are printed.
@@ -19,32 +19,55 @@ pub struct Fault {
     pub code: u8,
     /// What is wrong and what to do, for a person.
     pub text: String,
+    /// What `--json` says beside that.
+    pub details: Map<String, Value>,
 }
 
 impl Fault {
+    fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), details: Map::new() }
+    }
+
     /// Something inside failed.
     pub fn internal(error: &dyn std::error::Error) -> Self {
-        Self { code: 1, text: chain(error) }
+        Self::new(1, chain(error))
+    }
+
+    /// What was asked of the command's object is not so: evidence that is broken, a daemon that does not stop.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::new(1, text)
     }
 
     /// The arguments do not fit.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self { code: 2, text: text.into() }
+        Self::new(2, text)
     }
 
     /// The broker said no.
     pub fn refused(text: impl Into<String>) -> Self {
-        Self { code: 3, text: text.into() }
+        Self::new(3, text)
     }
 
     /// The configuration cannot be used.
     pub fn configuration(error: &dyn std::error::Error) -> Self {
-        Self { code: 4, text: chain(error) }
+        Self::new(4, chain(error))
+    }
+
+    /// The home lacks something.
+    pub fn home(text: impl Into<String>) -> Self {
+        Self::new(4, text)
     }
 
     /// A provider does not work.
     pub fn provider(text: impl Into<String>) -> Self {
-        Self { code: 5, text: text.into() }
+        Self::new(5, text)
+    }
+
+    /// Adds a member to what `--json` says.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
     }
 }
 
@@ -66,25 +89,41 @@ fn chain(error: &dyn std::error::Error) -> String {
 impl Output {
     /// Prints a result: `human` for people, or the document.
     pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
-        let text = if self.json { document.to_string() } else { human() };
+        let text = if self.json { document.to_string() } else { visible(&human()) };
         self.line(&text);
     }
 
     /// Prints a line.
     pub fn line(self, text: &str) {
         // A reader that went away needs no more lines.
-        writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n')).ok();
+        self.lines(|out| writeln!(out, "{}", text.trim_end_matches('\n'))).ok();
+    }
+
+    /// Prints what `write` writes, for results too long to be held; `false` once nobody reads any more.
+    ///
+    /// # Errors
+    /// [`Fault`] if it cannot be written for another reason, such as a full disk.
+    pub fn lines(self, write: impl FnOnce(&mut dyn Write) -> Result<(), std::io::Error>) -> Result<bool, Fault> {
+        let mut out = std::io::stdout().lock();
+        match write(&mut out).and_then(|()| out.flush()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Fault::internal(&error)),
+        }
     }
 
     /// Says something to a person, beside the result.
     pub fn say(self, text: &str) {
-        writeln!(std::io::stderr().lock(), "{text}").ok();
+        writeln!(std::io::stderr().lock(), "{}", visible(text)).ok();
     }
 
     /// Prints a fault and gives its exit code.
     pub fn fault(self, fault: &Fault) -> ExitCode {
         if self.json {
-            self.line(&serde_json::json!({ "error": fault.text, "exit": fault.code }).to_string());
+            let mut document = fault.details.clone();
+            document.insert("error".into(), fault.text.clone().into());
+            document.insert("exit".into(), fault.code.into());
+            self.line(&Value::Object(document).to_string());
         } else {
             self.say(&format!("host-broker: {}", fault.text));
         }
@@ -101,12 +140,19 @@ impl Output {
             self.show(reply, || text("summary"));
             Ok(())
         } else {
-            Err(Fault::refused(text("error")))
+            Err(Fault::refused(text("error")).with("code", text("code")))
         }
+    }
+
+    /// The table, or a sentence if it has no rows.
+    pub fn table_or(none: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+        if rows.is_empty() { none.to_owned() } else { Self::table(head, rows) }
     }
 
     /// A table for people: left-aligned columns, as wide as they need to be.
     pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+        let cell = |cell: &String| visible(&cell.replace('\n', "\\n"));
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
             cells.chain(head.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
@@ -121,4 +167,23 @@ impl Output {
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
     }
+}
+
+/// The text with everything made visible that a terminal would obey rather than show. Titles and summaries hold what
+/// agents wrote, and must not be able to redraw what a person reads beside them.
+///
+/// ```
+/// assert_eq!(host_broker::cli::output::visible("a\u{1b}[2Jb\u{202e}\n"), "a\\u{1b}[2Jb\\u{202e}\n");
+/// ```
+pub fn visible(text: &str) -> String {
+    let obeyed = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if obeyed(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
 }

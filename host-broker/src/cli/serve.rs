@@ -5,12 +5,16 @@ use crate::cli::output::Fault;
 use crate::event::Event;
 use crate::host::{Host, Office};
 use clap::Args;
+use serde_json::{Value, json};
 use std::sync::mpsc::Sender;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 /// Run the broker on a home, until it is stopped. Prints `ready` when it takes requests.
+///
+/// Logs go to standard error; `RUST_LOG` sets how much. Ctrl-C, SIGTERM or `host-broker stop` end it in good order.
 #[derive(Debug, Args)]
+#[command(after_help = "--json prints {ready: true, home} instead of `ready`")]
 pub struct Serve {}
 
 /// The SDK prints the arguments of calls at its debug level.
@@ -22,18 +26,26 @@ impl Serve {
     /// # Errors
     /// [`Fault`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
-        let filter = EnvFilter::try_new(format!("{said},rmcp=warn")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
-        // Documents for the sandbox are made readable for its user; private files name their mode themselves.
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        let office = Office::open(context.home.clone(), &context.effects)?;
-        let host = Host::start(&office, &context.effects)?;
-        context.effects.runtime.spawn(stop_on_signal(host.events()));
-        context.output.line("ready");
-        host.join();
-        Ok(())
+        serve(context, &json!({ "ready": true, "home": context.home.path() }))
     }
+}
+
+/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests.
+///
+/// # Errors
+/// [`Fault`]; nothing is running then.
+pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
+    let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
+    let filter = EnvFilter::try_new(format!("{said},rmcp=warn")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
+    // Documents for the sandbox are made readable for its user; private files name their mode themselves.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let office = Office::open(context.home.clone(), &context.effects)?;
+    let host = Host::start(&office, &context.effects)?;
+    context.effects.runtime.spawn(stop_on_signal(host.events()));
+    context.output.show(ready, || "ready".to_owned());
+    host.join();
+    Ok(())
 }
 
 async fn stop_on_signal(events: Sender<Event>) {

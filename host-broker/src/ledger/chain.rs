@@ -3,7 +3,10 @@
 //! `event_hash` is SHA-256 over a line that names the format, followed by every column in the order of
 //! [`Row`]'s fields but the last. A column is written `<length in bytes>:<bytes>,`, an absent one `-,`;
 //! integers in decimal, digests as their 32 bytes. `prev_hash` is the `event_hash` of the row before, and 32
-//! zero bytes for the first. That is all that a verifier in another language needs.
+//! zero bytes for the first. `seq` counts from 1 without gaps. A row of kind `succeeded`, `failed`, `timed_out` or
+//! `unknown` names in its body's `of` the `seq` of an earlier row of kind `intended`, and no two name the same.
+//! An export has one row a line, as a JSON object by column, digests as `sha256:<64 hex>`. That is all that a
+//! verifier in another language needs.
 
 use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;

@@ -3,6 +3,7 @@
 use crate::effects::clock::Clock;
 use crate::ledger::chain::{Head, Verifier};
 use crate::ledger::lock::Lock;
+use crate::ledger::reserve::Reserve;
 use crate::ledger::{Ledger, LedgerError, at, export};
 use rusqlite::{Connection, OpenFlags};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -33,7 +34,8 @@ impl Ledger {
         migrate(&connection, &path)?;
         grow_log(&connection)?;
         let head = verify_tail(&connection)?;
-        Ok(Self { connection, path, head, clock, policy_version, durability: None, _lock: lock })
+        let reserve = Reserve::take(home);
+        Ok(Self { connection, path, head, clock, policy_version, durability: None, reserve, _lock: lock })
     }
 }
 

@@ -49,6 +49,17 @@ pub fn is_open(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<boo
         .map_err(at("look for an open intent"))
 }
 
+/// The stage of the request's effect that is under way, if one is.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn open_stage(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<String>, LedgerError> {
+    tx.connection()
+        .prepare_cached("SELECT stage FROM open_intents WHERE caller = ?1 AND request_id = ?2 LIMIT 1")
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
+        .map_err(at("look for an open intent"))
+}
+
 /// How many effects of this caller are under way.
 ///
 /// # Errors

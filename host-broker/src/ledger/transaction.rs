@@ -17,7 +17,7 @@ use crate::providers::execution::Planted;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
-use shared::{Reply, RequestId, Timestamp};
+use shared::{Group, Reply, RequestId, Timestamp};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -173,6 +173,22 @@ impl Intended {
         &self.effect
     }
 
+    /// The group that waits for it, if one does.
+    pub fn caller_group(&self) -> Option<Group> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.header.caller.group().cloned(),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// The request it belongs to.
+    pub fn request_id(&self) -> &RequestId {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
+            Effect::Probe(probe) => &probe.planted.request_id,
+        }
+    }
+
     /// Takes the request's file out, to be removed: its intent is durable.
     pub fn retire(&mut self) -> Option<FileOrigin> {
         match &mut self.effect {
@@ -231,11 +247,11 @@ impl<'c> Transaction<'c> {
         scribe: &mut impl Scribe<E>,
     ) -> Result<Step<'tx, E>, Unwritten<E>> {
         let head = self.head.get();
-        if let Err(error) = self.run("SAVEPOINT event", "set a savepoint") {
+        if let Err(error) = self.run(&["SAVEPOINT event"], "set a savepoint") {
             return Err(Unwritten { event, error });
         }
         let result = scribe.write(self, event);
-        let end = if result.is_ok() { "RELEASE event" } else { "ROLLBACK TO event; RELEASE event" };
+        let end: &[_] = if result.is_ok() { &["RELEASE event"] } else { &["ROLLBACK TO event", "RELEASE event"] };
         match (result, self.run(end, "end a savepoint")) {
             (Ok(step), Ok(())) => Ok(step),
             (Ok(step), Err(error)) => {
@@ -249,8 +265,11 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    fn run(&self, sql: &'static str, step: &'static str) -> Result<(), LedgerError> {
-        self.connection.execute_batch(sql).map_err(at(step))
+    fn run(&self, statements: &[&'static str], step: &'static str) -> Result<(), LedgerError> {
+        for sql in statements {
+            self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map_err(at(step))?;
+        }
+        Ok(())
     }
 
     /// Appends a row.

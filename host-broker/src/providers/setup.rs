@@ -44,8 +44,9 @@ fn secret_name(provider: &Provider, name: &str) -> String {
     format!("{provider}.{name}")
 }
 
-/// Sets every configured provider up.
-pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: &Secrets) -> Catalogue {
+/// Sets every configured provider up. Without `secrets` nothing is said about them: a provider that needs one is
+/// listed as if it had it, and refuses to run.
+pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: Option<&Secrets>) -> Catalogue {
     // Clients that are made here belong to the runtime on which they will be used.
     let _guard = effects.runtime.enter();
     let mut catalogue = Catalogue::default();
@@ -55,10 +56,10 @@ pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: &Secr
     catalogue
 }
 
-fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects, secrets: &Secrets) -> Listed {
+fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects, secrets: Option<&Secrets>) -> Listed {
     let missing = table.kind.secrets().into_keys().find_map(|secret| {
         let name = secret_name(name, secret);
-        let (_, fault) = secrets.faults().find(|(faulty, _)| *faulty == name)?;
+        let (_, fault) = secrets?.faults().find(|(faulty, _)| *faulty == name)?;
         Some(format!("its secret `{secret}` is {fault}"))
     });
     let made = operations(name, table, home, effects, secrets);
@@ -85,14 +86,14 @@ fn operations(
     table: &ProviderTable,
     home: &Home,
     effects: &Effects,
-    secrets: &Secrets,
+    secrets: Option<&Secrets>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
     match &table.kind {
         Kind::Mock(settings) => {
             mock::operations(name, &home.path().join(&settings.script)).map_err(|error| error.to_string())
         }
         Kind::Github(settings, _) => {
-            let token = secrets.get(&secret_name(name, "token"));
+            let token = secrets.and_then(|secrets| secrets.get(&secret_name(name, "token")));
             github::operations(name, settings.clone(), token, Arc::clone(&effects.clock))
                 .map_err(|error| error.to_string())
         }

@@ -108,6 +108,6 @@ fn a_source_is_one_of_four_shapes() {
 #[test]
 fn nothing_of_a_secret_is_printed() {
     let mut secrets = Secrets::default();
-    secrets.held.insert("S".to_owned(), Secret::new("correct horse battery".to_owned()));
+    secrets.held.insert("S".to_owned(), Arc::new(Secret::new("correct horse battery".to_owned())));
     assert!(!format!("{secrets:?}").contains("horse"));
 }

@@ -38,10 +38,10 @@ impl Client {
             self.turn += 1;
         }
         if self.waiting.is_none() {
-            let action = if self.number % 2 == 0 { "charge" } else { "lossy" };
+            let action = if self.number.is_multiple_of(2) { "charge" } else { "lossy" };
             let latency = (self.turn * 7 + self.number) % 12;
             // What belongs to a key is the same each time.
-            let latency = if self.turn % 2 == 0 { latency } else { ((self.turn - 1) * 7 + self.number) % 12 };
+            let latency = if self.turn.is_multiple_of(2) { latency } else { ((self.turn - 1) * 7 + self.number) % 12 };
             let id = self.group.fresh_id();
             let document = with(call(action, json!({ "ms": latency })), "idempotency_key", self.key());
             self.send(with(document, "request_id", id));

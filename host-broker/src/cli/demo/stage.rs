@@ -266,7 +266,7 @@ impl Answer {
 }
 
 fn failed(text: &str) -> Fault {
-    Fault { code: 1, text: text.to_owned() }
+    Fault::failed(text)
 }
 
 /// The shim that belongs to this program. Run by cargo, it is built first: nothing else makes sure that it is there.

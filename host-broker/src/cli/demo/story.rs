@@ -54,6 +54,6 @@ impl Story {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Fault { code: 1, text: format!("not true: {}", wrong.join("; ")) })
+        Err(Fault::failed(format!("not true: {}", wrong.join("; "))))
     }
 }

@@ -20,11 +20,12 @@ fn settings() -> Settings {
 }
 
 fn catalogue() -> Vec<Arc<dyn Operation>> {
-    operations(&"github".parse().unwrap(), settings(), Secret::new(TOKEN.into()), Arc::new(Fixed)).unwrap()
+    operations(&"github".parse().unwrap(), settings(), Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed))
+        .unwrap()
 }
 
 fn shared() -> Github {
-    Github::new(settings(), Secret::new(TOKEN.into()), Arc::new(Fixed)).unwrap()
+    Github::new(settings(), Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed)).unwrap()
 }
 
 /// Parameters that fit each action, for a repository.
@@ -326,8 +327,10 @@ async fn settings_that_are_wrong_stop_the_provider_and_not_the_broker() {
     assert!(serde_json::from_value::<Settings>(json!({ "repo": [] })).is_err());
     assert_eq!(serde_json::from_value::<Settings>(json!({})).unwrap(), Settings::default());
     assert_eq!(Settings::default().repos, Vec::<String>::new());
-    let fault =
-        |settings| operations(&"github".parse().unwrap(), settings, Secret::new(TOKEN.into()), Arc::new(Fixed)).err();
+    let fault = |settings| {
+        operations(&"github".parse().unwrap(), settings, Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed))
+            .err()
+    };
     let base = fault(Settings { base_url: "http://api.github.com".into(), ..settings() });
     assert!(matches!(&base, Some(SetupFault::BaseUrl(_))), "{base:?}");
     assert!(matches!(fault(Settings { repos: vec!["octocat".into()], ..settings() }), Some(SetupFault::Guardrail(_))));

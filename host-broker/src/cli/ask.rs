@@ -1,0 +1,61 @@
+//! The way of every command that changes something: through the running daemon, or in place where none runs.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::control::{self, Control};
+use crate::host::Office;
+use crate::ledger::{Ledger, LedgerError};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long another command that works in place, or a daemon that starts or stops, may hold the lock.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks, and prints the reply.
+///
+/// # Errors
+/// [`Fault`]; what was asked was not done.
+pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
+    context.output.reply(&answer(context, control)?)
+}
+
+/// Asks, and gives the reply.
+///
+/// # Errors
+/// [`Fault`] if nobody could be asked; a reply that says no is none.
+pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
+    let socket = context.home.socket();
+    if let Some(reply) = control::send(&socket, control)? {
+        return Ok(reply);
+    }
+    let office = Office::open(context.home.clone(), &context.effects)?;
+    let started = Instant::now();
+    loop {
+        match office.ledger(Arc::clone(&context.effects.clock)) {
+            Ok(ledger) => return in_place(context, &office, ledger, control),
+            Err(LedgerError::Locked { .. }) if started.elapsed() < LOCK_PATIENCE => {
+                std::thread::park_timeout(LOCK_PAUSE);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        // Whoever holds the lock may be a daemon that takes commands by now.
+        if let Some(reply) = control::send(&socket, control)? {
+            return Ok(reply);
+        }
+    }
+}
+
+fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {
+    Ok(control::administer(&mut ledger, &mut office.broker(), &office.clerk(&context.effects), control)?)
+}
+
+/// Who answers on the socket, if a daemon is running.
+///
+/// # Errors
+/// [`Fault`] if something listens and does not answer.
+pub fn running(context: &Context) -> Result<Option<Value>, Fault> {
+    Ok(control::send(&context.home.socket(), &Control::Hello)?)
+}

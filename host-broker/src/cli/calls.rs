@@ -1,0 +1,140 @@
+//! `calls`: what was asked, and what became of it.
+
+mod show;
+mod tail;
+
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::ledger::calls::{self, CallRecord, Filter};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use shared::{Group, Provider, RequestId};
+
+/// Calls: what was asked, and what became of it.
+#[derive(Debug, Args)]
+pub struct Calls {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the latest calls.
+    List(List),
+    /// Tell the whole story of one request, row by row.
+    Show(Show),
+    /// Follow the calls as they happen.
+    Tail(Tail),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {calls: [{id, request_id, group_folder, provider, action, access_level, \
+    params_hash, params_summary, status, denial_reason, result_summary, task_id, duration_ms, created_at}]}; \
+    id is the first ledger row of the call")]
+struct List {
+    #[command(flatten)]
+    which: Which,
+    /// At most this many, the latest.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {request_id, rows: [every ledger row about it, with every column], \
+    gates: [the approvals that it spent]}")]
+struct Show {
+    /// The request.
+    request_id: RequestId,
+    /// Only this group's, if several have used that id.
+    #[arg(long)]
+    group: Option<Group>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Ends with Ctrl-C, or when nobody reads any more. Works with and without a running daemon.
+
+--json prints one line for each change: a call as `calls list` has it")]
+struct Tail {
+    #[command(flatten)]
+    which: Which,
+    /// Begin with this many calls that are there already.
+    #[arg(long, default_value_t = 10)]
+    last: u32,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// Only this group's.
+    #[arg(long)]
+    group: Option<Group>,
+    /// Only to this provider.
+    #[arg(long)]
+    provider: Option<Provider>,
+    /// Only those with this status.
+    #[arg(long)]
+    status: Option<Status>,
+}
+
+/// What became of a call; one that is under way is `authorized`, one whose outcome nobody knows is `failed`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Status {
+    Authorized,
+    Denied,
+    Executed,
+    Failed,
+    Timeout,
+}
+
+impl Which {
+    fn filter(self) -> Filter {
+        let word = |status: Status| match status {
+            Status::Authorized => "authorized",
+            Status::Denied => "denied",
+            Status::Executed => "executed",
+            Status::Failed => "failed",
+            Status::Timeout => "timeout",
+        };
+        let status = self.status.map(|status| word(status).to_owned());
+        Filter { group: self.group, provider: self.provider, status, after: 0 }
+    }
+}
+
+impl Calls {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no ledger, or no such request.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let ledger = context.ledger()?;
+        match self.command {
+            Command::List(List { which, limit }) => {
+                let records = calls::list(&ledger, &which.filter(), limit)?;
+                context.output.show(&json!({ "calls": records }), || table(&records));
+                Ok(())
+            }
+            Command::Show(Show { request_id, group }) => show::show(context, &ledger, &request_id, group.as_ref()),
+            Command::Tail(Tail { which, last }) => tail::tail(context, &ledger, which.filter(), last),
+        }
+    }
+}
+
+fn table(records: &[CallRecord]) -> String {
+    let rows: Vec<_> = records.iter().map(|record| cells(record).to_vec()).collect();
+    let head = ["WHEN", "REQUEST", "GROUP", "ACTION", "STATUS", "MS", "WHAT"];
+    Output::table_or("No calls match.", &head, &rows)
+}
+
+/// One call, in the order of the table's columns.
+fn cells(record: &CallRecord) -> [String; 7] {
+    let action = format!("{}.{}", record.provider, record.action.as_deref().unwrap_or("?"));
+    let what = record.denial_reason.as_ref().or(record.result_summary.as_ref()).or(record.params_summary.as_ref());
+    [
+        record.created_at.clone(),
+        record.request_id.clone().unwrap_or_default(),
+        record.group_folder.clone(),
+        action,
+        record.status.clone(),
+        record.duration_ms.map(|ms| ms.to_string()).unwrap_or_default(),
+        what.cloned().unwrap_or_default(),
+    ]
+}

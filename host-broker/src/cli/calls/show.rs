@@ -1,0 +1,89 @@
+//! `calls show`: the whole story of one request.
+
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::gates::{self, GateApproval};
+use crate::ledger::calls;
+use crate::ledger::chain::Row;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use shared::{Code, Group, Level, RequestId};
+
+pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group: Option<&Group>) -> Result<(), Fault> {
+    let rows = calls::story(ledger, id, group)?;
+    // The broker's own rows carry the id of the request that they are about, and are no story by themselves.
+    if rows.iter().all(|row| row.caller == "broker") {
+        return Err(Fault::usage(format!("the ledger has no request `{id}`; host-broker calls list shows the latest")));
+    }
+    let mut opened = gates::list(ledger)?;
+    opened.retain(|approval| rows.iter().any(|row| Some(row.seq) == approval.spent_by));
+    context.output.show(&json!({ "request_id": id, "rows": rows, "gates": opened }), || {
+        rows.iter().map(|row| paragraph(row, &opened)).collect::<Vec<_>>().join("\n\n")
+    });
+    Ok(())
+}
+
+/// One row: what happened in a heading, then what is known of it.
+fn paragraph(row: &Row, opened: &[GateApproval]) -> String {
+    let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
+    let number = |name: &str| body.get(name).and_then(Value::as_i64);
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+    let action = match (&row.provider, &row.action) {
+        (Some(provider), Some(action)) => Some(format!("{provider}.{action}")),
+        (Some(name), None) | (None, Some(name)) => Some(name.clone()),
+        (None, None) => None,
+    };
+    let level = row.level.and_then(Level::from_number);
+    let code = row.reason_code.as_ref().map(|word| match word.parse::<Code>() {
+        Ok(code) => format!("{word}: {}", code.meaning()),
+        Err(shared::code::NoSuchCode) => word.clone(),
+    });
+    let opened = opened.iter().filter(|approval| approval.spent_by == Some(row.seq));
+    let gate: Vec<_> =
+        opened.map(|one| format!("{}, opened by {} at {}", one.gate, one.approved_by, one.approved_at)).collect();
+    let facts: [(&str, Option<String>); 13] = [
+        ("who", Some(row.caller.clone())),
+        ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
+        ("what", row.summary.clone()),
+        ("why not", code),
+        ("result", row.result_summary.clone()),
+        ("task", row.task_id.clone()),
+        ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
+        ("took", row.duration_ms.map(|ms| format!("{ms} ms"))),
+        ("outcome of", number("of").map(|seq| format!("row {seq}"))),
+        ("settles", number("settles").map(|seq| format!("row {seq}, as {}", text("as").unwrap_or_default()))),
+        ("asks about", number("probes").map(|seq| format!("row {seq}"))),
+        ("note", text("why")),
+        ("decided by", Some(format!("policy version {}", row.policy_version))),
+    ];
+    let rows: Vec<_> = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some(vec![format!("  {name}"), value?]))
+        .chain([vec!["  hash".to_owned(), row.event_hash.to_string()]])
+        .collect();
+    let title = heading(&row.kind, text("stage").as_deref());
+    // Without a head the table is only its rows.
+    let lines = Output::table(&["", ""], &rows);
+    format!("row {} at {}: {title}{lines}", row.seq, row.time())
+}
+
+fn heading(kind: &str, stage: Option<&str>) -> String {
+    let stage = match stage {
+        Some("prepare") => " (fetching what the guardrail needs)",
+        Some("probe") => " (asking what became of it)",
+        Some(_) | None => "",
+    };
+    let said = match kind {
+        "intended" => "permitted; the intent is recorded before anything leaves",
+        "succeeded" => "succeeded",
+        "failed" => "failed; nothing was changed",
+        "timed_out" => "too slow; nothing was changed",
+        "unknown" => "nobody knows whether it happened",
+        "settled" => "became known later",
+        "refused" => "refused; nothing was executed",
+        "answered" => "answered from what is recorded",
+        "repeated" => "sent again; not executed again",
+        other => other,
+    };
+    format!("{said}{stage}")
+}

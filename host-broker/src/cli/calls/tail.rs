@@ -1,0 +1,98 @@
+//! `calls tail`: follows the calls by looking at the database, reading only.
+
+use super::cells;
+use crate::cli::Context;
+use crate::cli::output::{Fault, visible};
+use crate::ledger::at;
+use crate::ledger::calls::{self, CallRecord, Filter};
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often the database is asked whether anything was written.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) fn tail(context: &Context, ledger: &Connection, filter: Filter, last: u32) -> Result<(), Fault> {
+    let mut tail = Tail { context, ledger, filter, under_way: BTreeSet::new() };
+    let mut version = calls::version(ledger)?;
+    if !tail.begin(last)? {
+        return Ok(());
+    }
+    loop {
+        std::thread::park_timeout(PAUSE);
+        let now = calls::version(ledger)?;
+        if now != version {
+            version = now;
+            if !tail.look()? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Tail<'a> {
+    context: &'a Context,
+    ledger: &'a Connection,
+    filter: Filter,
+    // Calls that were told of before their outcome was there.
+    under_way: BTreeSet<i64>,
+}
+
+impl Tail<'_> {
+    fn begin(&mut self, last: u32) -> Result<bool, Fault> {
+        // One moment for all three, so that nothing falls between them.
+        let reading = self.ledger.unchecked_transaction().map_err(at("begin to read"))?;
+        let records = calls::list(self.ledger, &self.filter, last)?;
+        // From here on, also where none of the filter's calls is there yet.
+        self.filter.after = calls::list(self.ledger, &Filter::default(), 1)?.first().map_or(0, |record| record.id);
+        self.under_way = calls::open_intents(self.ledger)?.into_iter().map(|intent| intent.seq).collect();
+        drop(reading);
+        self.tell(&records)
+    }
+
+    /// Tells what is new, and what has come to an end; `false` once nobody reads any more.
+    fn look(&mut self) -> Result<bool, Fault> {
+        let mut news = Vec::new();
+        for id in self.under_way.clone() {
+            // The broker's own reads are under way too, and are no calls.
+            let record = calls::one(self.ledger, id)?;
+            if record.as_ref().is_none_or(|record| record.status != "authorized") {
+                self.under_way.remove(&id);
+                news.extend(record.and_then(|record| self.wanted(record)));
+            }
+        }
+        // Not by status: a call that does not fit yet may fit when it has ended.
+        let everything = Filter { status: None, ..self.filter.clone() };
+        for record in calls::list(self.ledger, &everything, u32::MAX)? {
+            self.filter.after = record.id;
+            if record.status == "authorized" {
+                self.under_way.insert(record.id);
+            }
+            news.extend(self.wanted(record));
+        }
+        self.tell(&news)
+    }
+
+    fn wanted(&self, record: CallRecord) -> Option<CallRecord> {
+        let filter = &self.filter;
+        let fits = filter.group.as_ref().is_none_or(|group| group.as_str() == record.group_folder)
+            && filter.provider.as_ref().is_none_or(|provider| provider.as_str() == record.provider)
+            && filter.status.as_ref().is_none_or(|status| *status == record.status);
+        fits.then_some(record)
+    }
+
+    fn tell(&self, records: &[CallRecord]) -> Result<bool, Fault> {
+        let output = self.context.output;
+        output.lines(|out| {
+            for record in records {
+                if output.json {
+                    serde_json::to_writer(&mut *out, record)?;
+                    writeln!(out)?;
+                } else {
+                    writeln!(out, "{}", visible(&cells(record).join("  ").replace('\n', " ")))?;
+                }
+            }
+            Ok(())
+        })
+    }
+}

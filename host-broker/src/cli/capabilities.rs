@@ -1,0 +1,79 @@
+//! `capabilities`: what a group may do now.
+
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::known_group;
+use crate::snapshot::snapshot;
+use clap::Args;
+use shared::Group;
+use shared::snapshot::{Availability, Capability, Snapshot};
+
+/// Show what a group may do now: the document that its agent sees.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "--json prints the snapshot as it lies in the group's directory: {generatedAt, group, is_main, \
+    capabilities: [{provider, access_level, expires_at, actions: {NAME: {level, tier, status, description, \
+    input_schema}}}], providers_available}"
+)]
+pub struct Capabilities {
+    /// The group.
+    group: Group,
+    /// Also the actions that the group may not perform.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Capabilities {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no such group, or no ledger.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        known_group(&config, &self.group)?;
+        let catalogue = context.catalogue(&config);
+        let now = context.effects.clock.now();
+        let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue)?;
+        let document = serde_json::to_value(&snapshot).map_err(|error| Fault::internal(&error))?;
+        context.output.show(&document, || table(&snapshot, self.all));
+        Ok(())
+    }
+}
+
+fn table(snapshot: &Snapshot, all: bool) -> String {
+    let rows: Vec<_> = snapshot.capabilities.iter().flat_map(|capability| rows(capability, all)).collect();
+    Output::table_or(
+        "This group may do nothing outside its sandbox. A grant gives it access: host-broker grant GROUP PROVIDER LEVEL",
+        &["PROVIDER", "GRANTED", "UNTIL", "ACTION", "DEMANDS", "STATUS"],
+        &rows,
+    )
+}
+
+fn rows(capability: &Capability, all: bool) -> Vec<Vec<String>> {
+    let until = capability.expires_at.map_or_else(|| "never ends".to_owned(), |time| time.to_string());
+    let head = [capability.provider.to_string(), capability.access_level.to_string(), until];
+    let shown = capability
+        .actions
+        .iter()
+        .filter(|(_, entry)| all || !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel));
+    let mut rows: Vec<Vec<String>> = shown
+        .map(|(name, entry)| {
+            let cells = [name.to_string(), entry.level.to_string(), word(entry.status).to_owned()];
+            head.iter().cloned().chain(cells).collect()
+        })
+        .collect();
+    if rows.is_empty() {
+        rows.push(head.into_iter().chain(["(no action)".to_owned()]).collect());
+    }
+    rows
+}
+
+fn word(status: Availability) -> &'static str {
+    match status {
+        Availability::Available => "available",
+        Availability::NeedsApproval => "a person must agree",
+        Availability::NeedsGate => "needs a task with an open gate",
+        Availability::RequiresHigherLevel => "needs a higher level",
+        Availability::Denied => "denied",
+    }
+}

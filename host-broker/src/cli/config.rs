@@ -1,0 +1,104 @@
+//! `config`: the configuration, checked, described, shown.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::config::{Config, ConfigError};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+/// The configuration: check it, describe it, show it.
+#[derive(Debug, Args)]
+pub struct Configuration {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check the configuration without starting anything; exit 4 names the line, the fault and the remedy.
+    Check(Check),
+    /// Print the JSON Schema of the configuration, for editors.
+    Schema(Schema),
+    /// Print what the configuration says, without comments, and what the environment overrides.
+    Show(Show),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Whether the providers can be set up is for: host-broker provider check
+
+--json prints {ok, path, groups, providers}, or on a fault {error, exit: 4}")]
+struct Check {}
+
+#[derive(Debug, Args)]
+struct Schema {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {path, values: {…}, environment: {NAME: VALUE}}; a secret is shown as `(set)`")]
+struct Show {}
+
+/// The variables that override the file, and whether their values may be shown.
+const OVERRIDES: [(&str, bool); 5] = [
+    ("EXT_CALL_TIMEOUT", true),
+    ("EXT_GITHUB_REPOS", true),
+    ("EXT_LOG_QUERY_MAX_HOURS", true),
+    ("EXT_LOG_QUERY_MAX_RESULTS", true),
+    ("GITHUB_TOKEN", false),
+];
+
+impl Configuration {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if the configuration cannot be used.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::Check(Check {}) => check(context),
+            Command::Schema(Schema {}) => schema(context),
+            Command::Show(Show {}) => show(context),
+        }
+    }
+}
+
+fn check(context: &Context) -> Result<(), Fault> {
+    let config = context.config()?;
+    let path = context.home.config().display().to_string();
+    let (groups, providers) = (config.groups.len(), config.providers.len());
+    context.output.show(&json!({ "ok": true, "path": path, "groups": groups, "providers": providers }), || {
+        format!("{path} is right: {groups} group(s), {providers} provider(s).")
+    });
+    Ok(())
+}
+
+fn schema(context: &Context) -> Result<(), Fault> {
+    let schema = Value::from(schemars::schema_for!(Config));
+    let pretty = serde_json::to_string_pretty(&schema).map_err(|error| Fault::internal(&error))?;
+    context.output.show(&schema, || pretty);
+    Ok(())
+}
+
+fn show(context: &Context) -> Result<(), Fault> {
+    // What does not pass is not shown as if it counted.
+    context.config()?;
+    let path = context.home.config();
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
+    let values: toml::Table = toml::from_str(&text).map_err(|error| Fault::configuration(&error))?;
+    let printed = toml::to_string(&values).map_err(|error| Fault::internal(&error))?;
+    let environment: Map<String, Value> = OVERRIDES
+        .into_iter()
+        .filter_map(|(name, public)| {
+            let value = context.effects.environment.get(name)?;
+            Some((name.to_owned(), if public { value.as_str().into() } else { "(set)".into() }))
+        })
+        .collect();
+    let document = json!({ "path": path.display().to_string(), "values": values, "environment": environment });
+    context.output.show(&document, || {
+        let overrides: Vec<String> = environment.iter().map(|(name, value)| format!("# {name} = {value}")).collect();
+        let overrides = match overrides.as_slice() {
+            [] => String::new(),
+            some => format!("\n# The environment overrides:\n{}", some.join("\n")),
+        };
+        format!("# {}\n{printed}{overrides}", path.display())
+    });
+    Ok(())
+}

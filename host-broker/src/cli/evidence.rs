@@ -1,0 +1,130 @@
+//! `evidence`: the ledger as proof.
+
+mod verify;
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::ledger::export;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use shared::digest::Digest;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The ledger as proof: where it ends, whether it is whole, all of it.
+#[derive(Debug, Args)]
+pub struct Evidence {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print where the chain ends. Keep it elsewhere: `verify --kept` later finds a ledger that was cut or rewritten.
+    Head(Head),
+    /// Verify every row and its link to the row before; exit 1 at the first that is wrong.
+    Verify(Verify),
+    /// Print every row, as anybody needs it to verify the chain without this program.
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Prints SEQ:sha256:HASH. --json prints {seq, event_hash, time}; seq is 0 for a ledger without rows"
+)]
+struct Head {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker evidence verify
+  host-broker evidence verify --file ledger.jsonl --kept 1200:sha256:6f…
+
+--json prints {ok, rows, head: {seq, event_hash, time}, open_intents: [SEQ]};
+on a break {ok: false, rows, first_bad, error, exit: 1}, where rows is the number of rows that are right")]
+struct Verify {
+    /// An export, one row a line; without it, this home's ledger.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// A head that was noted earlier; the chain must still hold it.
+    #[arg(long, value_name = "SEQ:sha256:HASH")]
+    kept: Option<Kept>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "jsonl: one JSON object a line with every column: seq, ts, kind, caller, person, request_id, \
+    provider, action, level, params_digest, summary, reason_code, result_summary, result_digest, task_id, approval, \
+    policy_version, duration_ms, body, prev_hash, event_hash. Digests are sha256:HEX; ts is milliseconds since 1970.
+
+event_hash is SHA-256 over the line `ext-broker ledger row v1` with its newline, then every column in that order but \
+    the last: `<length in bytes>:<bytes>,`, or `-,` where it is null; numbers in decimal, digests as their 32 bytes.")]
+struct Export {
+    /// How rows are written.
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Jsonl,
+}
+
+/// A head that somebody kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    seq: i64,
+    hash: Digest,
+}
+
+impl FromStr for Kept {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once(':').and_then(|(seq, hash)| {
+            let seq: i64 = seq.parse().ok().filter(|seq| *seq > 0)?;
+            Some(Self { seq, hash: hash.parse().ok()? })
+        });
+        parsed.ok_or_else(|| "a head is what `evidence head` prints: SEQ:sha256:HASH".to_owned())
+    }
+}
+
+impl Evidence {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no ledger, or the evidence is broken.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::Head(Head {}) => head(context),
+            Command::Verify(Verify { file: Some(file), kept }) => verify::file(context, &file, kept),
+            Command::Verify(Verify { file: None, kept }) => verify::ledger(context, kept),
+            Command::Export(Export { format: Format::Jsonl }) => export(context),
+        }
+    }
+}
+
+fn head(context: &Context) -> Result<(), Fault> {
+    let last = export::last(&context.ledger()?)?;
+    let (seq, hash, time) =
+        last.as_ref().map_or((0, Digest::ZERO, None), |row| (row.seq, row.event_hash, Some(row.time())));
+    context.output.show(&json!({ "seq": seq, "event_hash": hash, "time": time }), || format!("{seq}:{hash}"));
+    Ok(())
+}
+
+fn export(context: &Context) -> Result<(), Fault> {
+    let ledger = context.ledger()?;
+    let mut broken = None;
+    context.output.lines(|out| {
+        let mut out = BufWriter::new(out);
+        let mut written = Ok(());
+        let read = export::each(&ledger, 1, |row| {
+            written = writeln!(out, "{}", export::line(&row));
+            // Any error ends the reading; which one it was is in `written`.
+            if written.is_ok() { Ok(()) } else { Err(crate::ledger::LedgerError::Stored { what: "row" }) }
+        });
+        written?;
+        broken = read.err();
+        out.flush()
+    })?;
+    broken.map_or(Ok(()), |error| Err(error.into()))
+}

@@ -1,0 +1,178 @@
+//! `evidence verify`: follows the chain from its first row to its last, and says where it is broken.
+
+use super::Kept;
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::ledger::chain::{Break, Row, Verifier};
+use crate::ledger::{LedgerError, export};
+use serde_json::json;
+use shared::Timestamp;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a verification is silent, and how often it speaks after that.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// The verification so far.
+struct Following {
+    verifier: Verifier,
+    kept: Option<Kept>,
+    kept_seen: bool,
+    // How many rows there seem to be, where that is known before they are read.
+    total: Option<i64>,
+    output: Output,
+    spoke: Instant,
+}
+
+/// Why it ended early.
+enum Stopped {
+    Break(Break),
+    /// A row that cannot even be read.
+    Unreadable(String),
+    /// The chain holds another row where the kept head was.
+    Rewritten,
+}
+
+impl Following {
+    fn new(output: Output, kept: Option<Kept>, total: Option<i64>) -> Self {
+        Self { verifier: Verifier::new(), kept, kept_seen: false, total, output, spoke: Instant::now() }
+    }
+
+    fn take(&mut self, row: &Row) -> Result<(), Stopped> {
+        self.verifier.take(row).map_err(Stopped::Break)?;
+        if let Some(kept) = self.kept.filter(|kept| kept.seq == row.seq) {
+            if kept.hash != row.event_hash {
+                return Err(Stopped::Rewritten);
+            }
+            self.kept_seen = true;
+        }
+        if self.spoke.elapsed() >= PROGRESS {
+            self.spoke = Instant::now();
+            let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+            self.output.say(&format!("verified {}{of} rows …", row.seq));
+        }
+        Ok(())
+    }
+
+    /// The number of the row after the last good one.
+    fn next(&self) -> i64 {
+        self.verifier.head().seq + 1
+    }
+
+    fn finish(self, result: Result<(), Stopped>) -> Result<(), Fault> {
+        let head = self.verifier.head();
+        let result = match (result, self.kept) {
+            (Ok(()), Some(kept)) if !self.kept_seen => {
+                Err(Stopped::Break(Break::Short { found: head.seq, expected: kept.seq }))
+            }
+            (result, _) => result,
+        };
+        match result {
+            Ok(()) => {
+                self.whole();
+                Ok(())
+            }
+            Err(stopped) => Err(self.broken(&stopped)),
+        }
+    }
+
+    fn whole(&self) {
+        let head = self.verifier.head();
+        let open: Vec<i64> = self.verifier.open().collect();
+        let time = (head.seq > 0).then(|| Timestamp::from_millis(head.ts));
+        let document = json!({
+            "ok": true,
+            "rows": head.seq,
+            "head": { "seq": head.seq, "event_hash": head.hash, "time": time },
+            "open_intents": open,
+        });
+        self.output.show(&document, || {
+            let open = match open.as_slice() {
+                [] => "Every intent has its outcome.".to_owned(),
+                some => {
+                    let rows: Vec<_> = some.iter().map(ToString::to_string).collect();
+                    format!(
+                        "Intents without an outcome (under way, or closed at the next start): row {}.",
+                        rows.join(", ")
+                    )
+                }
+            };
+            format!("The evidence is whole: {} rows, head {}:{}. {open}", head.seq, head.seq, head.hash)
+        });
+    }
+
+    fn broken(&self, stopped: &Stopped) -> Fault {
+        let (bad, reason) = match stopped {
+            Stopped::Break(fault) => (first_bad(fault), fault.to_string()),
+            Stopped::Unreadable(fault) => (self.next(), format!("row {} cannot be read: {fault}", self.next())),
+            Stopped::Rewritten => {
+                let seq = self.kept.map_or(0, |kept| kept.seq);
+                (seq, format!("row {seq} is not the row whose hash was kept: the chain was rewritten"))
+            }
+        };
+        let good = bad - 1;
+        Fault::failed(format!(
+            "the evidence is broken: {reason}. The {good} rows before it are right. Keep this ledger as it is, and \
+             compare it with a backup or an export"
+        ))
+        .with("ok", false)
+        .with("rows", good)
+        .with("first_bad", bad)
+    }
+}
+
+/// The first row that is not as it should be; one that is missing counts.
+fn first_bad(fault: &Break) -> i64 {
+    match fault {
+        Break::Gap { expected, .. } => *expected,
+        Break::Link { seq } | Break::Content { seq } | Break::Outcome { seq } => *seq,
+        Break::Short { found, .. } => found + 1,
+    }
+}
+
+/// Verifies this home's ledger.
+pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault> {
+    let ledger = context.ledger()?;
+    let total = export::last(&ledger).ok().flatten().map(|row| row.seq);
+    let mut following = Following::new(context.output, kept, total);
+    let mut stopped = Ok(());
+    let read = export::each(&ledger, i64::MIN, |row| {
+        stopped = following.take(&row);
+        // Any error ends the reading; which one it was is in `stopped`.
+        if stopped.is_ok() { Ok(()) } else { Err(LedgerError::Stored { what: "row" }) }
+    });
+    match read {
+        Ok(()) => following.finish(stopped),
+        Err(_) if stopped.is_err() => following.finish(stopped),
+        // A column of a type that it cannot have is a row that somebody changed.
+        Err(LedgerError::Statement { step: "read a row", source }) => {
+            following.finish(Err(Stopped::Unreadable(source.to_string())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Verifies an export.
+pub(super) fn file(context: &Context, path: &Path, kept: Option<Kept>) -> Result<(), Fault> {
+    let unreadable = |error: std::io::Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
+    let mut following = Following::new(context.output, kept, None);
+    for line in BufReader::new(File::open(path).map_err(unreadable)?).lines() {
+        let taken = match line {
+            Ok(line) => match export::parse_line(&line) {
+                Ok(row) => following.take(&row),
+                Err(fault) => Err(Stopped::Unreadable(fault.to_string())),
+            },
+            // Not text; anything else is the file's fault and not the evidence's.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Err(Stopped::Unreadable(error.to_string()))
+            }
+            Err(error) => return Err(unreadable(error)),
+        };
+        if taken.is_err() {
+            return following.finish(taken);
+        }
+    }
+    following.finish(Ok(()))
+}

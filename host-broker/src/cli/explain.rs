@@ -1,0 +1,132 @@
+//! `explain`: what would be decided, and why, without asking anybody or changing anything.
+
+use crate::call::{Desk, hypothetical};
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::known_group;
+use crate::ledger::LedgerKey;
+use crate::policy::authorize;
+use crate::policy::explain::explain;
+use clap::Args;
+use serde_json::{Map, Value};
+use shared::{Action, Group, Provider, TaskId};
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Show what would be decided about a call, step by step. Contacts nobody and changes nothing.
+///
+/// Every step is judged, also those after the first no. What only the provider could tell (`needs remote facts`) is
+/// not asked.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
+
+--json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?}]};
+verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
+pub struct Explain {
+    /// The group that would call.
+    group: Group,
+    /// The provider and the action, for example `github.list_issues`.
+    #[arg(value_name = "PROVIDER.ACTION")]
+    target: Target,
+    /// The parameters, as a JSON object.
+    #[arg(default_value = "{}")]
+    params: String,
+    /// The governance task that the call would name.
+    #[arg(long)]
+    task: Option<TaskId>,
+}
+
+/// `github.merge_pr`
+#[derive(Debug, Clone)]
+struct Target {
+    text: String,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if splits(text).next().is_some() {
+            Ok(Self { text: text.to_owned() })
+        } else {
+            Err("write the provider and the action with a dot between them, for example github.list_issues".into())
+        }
+    }
+}
+
+/// Every way to read `a.b.c` as a provider and an action; a provider's name may have one dot, an action's any number.
+fn splits(text: &str) -> impl Iterator<Item = (Provider, Action)> {
+    text.match_indices('.').filter_map(|(dot, _)| {
+        let (provider, action) = (text.get(..dot)?, text.get(dot + 1..)?);
+        Some((provider.parse().ok()?, action.parse().ok()?))
+    })
+}
+
+impl Explain {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no such group, no ledger, or the parameters are no JSON object.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        known_group(&config, &self.group)?;
+        let catalogue = Arc::new(context.catalogue(&config));
+        let mut splits = splits(&self.target.text).collect::<Vec<_>>();
+        splits.sort_by_key(|(provider, _)| catalogue.provider(provider).is_none());
+        let Some((provider, action)) = splits.into_iter().next() else {
+            return Err(Fault::usage(format!("`{}` names no provider and action", self.target.text)));
+        };
+        let desk = Desk {
+            catalogue,
+            // Nothing that is digested here is compared with anything or kept.
+            key: Arc::new(LedgerKey::new(Vec::new())),
+            ids: Arc::clone(&context.effects.ids),
+            patience: config.patience(),
+            foreign_types: config.broker.foreign_types,
+        };
+        let no_object = |fault: &dyn Display| Fault::usage(format!("the parameters are not a JSON object: {fault}"));
+        // By themselves first: they must not be able to add to the document around them.
+        serde_json::from_str::<Map<String, Value>>(&self.params).map_err(|fault| no_object(&fault))?;
+        let document = document(&provider, &action, &self.params, self.task.as_ref());
+        let call = hypothetical(self.group, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
+        let ledger = context.ledger()?;
+        // The steps look at several tables; all of them as of one moment.
+        let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
+        let now = context.effects.clock.now();
+        let (facts, decision) = authorize::judge(&reading, now, &call, &config.gate_rules())?;
+        let explained = explain(&facts, &decision);
+        context.output.show(&explained, || text(&explained));
+        Ok(())
+    }
+}
+
+/// The document that a sandbox would write, with the parameters to the letter: a number that cannot be kept exactly
+/// must still be seen as it was written.
+fn document(provider: &Provider, action: &Action, params: &str, task: Option<&TaskId>) -> String {
+    let task = task.map_or_else(String::new, |task| format!(r#","task_id":"{task}""#));
+    format!(r#"{{"type":"ext_call","provider":"{provider}","action":"{action}"{task},"params":{params}}}"#)
+}
+
+fn text(explained: &Value) -> String {
+    let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let because = |value: &Value| match (word(value, "code").as_str(), word(value, "reason").as_str()) {
+        ("", reason) => reason.to_owned(),
+        (code, reason) => format!("{code}: {reason}"),
+    };
+    let steps = explained.get("steps").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<_> =
+        steps.iter().map(|step| vec![word(step, "step"), word(step, "verdict"), because(step)]).collect();
+    let verdict = match (word(explained, "verdict"), because(explained)) {
+        (verdict, reason) if reason.is_empty() => verdict,
+        (verdict, reason) => format!("{verdict} ({reason})"),
+    };
+    format!(
+        "{} calls {}.{}: {verdict}\n\n{}",
+        word(explained, "caller"),
+        word(explained, "provider"),
+        word(explained, "action"),
+        Output::table(&["STEP", "VERDICT", "WHY"], &rows)
+    )
+}

@@ -1,0 +1,105 @@
+//! `gate`: the conditions that a task must have passed before a production call.
+
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::{Fault, Output};
+use crate::control::Control;
+use crate::gates;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use shared::request::GateRequest;
+use shared::{Gate as Name, TaskId};
+
+/// Gates: what a task must have passed before a production call.
+#[derive(Debug, Args)]
+pub struct Gate {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Open a gate of a task, for one call.
+    Approve(Approve),
+    /// List the gates, who may open them, and what was approved.
+    List(List),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "You must be named in the gate's table of the configuration.
+
+Example:
+  host-broker gate approve gov-42 Security
+
+--json prints the reply: {status, summary, data: {task_id, gate, approved}, evidence: {…}}")]
+struct Approve {
+    /// The task.
+    task: TaskId,
+    /// The gate, for example Security.
+    gate: Name,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {gates: [{gate, groups, people, quorum}], \
+    approvals: [{task, gate, approved_by, approved_at, spent_by}]}; spent_by is the ledger row of the call")]
+struct List {}
+
+impl Gate {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; the gates are as they were.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::Approve(Approve { task, gate }) => {
+                ask(context, &Control::GateApprove(GateRequest { task_id: task, gate }))
+            }
+            Command::List(List {}) => list(context),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<(), Fault> {
+    let config = context.config()?;
+    let approvals = match context.ledger_if_any()? {
+        Some(ledger) => gates::list(&ledger)?,
+        None => Vec::new(),
+    };
+    let known: Vec<Value> = config
+        .gates
+        .iter()
+        .map(|(gate, table)| {
+            json!({
+                "gate": gate,
+                "groups": table.groups,
+                "people": table.people,
+                "quorum": table.quorum.unwrap_or(1),
+            })
+        })
+        .collect();
+    context.output.show(&json!({ "gates": known, "approvals": approvals }), || {
+        let gate_rows: Vec<_> = config
+            .gates
+            .iter()
+            .map(|(gate, table)| {
+                let groups = table.groups.iter().map(|group| format!("group {group}"));
+                let openers: Vec<_> = groups.chain(table.people.iter().cloned()).collect();
+                vec![gate.to_string(), table.quorum.unwrap_or(1).to_string(), openers.join(", ")]
+            })
+            .collect();
+        let approval_rows: Vec<_> = approvals
+            .iter()
+            .map(|approval| {
+                let spent = approval.spent_by.map_or_else(|| "not yet".to_owned(), |row| format!("by row {row}"));
+                let approved = format!("{} by {}", approval.approved_at, approval.approved_by);
+                vec![approval.task.clone(), approval.gate.clone(), approved, spent]
+            })
+            .collect();
+        format!(
+            "{}\n\n{}",
+            Output::table_or("The configuration has no gates.", &["GATE", "NEEDS", "OPENED BY"], &gate_rows),
+            Output::table_or("Nothing was approved yet.", &["TASK", "GATE", "APPROVED", "SPENT"], &approval_rows)
+        )
+    });
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! `group`: the groups of the configuration.
+
+mod edit;
+
+use crate::cli::Context;
+use crate::cli::ask::running;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::known_group;
+use crate::grants;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use shared::Group as Name;
+
+/// Groups: each has a directory that it shares with one sandbox.
+#[derive(Debug, Args)]
+pub struct Group {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the groups.
+    List(List),
+    /// Add a group to the configuration. It starts without any access.
+    Add(Add),
+    /// Remove a group from the configuration. Its access must have been revoked before.
+    Remove(Remove),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {groups: [{group, main, uid, signed, mailbox, opens_gates, providers}]}")]
+struct List {}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Writes a [groups.NAME] table at the end of broker.toml; comments stay as they are. A running daemon \
+    takes it up when it is started again.
+
+--json prints {group, added: true, mailbox, restart_needed}"
+)]
+struct Add {
+    /// The group's name, which is also its directory's.
+    name: Name,
+    /// The user id under which its sandbox writes; requests of any other owner are refused.
+    #[arg(long)]
+    uid: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Takes the [groups.NAME] table out of broker.toml; comments stay as they are. Its directory and its rows \
+    in the ledger stay. A running daemon knows the group until it is started again.
+
+--json prints {group, removed: true, restart_needed}"
+)]
+struct Remove {
+    /// The group.
+    name: Name,
+}
+
+impl Group {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; the configuration is as it was.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::List(List {}) => list(context),
+            Command::Add(Add { name, uid }) => add(context, &name, uid),
+            Command::Remove(Remove { name }) => remove(context, &name),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<(), Fault> {
+    let config = context.config()?;
+    let now = context.effects.clock.now();
+    let mut grants =
+        context.ledger_if_any()?.map(|ledger| grants::list(&ledger, None)).transpose()?.unwrap_or_default();
+    grants.retain(|grant| grant.is_live(now));
+    let providers = |group: &Name| -> Vec<String> {
+        let own = grants.iter().filter(|grant| &grant.group == group);
+        own.map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect()
+    };
+    let values: Vec<Value> = config
+        .groups
+        .iter()
+        .map(|(name, table)| {
+            json!({
+                "group": name,
+                "main": table.main,
+                "uid": table.uid,
+                "signed": table.signing_key_file.is_some(),
+                "mailbox": context.home.mailbox(name),
+                "opens_gates": config.gates_opened_by_group(name),
+                "providers": providers(name),
+            })
+        })
+        .collect();
+    context.output.show(&json!({ "groups": values }), || {
+        let row = |(name, table): (&Name, &crate::config::GroupTable)| {
+            let flags = [
+                table.main.then(|| "main".to_owned()),
+                table.uid.map(|uid| format!("uid {uid}")),
+                table.signing_key_file.as_ref().map(|_| "signed".to_owned()),
+            ];
+            let flags: Vec<_> = flags.into_iter().flatten().collect();
+            let access = providers(name);
+            let access = if access.is_empty() { "no access".to_owned() } else { access.join(", ") };
+            vec![name.to_string(), flags.join(", "), access, context.home.mailbox(name).display().to_string()]
+        };
+        let rows: Vec<_> = config.groups.iter().map(row).collect();
+        Output::table_or("The configuration has no groups.", &["GROUP", "", "MAY USE", "DIRECTORY"], &rows)
+    });
+    Ok(())
+}
+
+fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
+    if context.config()?.groups.contains_key(name) {
+        return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
+    }
+    edit::change(context, |text| edit::added(text, name, uid))?;
+    let restart = running(context)?.is_some();
+    let mailbox = context.home.mailbox(name);
+    let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });
+    context.output.show(&document, || {
+        format!(
+            "Group {name} is in the configuration, without any access. Its directory will be {}.\n{}",
+            mailbox.display(),
+            follow_up(restart, "takes the group up")
+        )
+    });
+    Ok(())
+}
+
+fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
+    known_group(&context.config()?, name)?;
+    // Access that is only out of sight would be back with the next group of that name.
+    if let Some(ledger) = context.ledger_if_any()? {
+        let now = context.effects.clock.now();
+        let live = grants::list(&ledger, Some(name))?.into_iter().filter(|grant| grant.is_live(now));
+        let commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
+        if !commands.is_empty() {
+            return Err(Fault::refused(format!(
+                "group {name} still has access, which would be back with the next group of that name; revoke it \
+                 first: {}",
+                commands.join("; ")
+            )));
+        }
+    }
+    edit::change(context, |text| edit::removed(text, name))?;
+    let restart = running(context)?.is_some();
+    context.output.show(&json!({ "group": name, "removed": true, "restart_needed": restart }), || {
+        format!("Group {name} is no longer in the configuration.\n{}", follow_up(restart, "forgets the group"))
+    });
+    Ok(())
+}
+
+fn follow_up(restart: bool, what: &str) -> String {
+    if restart {
+        format!("The running daemon {what} when it is started again: host-broker stop, then host-broker serve.")
+    } else {
+        format!("The next host-broker serve {what}.")
+    }
+}

@@ -1,0 +1,145 @@
+//! Edits of `broker.toml` as text, so that a person's comments and order stay.
+//!
+//! An edit is believed only if the file then says exactly what it said before, but for the one table, and if the
+//! whole still passes as a configuration. What cannot be edited so is left to the person.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::config::{Config, ConfigError};
+use shared::Group;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Applies an edit to the configuration, atomically.
+///
+/// # Errors
+/// [`Fault`]; the file is as it was.
+pub(super) fn change(context: &Context, edit: impl FnOnce(&str) -> Result<String, Fault>) -> Result<(), Fault> {
+    let path = context.home.config();
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
+    let edited = edit(&text)?;
+    Config::parse(&edited, &path, &context.effects.environment).map_err(|error| {
+        let fault = Fault::configuration(&error);
+        Fault { text: format!("{}; nothing was changed", fault.text), ..fault }
+    })?;
+    replace(&path, &edited)
+        .map_err(|error| Fault::home(format!("cannot write {}: {error}; nothing was changed", path.display())))
+}
+
+/// The text with a table for the group at its end.
+pub(super) fn added(text: &str, group: &Group, uid: Option<u32>) -> Result<String, Fault> {
+    let mut edited = text.trim_end().to_owned();
+    if !edited.is_empty() {
+        edited.push_str("\n\n");
+    }
+    // Writing to a string does not fail.
+    writeln!(edited, "[groups.{group}]").ok();
+    if let Some(uid) = uid {
+        writeln!(edited, "uid = {uid}").ok();
+    }
+    let mut table = toml::Table::new();
+    table.extend(uid.map(|uid| ("uid".to_owned(), toml::Value::Integer(uid.into()))));
+    let mut expected = parse(text)?;
+    let groups = expected.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(groups) = groups.as_table_mut() {
+        groups.insert(group.to_string(), toml::Value::Table(table));
+    }
+    // A file that ends inside something else, or that has its groups in one line, cannot be continued.
+    if toml::from_str::<toml::Table>(&edited).is_ok_and(|found| found == expected) {
+        Ok(edited)
+    } else {
+        Err(Fault::usage(format!("broker.toml cannot be edited safely; add the table [groups.{group}] by hand")))
+    }
+}
+
+/// The text without the group's table.
+pub(super) fn removed(text: &str, group: &Group) -> Result<String, Fault> {
+    let by_hand =
+        || Fault::usage(format!("broker.toml cannot be edited safely; take groups.{group} out of it by hand"));
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let start = lines.iter().position(|line| is_header_of(line, group)).ok_or_else(by_hand)?;
+    let body = lines.iter().skip(start + 1);
+    let length = body.clone().take_while(|line| !line.trim_start().starts_with('[')).count();
+    // Comments after the last value may belong to what follows, so they stay.
+    let body: Vec<_> = body.take(length).collect();
+    let end = start + 1 + body.iter().rposition(|line| is_value(line)).map_or(0, |last| last + 1);
+    let kept = lines.iter().enumerate().filter(|(index, _)| !(start..end).contains(index));
+    let edited: String = kept.map(|(_, line)| *line).collect();
+    let mut expected = parse(text)?;
+    if let Some(groups) = expected.get_mut("groups").and_then(toml::Value::as_table_mut) {
+        groups.remove(group.as_str());
+    }
+    let mut found = toml::from_str::<toml::Table>(&edited).map_err(|_worse| by_hand())?;
+    // The last group's header may have been what made the table of groups.
+    found.entry("groups").or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if found == expected { Ok(edited) } else { Err(by_hand()) }
+}
+
+fn parse(text: &str) -> Result<toml::Table, Fault> {
+    toml::from_str(text).map_err(|error| Fault::configuration(&error))
+}
+
+fn is_header_of(line: &str, group: &Group) -> bool {
+    let line = line.split('#').next().unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_whitespace() && *c != '"' && *c != '\'').collect();
+    line == format!("[groups.{group}]")
+}
+
+fn is_value(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with('#')
+}
+
+/// A new file in the place of the old one, with its mode: whoever reads it sees the old text or the new.
+fn replace(path: &Path, text: &str) -> Result<(), std::io::Error> {
+    // The file itself, should its name be a link.
+    let path = path.canonicalize()?;
+    let mode = std::fs::metadata(&path)?.permissions().mode();
+    let beside = path.with_extension("toml.new");
+    std::fs::remove_file(&beside)
+        .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode & 0o777).open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(name: &str) -> Group {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_group_is_added_below_and_nothing_else_changes() {
+        let text = "# mine\n[groups.main] # the first\nmain = true\n";
+        let edited = added(text, &group("web"), Some(1000)).unwrap();
+        assert_eq!(edited, "# mine\n[groups.main] # the first\nmain = true\n\n[groups.web]\nuid = 1000\n");
+        assert_eq!(added("", &group("web"), None).unwrap(), "[groups.web]\n");
+    }
+
+    #[test]
+    fn a_group_is_taken_out_and_comments_stay() {
+        let text = "[groups.a]\nmain = true\n\n# about b\n[groups.\"b\"] # b\nuid = 1\n# about c\n[groups.c]\n";
+        let edited = removed(text, &group("b")).unwrap();
+        assert_eq!(edited, "[groups.a]\nmain = true\n\n# about b\n# about c\n[groups.c]\n");
+        assert_eq!(removed("[groups.a]\n", &group("a")).unwrap(), "");
+    }
+
+    #[test]
+    fn what_cannot_be_edited_safely_is_left_to_the_person() {
+        let fault = |result: Result<String, Fault>| result.unwrap_err().text;
+        assert!(fault(added("groups = { a = {} }\n", &group("b"), None)).contains("by hand"));
+        assert!(fault(removed("groups = { a = {} }\n", &group("a"))).contains("by hand"));
+        assert!(fault(removed("[groups]\na = {}\n", &group("a"))).contains("by hand"));
+        // A header inside a text is no header.
+        let text = "[providers.x]\nscript = '''\n[groups.a]\n'''\n[groups.a]\n";
+        assert!(fault(removed(text, &group("a"))).contains("by hand"));
+    }
+}

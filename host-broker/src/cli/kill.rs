@@ -1,0 +1,101 @@
+//! `kill`: stops calls at once, and allows them again.
+
+use crate::call::KillScope;
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::unknown;
+use crate::control::Control;
+use crate::kill;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shared::{Group, Provider};
+
+/// Stop calls at once: all of them, a provider's, or a group's.
+///
+/// What has already left for a provider is not called back. The stop holds, also over restarts, until it is lifted.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker kill all
+  host-broker kill provider github
+  host-broker kill provider github --lift
+
+--json prints the reply: {status, summary, data: {scope, stopped, changed}, evidence: {…}};
+kill list prints {kill_switches: [\"all\", \"provider:NAME\", \"group:NAME\"]}")]
+pub struct Kill {
+    #[command(subcommand)]
+    scope: Scope,
+    /// Allow the calls again.
+    #[arg(long, global = true)]
+    lift: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Scope {
+    /// Every call.
+    All,
+    /// Every call to a provider.
+    Provider {
+        /// The provider.
+        name: Provider,
+    },
+    /// Every call of a group.
+    Group {
+        /// The group.
+        name: Group,
+    },
+    /// List what is stopped.
+    List,
+}
+
+impl Kill {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; what was stopped is still stopped, and nothing else.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let on = !self.lift;
+        check(context, &self.scope, on)?;
+        match self.scope {
+            Scope::All => ask(context, &Control::KillAll { on }),
+            Scope::Provider { name } => ask(context, &Control::KillProvider { provider: name, on }),
+            Scope::Group { name } => ask(context, &Control::KillGroup { group: name, on }),
+            Scope::List if on => list(context),
+            Scope::List => Err(Fault::usage("kill list lifts nothing; host-broker kill all --lift does")),
+        }
+    }
+}
+
+/// A stop under a mistyped name would stop nothing, and lifting one would allow nothing. A configuration that cannot be
+/// read stands in nobody's way here, and what is stopped can be lifted whether it is still configured or not.
+fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
+    let Ok(config) = context.config() else { return Ok(()) };
+    let stopped = |scope: &KillScope| -> Result<bool, Fault> {
+        let ledger = context.ledger_if_any()?.filter(|_| !on);
+        Ok(match ledger {
+            Some(ledger) => kill::list(&ledger)?.contains(&scope.to_string()),
+            None => false,
+        })
+    };
+    match scope {
+        Scope::Provider { name } if stopped(&KillScope::Provider(name.clone()))? => Ok(()),
+        Scope::Group { name } if stopped(&KillScope::Group(name.clone()))? => Ok(()),
+        Scope::Provider { name } if !config.providers.contains_key(name) => {
+            Err(unknown("provider", name, config.providers.keys()))
+        }
+        Scope::Group { name } if !config.groups.contains_key(name) => Err(unknown("group", name, config.groups.keys())),
+        Scope::All | Scope::Provider { .. } | Scope::Group { .. } | Scope::List => Ok(()),
+    }
+}
+
+fn list(context: &Context) -> Result<(), Fault> {
+    let scopes = match context.ledger_if_any()? {
+        Some(ledger) => kill::list(&ledger)?,
+        None => Vec::new(),
+    };
+    context.output.show(&json!({ "kill_switches": scopes }), || {
+        let rows: Vec<_> = scopes.iter().map(|scope| vec![scope.clone()]).collect();
+        Output::table_or("Nothing is stopped.", &["STOPPED"], &rows)
+    });
+    Ok(())
+}

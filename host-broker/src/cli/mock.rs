@@ -1,0 +1,166 @@
+//! `mock`: a broker without credentials, for people who develop against the shim.
+
+use crate::cli::Context;
+use crate::cli::ask::{answer, running};
+use crate::cli::init::person;
+use crate::cli::output::Fault;
+use crate::cli::serve::serve;
+use crate::config::home::Home;
+use crate::control::Control;
+use crate::effects::ids::Nonce;
+use crate::host::make_private_directory;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use shared::request::{Expiry, GrantRequest, TaskRequest};
+use shared::{Group, Level};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Run a broker that needs no credentials: a scripted provider, with access granted.
+///
+/// Without --home it lives in a temporary directory, which is removed when it stops.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The provider is `mock`, its actions are echo, slow, fail (L1), note, lose, ask (L2) and charge (L3, \
+    task mock-task, gate Security). mock.toml in its home says what they do.
+
+--json prints {ready: true, home, ipc: {GROUP: DIR}, task_id}"
+)]
+pub struct Mock {}
+
+const CONFIG: &str = include_str!("mock/broker.toml");
+const SCRIPT: &str = include_str!("mock/mock.toml");
+const TASK: &str = "mock-task";
+
+/// Who may do how much with the mock.
+const GRANTS: [(&str, Level); 3] = [("main", Level::Read), ("developer", Level::Production), ("security", Level::Read)];
+
+impl Mock {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing is running then.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        if context.home_is_chosen {
+            return run(context);
+        }
+        let path = temporary(context)?;
+        let own = Context { home: Home::at(path.clone()), home_is_chosen: true, ..context.clone() };
+        let result = run(&own);
+        std::fs::remove_dir_all(&path).map_err(|error| cannot(&path, &error)).and(result)
+    }
+}
+
+fn run(context: &Context) -> Result<(), Fault> {
+    if running(context)?.is_some() {
+        return Err(Fault::failed(format!(
+            "a broker runs on {} already; stop it with: {} stop",
+            context.home.path().display(),
+            context.program()
+        )));
+    }
+    if make(context)? {
+        grant(context)?;
+    }
+    let ipc: Map<String, Value> =
+        GRANTS.iter().map(|(group, _)| ((*group).to_owned(), mailbox(context, group).into())).collect();
+    let document = json!({ "ready": true, "home": context.home.path(), "ipc": ipc, "task_id": TASK });
+    if !context.output.json {
+        context.output.line(&format!(
+            "A mock broker in {home}. Run the shim as the developer group's agent would:\n  \
+             EXT_IPC_DIR={developer} mcp-shim call mock echo '{{\"hello\":\"world\"}}'\n\
+             or as its MCP server:\n  \
+             EXT_IPC_DIR={developer} mcp-shim\n\
+             For the production action, open its gate once for each call:\n  \
+             {program} gate approve {TASK} Security",
+            home = context.home.path().display(),
+            developer = mailbox(context, "developer"),
+            program = context.program(),
+        ));
+    }
+    serve(context, &document)
+}
+
+fn mailbox(context: &Context, group: &str) -> String {
+    context.home.path().join("ipc").join(group).display().to_string()
+}
+
+fn temporary(context: &Context) -> Result<PathBuf, Fault> {
+    let folder = context.effects.environment.get("TMPDIR").map_or("/tmp", String::as_str);
+    let nonce = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
+    let name: String = nonce.as_str().chars().take(12).collect();
+    Ok(Path::new(folder).join(format!("host-broker-mock-{name}")))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::home(format!("cannot use {}: {error}", path.display()))
+}
+
+/// Makes the home; `false` if it is a mock's home already.
+fn make(context: &Context) -> Result<bool, Fault> {
+    let uid = rustix::process::geteuid().as_raw();
+    let config = CONFIG.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
+    let path = context.home.config();
+    match std::fs::read_to_string(&path) {
+        Ok(found) if found == config => return Ok(false),
+        Ok(_) => {
+            return Err(Fault::usage(format!(
+                "{} is the home of another broker, not of a mock; name another directory with --home DIR",
+                context.home.path().display()
+            )));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot(&path, &error)),
+    }
+    make_private_directory(context.home.path()).map_err(|error| cannot(context.home.path(), &error))?;
+    write(&context.home.path().join("mock.toml"), SCRIPT)?;
+    write(&path, &config)?;
+    Ok(true)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Fault> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+        .map_err(|error| cannot(path, &error))
+}
+
+/// The access, and the task that the production action needs.
+fn grant(context: &Context) -> Result<(), Fault> {
+    let name = |text: &str| text.parse::<Group>().map_err(|error| Fault::internal(&error));
+    for (group, level) in GRANTS {
+        done(
+            context,
+            &Control::Grant(GrantRequest {
+                group_folder: name(group)?,
+                provider: "mock".parse().map_err(|error| Fault::internal(&error))?,
+                access_level: level,
+                allowed_actions: None,
+                denied_actions: None,
+                requires_task_gate: Some("Security".parse().map_err(|error| Fault::internal(&error))?),
+                expires_at: Some(Expiry::Never),
+                expires_in_s: None,
+                rate_per_minute: None,
+                daily_quota: None,
+                chat_types: None,
+                chat_ids: None,
+            }),
+        )?;
+    }
+    done(
+        context,
+        &Control::TaskCreate(TaskRequest {
+            title: "Try the production action".to_owned(),
+            group_folder: name("developer")?,
+            task_id: Some(TASK.parse().map_err(|error| Fault::internal(&error))?),
+        }),
+    )
+}
+
+fn done(context: &Context, control: &Control) -> Result<(), Fault> {
+    let reply = answer(context, control)?;
+    match reply.get("error").and_then(Value::as_str) {
+        None => Ok(()),
+        Some(no) => Err(Fault::refused(no)),
+    }
+}

@@ -1,0 +1,158 @@
+//! `provider`: what the configured providers are and whether they can take calls.
+
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::unknown;
+use crate::config::Config;
+use crate::providers::registry::{Catalogue, Listed};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use shared::{Level, Provider as Name};
+
+/// Providers: what they offer, and whether they take calls.
+#[derive(Debug, Args)]
+pub struct Provider {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the providers of the configuration.
+    List(List),
+    /// Check that every provider that is switched on can be set up; exit 5 if one cannot.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, actions: {NAME: LEVEL}}]}")]
+struct List {
+    /// Also list every action with its level.
+    #[arg(long)]
+    actions: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Contacts nobody: it sees missing secrets and settings that cannot be, not a network that is down.
+
+--json prints {ok, providers: [{provider, kind, enabled, works, reason, actions: {NAME: LEVEL}}]}"
+)]
+struct Check {
+    /// Only this one.
+    provider: Option<Name>,
+}
+
+/// A provider as these commands see it.
+struct Seen<'a> {
+    name: &'a Name,
+    enabled: bool,
+    listed: &'a Listed,
+}
+
+impl Seen<'_> {
+    fn fails(&self) -> bool {
+        self.enabled && self.listed.state.is_err()
+    }
+
+    fn state(&self) -> String {
+        match &self.listed.state {
+            Ok(()) => "ready".to_owned(),
+            Err(reason) => reason.clone(),
+        }
+    }
+
+    fn value(&self) -> Value {
+        let levels: serde_json::Map<String, Value> = self
+            .listed
+            .operations
+            .iter()
+            .map(|(name, operation)| (name.to_string(), operation.declaration().level.number().into()))
+            .collect();
+        json!({
+            "provider": self.name,
+            "kind": self.listed.kind,
+            "enabled": self.enabled,
+            "works": self.listed.state.is_ok(),
+            "reason": self.listed.state.as_ref().err(),
+            "actions": levels,
+        })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let count = |level: Level| {
+            let demanded = self.listed.operations.values().map(|operation| operation.declaration().level);
+            let count = demanded.filter(|demanded| *demanded == level).count();
+            (count > 0).then(|| format!("{count} L{}", level.number()))
+        };
+        let levels: Vec<String> = Level::ALL.into_iter().filter_map(count).collect();
+        vec![self.name.to_string(), self.listed.kind.to_owned(), levels.join(", "), self.state()]
+    }
+}
+
+impl Provider {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; for `check` also if a provider that is switched on cannot take calls.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        let catalogue = context.catalogue_with_secrets(&config);
+        let mut all = seen(&config, &catalogue);
+        match self.command {
+            Command::List(List { actions }) => {
+                context.output.show(&json!({ "providers": values(&all) }), || list(&all, actions));
+                Ok(())
+            }
+            Command::Check(Check { provider }) => {
+                if let Some(name) = &provider {
+                    all.retain(|seen| seen.name == name);
+                    if all.is_empty() {
+                        return Err(unknown("provider", name, config.providers.keys()));
+                    }
+                }
+                check(context, &all)
+            }
+        }
+    }
+}
+
+fn seen<'a>(config: &'a Config, catalogue: &'a Catalogue) -> Vec<Seen<'a>> {
+    let enabled = |name: &Name| config.providers.get(name).is_some_and(|table| table.enabled);
+    catalogue.providers().map(|(name, listed)| Seen { name, enabled: enabled(name), listed }).collect()
+}
+
+fn values(all: &[Seen<'_>]) -> Vec<Value> {
+    all.iter().map(Seen::value).collect()
+}
+
+const NONE: &str = "The configuration has no providers; add a [providers.NAME] table to broker.toml.";
+
+fn list(all: &[Seen<'_>], actions: bool) -> String {
+    let rows: Vec<_> = all.iter().map(Seen::row).collect();
+    let table = Output::table_or(NONE, &["PROVIDER", "KIND", "ACTIONS", "STATE"], &rows);
+    if !actions {
+        return table;
+    }
+    let rows: Vec<_> = all
+        .iter()
+        .flat_map(|seen| {
+            seen.listed.operations.values().map(|operation| {
+                let declaration = operation.declaration();
+                let name = format!("{}.{}", seen.name, declaration.action);
+                vec![name, declaration.level.to_string(), declaration.description.clone()]
+            })
+        })
+        .collect();
+    format!("{table}\n\n{}", Output::table(&["ACTION", "DEMANDS", "WHAT IT DOES"], &rows))
+}
+
+fn check(context: &Context, all: &[Seen<'_>]) -> Result<(), Fault> {
+    let failing: Vec<String> =
+        all.iter().filter(|seen| seen.fails()).map(|seen| format!("{}: {}", seen.name, seen.state())).collect();
+    if failing.is_empty() {
+        context.output.show(&json!({ "ok": true, "providers": values(all) }), || list(all, false));
+        return Ok(());
+    }
+    Err(Fault::provider(failing.join("\n")).with("ok", false).with("providers", values(all)))
+}

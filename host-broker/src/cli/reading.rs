@@ -1,0 +1,98 @@
+//! What commands that only read are given: the configuration, the catalogue, the ledger. None of it writes, and none
+//! of it needs a daemon.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::config::Config;
+use crate::ledger::{LedgerError, open};
+use crate::providers::registry::Catalogue;
+use crate::providers::setup;
+use rusqlite::Connection;
+use shared::Group;
+use std::fmt::Display;
+use std::path::Path;
+
+impl Context {
+    /// The configuration.
+    ///
+    /// # Errors
+    /// [`Fault`] that names the file, the place in it and the remedy.
+    pub fn config(&self) -> Result<Config, Fault> {
+        Config::load(&self.home.config(), &self.effects.environment).map_err(|error| Fault::configuration(&error))
+    }
+
+    /// The actions that the configuration makes available. Contacts nobody, and looks at no secret: the daemon's
+    /// environment may be another one than this command's.
+    pub fn catalogue(&self, config: &Config) -> Catalogue {
+        setup::catalogue(config, &self.home, &self.effects, None)
+    }
+
+    /// The same, with the secrets as this command can load them.
+    pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
+        setup::catalogue(config, &self.home, &self.effects, Some(&setup::secrets(config, &self.effects)))
+    }
+
+    /// The ledger, for reading only.
+    ///
+    /// # Errors
+    /// [`Fault`], also if there is no ledger yet.
+    pub fn ledger(&self) -> Result<Connection, Fault> {
+        match self.ledger_if_any()? {
+            Some(connection) => Ok(connection),
+            None => Err(Fault::home(format!(
+                "{} has no ledger yet: nothing was granted or called here; the first grant, or host-broker serve, \
+                 makes it",
+                self.home.path().display()
+            ))),
+        }
+    }
+
+    /// The ledger, for reading only; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no home, or its ledger cannot be read.
+    pub fn ledger_if_any(&self) -> Result<Option<Connection>, Fault> {
+        let home = self.home.path();
+        let there = |path: &Path| {
+            let cannot = |error| Fault::home(format!("cannot look into {}: {error}", home.display()));
+            path.try_exists().map_err(cannot)
+        };
+        if !there(home)? {
+            let home = home.display();
+            return Err(Fault::home(format!(
+                "there is no home at {home}; name another with --home DIR or EXT_BROKER_HOME, or make this one with: \
+                 host-broker init --home {home}"
+            )));
+        }
+        if !there(&home.join("ledger.db"))? {
+            return Ok(None);
+        }
+        let connection = open::reader(home)?;
+        // A file without tables is what a first start leaves that died before it made them.
+        let version: i64 = connection
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(|source| LedgerError::Open { path: home.join("ledger.db"), source })?;
+        Ok((version != 0).then_some(connection))
+    }
+}
+
+/// The group, if the configuration has it.
+///
+/// # Errors
+/// [`Fault`] that says which there are.
+pub fn known_group(config: &Config, group: &Group) -> Result<(), Fault> {
+    if config.groups.contains_key(group) { Ok(()) } else { Err(unknown("group", group, config.groups.keys())) }
+}
+
+/// A name that is none of those there are.
+pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl Display>) -> Fault {
+    let name = name.to_string();
+    let known: Vec<String> = known.map(|name| name.to_string()).collect();
+    let near = known.iter().filter(|word| strsim::damerau_levenshtein(&name, word) <= 2.max(name.len() / 3));
+    let hint = match near.min_by_key(|word| strsim::damerau_levenshtein(&name, word)) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None if known.is_empty() => "the configuration has none".to_owned(),
+        None => format!("there is {}", known.join(", ")),
+    };
+    Fault::usage(format!("there is no {what} `{name}`; {hint}"))
+}

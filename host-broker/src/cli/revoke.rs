@@ -1,0 +1,29 @@
+//! `revoke`: ends a group's access to a provider.
+
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::Fault;
+use crate::control::Control;
+use clap::Args;
+use shared::request::RevokeRequest;
+use shared::{Group, Provider};
+
+/// End a group's access to a provider, with its next call.
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints the reply: {status, summary, data: {revoked}, evidence: {…}}")]
+pub struct Revoke {
+    /// The group.
+    group: Group,
+    /// The provider.
+    provider: Provider,
+}
+
+impl Revoke {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; the access is as it was.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        ask(context, &Control::Revoke(RevokeRequest { group_folder: self.group, provider: self.provider }))
+    }
+}

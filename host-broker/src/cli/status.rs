@@ -1,0 +1,200 @@
+//! `status`: how the broker is, on one page.
+
+use crate::cli::Context;
+use crate::cli::ask::running;
+use crate::cli::output::{Fault, Output};
+use crate::config::Config;
+use crate::grants::{self, Grant};
+use crate::kill;
+use crate::ledger::calls::{self, Unsettled};
+use crate::ledger::chain::Row;
+use crate::ledger::export;
+use crate::providers::registry::Catalogue;
+use clap::Args;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use shared::Timestamp;
+use std::time::Duration;
+
+/// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {home, running, daemon: {version, pid}, head: {seq, event_hash, time}, \
+    groups: [{group, main, grants}], providers: [{provider, kind, works, reason}], open_intents: [{seq, caller, \
+    request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
+    ending_soon: [{group, provider, level, expires_at}]}")]
+pub struct Status {}
+
+/// Grants that end within this time are listed.
+const SOON: Duration = Duration::from_hours(48);
+
+/// What the ledger says.
+#[derive(Default)]
+struct Recorded {
+    head: Option<Row>,
+    grants: Vec<Grant>,
+    open: Vec<Unsettled>,
+    unknown: Vec<Unsettled>,
+    killed: Vec<String>,
+}
+
+impl Recorded {
+    fn read(connection: &Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            head: export::last(connection)?,
+            grants: grants::list(connection, None)?,
+            open: calls::open_intents(connection)?,
+            unknown: calls::unknown_outcomes(connection)?,
+            killed: kill::list(connection)?,
+        })
+    }
+}
+
+/// Everything on the page.
+struct Page<'a> {
+    home: String,
+    // The fault of one that listens and does not answer.
+    daemon: Result<Option<Value>, Fault>,
+    config: &'a Config,
+    catalogue: &'a Catalogue,
+    recorded: Recorded,
+    now: Timestamp,
+}
+
+impl Status {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if there is no home, or it cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
+        let config = context.config()?;
+        let page = Page {
+            home: context.home.path().display().to_string(),
+            daemon: running(context),
+            config: &config,
+            catalogue: &context.catalogue(&config),
+            recorded,
+            now: context.effects.clock.now(),
+        };
+        context.output.show(&page.document(), || page.text());
+        Ok(())
+    }
+}
+
+impl Page<'_> {
+    fn ending_soon(&self) -> impl Iterator<Item = &Grant> {
+        let soon = self.now.plus(SOON);
+        let ends = move |grant: &&Grant| grant.is_live(self.now) && grant.expires_at.is_some_and(|at| at <= soon);
+        self.recorded.grants.iter().filter(ends)
+    }
+
+    fn live_grants<'a>(&'a self, group: &'a shared::Group) -> impl Iterator<Item = &'a Grant> {
+        self.recorded.grants.iter().filter(move |grant| &grant.group == group && grant.is_live(self.now))
+    }
+
+    fn document(&self) -> Value {
+        let groups = self.config.groups.iter().map(
+            |(group, table)| json!({ "group": group, "main": table.main, "grants": self.live_grants(group).count() }),
+        );
+        let providers = self.catalogue.providers().map(|(name, listed)| {
+            let reason = listed.state.as_ref().err();
+            json!({ "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason })
+        });
+        let ending = self.ending_soon().map(|grant| {
+            json!({
+                "group": grant.group, "provider": grant.provider, "level": grant.level, "expires_at": grant.expires_at,
+            })
+        });
+        let head = self.recorded.head.as_ref();
+        json!({
+            "home": self.home,
+            "running": !matches!(self.daemon, Ok(None)),
+            "daemon": match &self.daemon {
+                Ok(reply) => json!(reply.as_ref().and_then(|reply| reply.get("data"))),
+                Err(fault) => json!({ "error": fault.text }),
+            },
+            "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
+            "groups": groups.collect::<Vec<_>>(),
+            "providers": providers.collect::<Vec<_>>(),
+            "open_intents": self.recorded.open,
+            "unknown_outcomes": self.recorded.unknown,
+            "kill_switches": self.recorded.killed,
+            "ending_soon": ending.collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let running = match &self.daemon {
+            Ok(Some(reply)) => match reply.pointer("/data/pid") {
+                Some(pid) => format!("running (process {pid})"),
+                // It says no to this person, but it says something.
+                None => "running".to_owned(),
+            },
+            Err(fault) => format!("listens, but does not answer ({})", fault.text),
+            Ok(None) => "not running; start it with: host-broker serve".to_owned(),
+        };
+        let head = match &self.recorded.head {
+            Some(row) => format!("{} rows, the last at {}", row.seq, row.time()),
+            None => "no rows yet".to_owned(),
+        };
+        let mut parts = vec![format!("Home    {}\nDaemon  {running}\nLedger  {head}", self.home)];
+        parts.push(self.groups());
+        parts.push(self.providers());
+        if !self.recorded.killed.is_empty() {
+            parts.push(format!(
+                "STOPPED by a kill switch: {} (allow again with host-broker kill … --lift)",
+                self.recorded.killed.join(", ")
+            ));
+        }
+        parts.extend(unsettled("Under way, no outcome yet:", &self.recorded.open));
+        parts.extend(unsettled("Outcome unknown; look at the target before repeating:", &self.recorded.unknown));
+        let ending: Vec<_> = self
+            .ending_soon()
+            .map(|grant| {
+                let until = grant.expires_at.map(|at| at.to_string()).unwrap_or_default();
+                vec![grant.group.to_string(), grant.provider.to_string(), grant.level.to_string(), until]
+            })
+            .collect();
+        if !ending.is_empty() {
+            parts.push(Output::table(&["ENDS SOON", "PROVIDER", "LEVEL", "AT"], &ending));
+        }
+        parts.join("\n\n")
+    }
+
+    fn groups(&self) -> String {
+        let row = |(group, table): (&shared::Group, &crate::config::GroupTable)| {
+            let grants: Vec<_> =
+                self.live_grants(group).map(|grant| format!("{} L{}", grant.provider, grant.level.number())).collect();
+            let access = if grants.is_empty() { "no access".to_owned() } else { grants.join(", ") };
+            vec![if table.main { format!("{group} (main)") } else { group.to_string() }, access]
+        };
+        let rows: Vec<_> = self.config.groups.iter().map(row).collect();
+        Output::table_or("No groups; add one with: host-broker group add NAME", &["GROUP", "MAY USE"], &rows)
+    }
+
+    fn providers(&self) -> String {
+        let rows: Vec<_> = self
+            .catalogue
+            .providers()
+            .map(|(name, listed)| {
+                let state = listed.state.as_ref().err().map_or("ready", String::as_str);
+                vec![name.to_string(), listed.kind.to_owned(), state.to_owned()]
+            })
+            .collect();
+        Output::table_or(
+            "No providers; add a [providers.NAME] table to broker.toml.",
+            &["PROVIDER", "KIND", "STATE"],
+            &rows,
+        )
+    }
+}
+
+fn unsettled(title: &str, list: &[Unsettled]) -> Option<String> {
+    let row = |one: &Unsettled| {
+        let target = [one.provider.as_deref(), one.action.as_deref()].map(Option::unwrap_or_default).join(".");
+        vec![one.request_id.clone(), one.caller.clone(), target, one.since.to_string()]
+    };
+    let rows: Vec<_> = list.iter().map(row).collect();
+    let table = Output::table(&["REQUEST", "CALLER", "ACTION", "SINCE"], &rows);
+    (!rows.is_empty()).then(|| format!("{title}\n{table}"))
+}

@@ -1,0 +1,51 @@
+//! `stop`: stops the daemon and waits until it has.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::control::{self, Control};
+use clap::Args;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Stop the running daemon, and wait until it has stopped.
+///
+/// What is under way may finish first; every answer that is durable is delivered.
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {stopped: true, was_running: true|false}")]
+pub struct Stop {}
+
+/// Effects that run are given five seconds; the rest is the last row and the last replies.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Stop {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if the daemon says no or does not stop.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let socket = context.home.socket();
+        let Some(reply) = control::send(&socket, &Control::Stop)? else {
+            context.output.show(&json!({ "stopped": true, "was_running": false }), || {
+                format!("No daemon is running on {}.", context.home.path().display())
+            });
+            return Ok(());
+        };
+        if let Some(no) = reply.get("error").and_then(serde_json::Value::as_str) {
+            return Err(Fault::refused(no));
+        }
+        // The socket goes last, after the ledger is closed.
+        let asked = Instant::now();
+        while socket.exists() {
+            if asked.elapsed() > PATIENCE {
+                return Err(Fault::failed(format!(
+                    "the daemon was asked to stop and has not after {} s; its log says what it waits for",
+                    PATIENCE.as_secs()
+                )));
+            }
+            std::thread::park_timeout(PAUSE);
+        }
+        context.output.show(&json!({ "stopped": true, "was_running": true }), || "The daemon has stopped.".to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! `task`: governance tasks, which production calls must name.
+
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::{Fault, Output};
+use crate::control::Control;
+use crate::gates::{self, Task as Stored, TaskState};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shared::request::TaskRequest;
+use shared::{Group, TaskId};
+
+/// Governance tasks: what production calls must name.
+#[derive(Debug, Args)]
+pub struct Task {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Open a task for a group.
+    Create(Create),
+    /// List the tasks.
+    List(List),
+    /// End a task: no call can use it any more.
+    Close(Close),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  host-broker task create developer \"Merge the fix of #42\" --id gov-42
+
+--json prints the reply: {status, summary, data: {task_id, group_folder, state}, evidence: {…}}")]
+struct Create {
+    /// The group that may use it.
+    group: Group,
+    /// What it is about, for people.
+    title: String,
+    /// Its name; without it, one is made.
+    #[arg(long)]
+    id: Option<TaskId>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {tasks: [{task_id, title, group_folder, state, created_by, created_at}]}")]
+struct List {
+    /// Also those that are done or cancelled.
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints the reply: {status, summary, data: {task_id, state}, evidence: {…}}")]
+struct Close {
+    /// The task.
+    task: TaskId,
+    /// It was given up rather than done.
+    #[arg(long)]
+    cancelled: bool,
+}
+
+impl Task {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; the tasks are as they were.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::Create(Create { group, title, id }) => {
+                ask(context, &Control::TaskCreate(TaskRequest { title, group_folder: group, task_id: id }))
+            }
+            Command::Close(Close { task, cancelled }) => ask(context, &Control::TaskClose { task_id: task, cancelled }),
+            Command::List(List { all }) => list(context, all),
+        }
+    }
+}
+
+fn list(context: &Context, all: bool) -> Result<(), Fault> {
+    let mut tasks = gates::tasks(&context.ledger()?)?;
+    tasks.retain(|task| all || task.state == TaskState::Open);
+    let document = json!({ "tasks": tasks.iter().map(value).collect::<Vec<_>>() });
+    context.output.show(&document, || {
+        let row = |task: &Stored| {
+            let state = task.state.word().to_owned();
+            let created = format!("{} by {}", task.created_at, task.created_by);
+            vec![task.id.to_string(), task.group.to_string(), state, created, task.title.clone()]
+        };
+        let rows: Vec<_> = tasks.iter().map(row).collect();
+        let none = if all { "There are no tasks." } else { "There are no open tasks." };
+        Output::table_or(none, &["TASK", "GROUP", "STATE", "CREATED", "TITLE"], &rows)
+    });
+    Ok(())
+}
+
+fn value(task: &Stored) -> serde_json::Value {
+    json!({
+        "task_id": task.id,
+        "title": task.title,
+        "group_folder": task.group,
+        "state": task.state.word(),
+        "created_by": task.created_by,
+        "created_at": task.created_at,
+    })
+}

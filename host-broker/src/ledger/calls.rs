@@ -1,0 +1,177 @@
+//! Calls as people look at them: the view `ext_calls`, the rows behind one call, and what is still open.
+
+use crate::ledger::chain::Row;
+use crate::ledger::{LedgerError, at, export};
+use rusqlite::{Connection, params};
+use serde::Serialize;
+use shared::{Group, Provider, RequestId, Timestamp};
+
+/// One call, as the view `ext_calls` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are the columns of the view in schema.sql")]
+pub struct CallRecord {
+    pub id: i64,
+    pub request_id: Option<String>,
+    pub group_folder: String,
+    pub provider: String,
+    pub action: Option<String>,
+    pub access_level: Option<i64>,
+    pub params_hash: Option<String>,
+    pub params_summary: Option<String>,
+    pub status: String,
+    pub denial_reason: Option<String>,
+    pub result_summary: Option<String>,
+    pub task_id: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub created_at: String,
+}
+
+/// Which calls.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this group's.
+    pub group: Option<Group>,
+    /// Only to this provider.
+    pub provider: Option<Provider>,
+    /// Only those with this status: `authorized`, `denied`, `executed`, `failed`, `timeout`.
+    pub status: Option<String>,
+    /// Only those whose first row comes after this one.
+    pub after: i64,
+}
+
+const COLUMNS: &str = "id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
+    status, denial_reason, result_summary, task_id, duration_ms, created_at";
+
+/// The latest calls, oldest of them first.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn list(connection: &Connection, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>, LedgerError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM ext_calls
+         WHERE id > ?1 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
+           AND (?4 IS NULL OR status = ?4)
+         ORDER BY id DESC LIMIT ?5"
+    );
+    let group = filter.group.as_ref().map(Group::as_str);
+    let provider = filter.provider.as_ref().map(Provider::as_str);
+    let found: Result<Vec<_>, _> = connection
+        .prepare_cached(&sql)
+        .and_then(|mut s| s.query_map(params![filter.after, group, provider, filter.status, limit], read)?.collect());
+    let mut records = found.map_err(at("list the calls"))?;
+    records.reverse();
+    Ok(records)
+}
+
+/// The call whose first row has this number.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn one(connection: &Connection, id: i64) -> Result<Option<CallRecord>, LedgerError> {
+    let found: Result<Vec<_>, _> = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM ext_calls WHERE id = ?1"))
+        .and_then(|mut s| s.query_map(params![id], read)?.collect());
+    Ok(found.map_err(at("look a call up"))?.pop())
+}
+
+fn read(row: &rusqlite::Row<'_>) -> Result<CallRecord, rusqlite::Error> {
+    Ok(CallRecord {
+        id: row.get(0)?,
+        request_id: row.get(1)?,
+        group_folder: row.get(2)?,
+        provider: row.get(3)?,
+        action: row.get(4)?,
+        access_level: row.get(5)?,
+        params_hash: row.get(6)?,
+        params_summary: row.get(7)?,
+        status: row.get(8)?,
+        denial_reason: row.get(9)?,
+        result_summary: row.get(10)?,
+        task_id: row.get(11)?,
+        duration_ms: row.get(12)?,
+        created_at: row.get(13)?,
+    })
+}
+
+/// Every row about a request, of one group or of whoever used that id: the broker's own probes carry it too.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn story(connection: &Connection, id: &RequestId, group: Option<&Group>) -> Result<Vec<Row>, LedgerError> {
+    // The index is by caller first, and there are few callers: from each one to the next, instead of over every row.
+    const SELECT: &str = "WITH RECURSIVE callers (name) AS (
+            SELECT min(caller) FROM ledger WHERE request_id IS NOT NULL
+            UNION ALL
+            SELECT (SELECT min(caller) FROM ledger WHERE request_id IS NOT NULL AND caller > name)
+            FROM callers WHERE name IS NOT NULL)
+        SELECT seq FROM callers JOIN ledger ON caller = name AND request_id = ?1
+        WHERE ?2 IS NULL OR name = ?2 OR name = 'broker'
+        ORDER BY seq";
+    let caller = group.map(|group| format!("group:{group}"));
+    let numbers: Result<Vec<i64>, _> = connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_map(params![id.as_str(), caller], |row| row.get(0))?.collect());
+    let rows = numbers.map_err(at("look a request up"))?.into_iter().map(|seq| export::row(connection, seq));
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// An effect that is under way, or whose outcome nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unsettled {
+    /// The intent's row.
+    pub seq: i64,
+    /// Who asked.
+    pub caller: String,
+    /// The request.
+    pub request_id: String,
+    /// The provider.
+    pub provider: Option<String>,
+    /// The action.
+    pub action: Option<String>,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The intents without an outcome.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn open_intents(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
+    unsettled(connection, "SELECT seq FROM open_intents")
+}
+
+/// The intents whose outcome nobody knows.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn unknown_outcomes(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
+    unsettled(connection, "SELECT seq FROM unknown_outcomes")
+}
+
+fn unsettled(connection: &Connection, numbers: &'static str) -> Result<Vec<Unsettled>, LedgerError> {
+    let sql = format!(
+        "SELECT seq, caller, request_id, provider, action, ts FROM ledger WHERE seq IN ({numbers}) ORDER BY seq"
+    );
+    let found: Result<Vec<_>, _> = connection.prepare(&sql).and_then(|mut s| {
+        s.query_map([], |row| {
+            Ok(Unsettled {
+                seq: row.get(0)?,
+                caller: row.get(1)?,
+                request_id: row.get(2)?,
+                provider: row.get(3)?,
+                action: row.get(4)?,
+                since: Timestamp::from_millis(row.get(5)?),
+            })
+        })?
+        .collect()
+    });
+    found.map_err(at("read what is not settled"))
+}
+
+/// A number that changes when somebody else has written to the ledger.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn version(connection: &Connection) -> Result<i64, LedgerError> {
+    connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(at("look for news"))
+}

@@ -1,0 +1,50 @@
+//! Space that is kept free for outcomes.
+//!
+//! On a full disk nothing new is admitted, but what was attempted must still be recorded. A file of some megabytes
+//! beside the ledger is given up then, and made again when there is space.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Enough for the outcomes of every call that may be under way, with their replies.
+const RESERVE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The file that holds the space.
+#[derive(Debug)]
+pub struct Reserve {
+    path: PathBuf,
+    held: bool,
+}
+
+impl Reserve {
+    /// Takes the space, if there is some.
+    pub fn take(home: &Path) -> Self {
+        let mut reserve = Self { path: home.join("reserve"), held: false };
+        reserve.restore();
+        reserve
+    }
+
+    /// Gives the space up; `false` if it was given up before.
+    pub fn release(&mut self) -> bool {
+        let held = std::mem::replace(&mut self.held, false);
+        if held && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(%error, "the reserved space cannot be given up");
+        }
+        held
+    }
+
+    /// Takes the space again; nothing happens where it is held, or there is none.
+    pub fn restore(&mut self) {
+        if self.held {
+            return;
+        }
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&self.path);
+        self.held = file.is_ok_and(|file| fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES).is_ok());
+        if !self.held {
+            // Half a reserve would take space from others and help nobody.
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+}

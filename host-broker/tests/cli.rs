@@ -1,0 +1,13 @@
+//! The real program on temporary homes: what people type, wrong input first.
+
+#[cfg(test)]
+mod cli {
+    mod world;
+
+    mod access;
+    mod calls;
+    mod daemon;
+    mod evidence;
+    mod groups;
+    mod home;
+}

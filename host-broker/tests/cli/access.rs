@@ -1,0 +1,159 @@
+//! `grant`, `revoke`, `capabilities`, `explain`, `task`, `gate`, `kill`: without a daemon, and through a running one.
+
+use super::world::World;
+use serde_json::{Value, json};
+
+#[test]
+fn a_grant_that_cannot_be_is_refused_with_the_reason() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "4"]).fails(2, &["a level is 0, 1, 2 or 3"]);
+    world.run(&["grant", "Developer", "mock", "1"]).fails(2, &["not a valid group"]);
+    world.run(&["grant", "developer", "mock", "1", "--expires-in", "soon"]).fails(2, &["90m, 12h, 7d"]);
+    world.run(&["grant", "developer", "mock", "1", "--expires", "tomorrow"]).fails(2, &["is not a time"]);
+    world.run(&["grant", "nobody", "mock", "1"]).fails(3, &["There is no group 'nobody'"]);
+    world.run(&["grant", "developer", "mock", "1", "--deny", "fly"]).fails(3, &["has no action 'fly'"]);
+    world.run(&["grant", "developer", "mock", "3", "--gate", "Finance"]).fails(3, &["no gate 'Finance'"]);
+    let done = world.run(&["--json", "grant", "developer", "nothing", "1"]);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((done.code, &document["code"], &document["exit"]), (3, &json!("invalid_params"), &json!(3)));
+    assert_eq!(world.run(&["status", "--json"]).json()["groups"][0]["grants"], 0);
+}
+
+#[test]
+fn access_is_given_shown_and_ended_with_and_without_a_daemon() {
+    let world = World::with_mock();
+    for daemon in [false, true] {
+        let _running = daemon.then(|| world.serve());
+        let granted = world.run(&["--json", "grant", "developer", "mock", "2", "--expires-in", "12h"]).json();
+        assert_eq!(granted["data"]["grant"]["access_level"], 2);
+        assert!(granted["evidence"]["seq"].as_i64().unwrap() > 0);
+        let shown = world.run(&["capabilities", "developer", "--json"]).json();
+        assert_eq!(shown["capabilities"][0]["actions"]["note"]["status"], "available");
+        assert_eq!(shown["capabilities"][0]["actions"]["charge"]["status"], "requires_higher_level");
+        let table = world.run(&["capabilities", "developer"]).ok();
+        assert!(table.contains("note") && !table.contains("charge"), "{table}");
+        assert!(world.run(&["capabilities", "developer", "--all"]).ok().contains("charge"));
+        let status = world.run(&["status", "--json"]).json();
+        assert_eq!((&status["running"], &status["ending_soon"][0]["provider"]), (&json!(daemon), &json!("mock")));
+        assert!(world.run(&["revoke", "developer", "mock"]).ok().contains("no longer has access"));
+        assert_eq!(world.run(&["--json", "revoke", "developer", "mock"]).json()["data"]["revoked"], false);
+        assert!(world.run(&["capabilities", "developer"]).ok().contains("may do nothing"));
+    }
+    world.run(&["capabilities", "develper"]).fails(2, &["did you mean `developer`?"]);
+}
+
+#[test]
+fn commands_at_once_without_a_daemon_all_take_effect() {
+    let world = World::with_mock();
+    let mut running: Vec<_> =
+        (0..6).map(|n| world.start(&["task", "create", "developer", "Work", "--id", &format!("gov-{n}")])).collect();
+    for command in &mut running {
+        assert!(command.line().contains("is open for developer"));
+    }
+    assert_eq!(world.run(&["task", "list", "--json"]).json()["tasks"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn what_is_explained_is_what_the_daemon_then_decides() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "3", "--gate", "Security", "--deny", "lose"]).ok();
+    world.run(&["task", "create", "developer", "Charge", "--id", "gov-1"]).ok();
+    world.run(&["task", "create", "security", "Other", "--id", "gov-2"]).ok();
+    world.run(&["gate", "approve", "gov-1", "Security"]).ok();
+    let _daemon = world.serve();
+    let cases: [(&str, Value, Option<&str>, &str); 10] = [
+        ("fly", json!({}), None, "unknown_action"),
+        ("lose", json!({}), None, "action_denied"),
+        ("note", json!({}), None, "invalid_params"),
+        ("note", json!({ "n": "x" }), None, "invalid_params"),
+        ("note", json!({ "n": 1 }), Some("gov-2"), "task_unknown"),
+        ("person", json!({}), None, "approval_required"),
+        ("charge", json!({}), None, "task_required"),
+        ("charge", json!({}), Some("gov-1"), ""),
+        ("charge", json!({}), Some("gov-1"), "gate_missing"),
+        ("echo", json!({ "a": 1 }), None, ""),
+    ];
+    for (number, (action, params, task, code)) in cases.into_iter().enumerate() {
+        let (target, text) = (format!("mock.{action}"), params.to_string());
+        let mut arguments = vec!["explain", "developer", &target, &text, "--json"];
+        arguments.extend(task.iter().flat_map(|task| ["--task", task]));
+        let explained = world.run(&arguments).json();
+        let reply = world.call(&format!("r{number}"), action, &params, task);
+        let said = match explained["verdict"].as_str().unwrap() {
+            "permit" => "",
+            "ask a person" => "approval_required",
+            _ => explained["code"].as_str().unwrap(),
+        };
+        assert_eq!((said, reply["code"].as_str().unwrap_or("")), (code, code), "{action}: {explained} {reply}");
+    }
+}
+
+#[test]
+fn explain_says_what_is_wrong_with_the_question() {
+    let world = World::with_mock();
+    world.run(&["explain", "developr", "mock.echo"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["explain", "developer", "echo"]).fails(2, &["a dot between them"]);
+    world.run(&["explain", "developer", "mock.echo", "[1]"]).fails(2, &["not a JSON object"]);
+    world.run(&["explain", "developer", "mock.echo", "{}, \"dry_run\": true"]).fails(2, &["not a JSON object"]);
+    let table = world.run(&["explain", "developer", "mock.echo"]).ok();
+    assert!(table.contains("refuse (no_grant") && table.contains("kill switch"), "{table}");
+    // A number that would not survive is a fault, as it is for a real call.
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let exact = world.run(&["explain", "developer", "mock.note", r#"{"n":9007199254740993}"#, "--json"]).json();
+    assert_eq!(exact["code"], "invalid_params");
+    assert_eq!(world.run(&["evidence", "head", "--json"]).json()["seq"], 1, "the grant; explaining writes nothing");
+}
+
+#[test]
+fn tasks_and_gates_are_made_listed_and_ended() {
+    let world = World::with_mock();
+    world.run(&["task", "create", "nobody", "Work"]).fails(3, &["There is no group 'nobody'"]);
+    world.run(&["task", "close", "gov-9"]).fails(3, &["no open task 'gov-9'"]);
+    world.run(&["gate", "approve", "gov-9", "Security"]).fails(3, &["no open task"]);
+    assert!(world.run(&["task", "list"]).ok().contains("no open tasks"));
+    let made = world.run(&["--json", "task", "create", "developer", "Work"]).json();
+    let id = made["data"]["task_id"].as_str().unwrap();
+    world.run(&["task", "create", "developer", "Again", "--id", id]).fails(3, &["a task"]);
+    world.run(&["gate", "approve", id, "Finance"]).fails(3, &["no gate 'Finance'"]);
+    assert!(world.run(&["gate", "approve", id, "Security"]).ok().contains("for one call"));
+    let gates = world.run(&["gate", "list", "--json"]).json();
+    assert_eq!((&gates["gates"][0]["gate"], &gates["approvals"][0]["task"]), (&json!("Security"), &json!(id)));
+    assert_eq!(gates["approvals"][0]["approved_by"], "person:tester");
+    assert!(world.run(&["gate", "list"]).ok().contains("not yet"));
+    world.run(&["task", "close", id, "--cancelled"]).ok();
+    assert_eq!(world.run(&["task", "list", "--json"]).json(), json!({ "tasks": [] }));
+    assert_eq!(world.run(&["task", "list", "--all", "--json"]).json()["tasks"][0]["state"], "cancelled");
+}
+
+#[test]
+fn what_an_agent_wrote_cannot_redraw_the_terminal() {
+    let world = World::with_mock();
+    world.run(&["task", "create", "developer", "a\u{1b}[2Jb\u{202e}c"]).ok();
+    let table = world.run(&["task", "list"]).ok();
+    assert!(table.contains(r"a\u{1b}[2Jb\u{202e}c") && !table.contains('\u{1b}'), "{table}");
+}
+
+#[test]
+fn a_stop_under_a_mistyped_name_is_refused() {
+    let world = World::with_mock();
+    world.run(&["kill", "provider", "mok"]).fails(2, &["did you mean `mock`?"]);
+    world.run(&["kill", "group", "develper"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["kill", "group", "develper", "--lift"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["kill"]).fails(2, &[]);
+    assert_eq!(world.run(&["kill", "list", "--json"]).json(), json!({ "kill_switches": [] }));
+}
+
+#[test]
+fn a_stop_holds_for_the_next_call_until_it_is_lifted() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let _daemon = world.serve();
+    let scopes = [&["all"][..], &["provider", "mock"], &["group", "developer"]];
+    for (number, scope) in scopes.into_iter().enumerate() {
+        world.run(&[&["kill"], scope].concat()).ok();
+        assert_eq!(world.call(&format!("k{number}"), "echo", &json!({}), None)["code"], "kill_switch");
+        assert!(world.run(&["status"]).ok().contains("STOPPED"));
+        world.run(&[&["kill"], scope, &["--lift"]].concat()).ok();
+        assert_eq!(world.call(&format!("l{number}"), "echo", &json!({}), None)["status"], "executed");
+    }
+}

@@ -1,0 +1,81 @@
+//! `serve`, `stop`, `status` and `mock`.
+
+use super::world::{World, finish, start, wait_for};
+use serde_json::{Value, json};
+
+#[test]
+fn status_says_whether_the_daemon_runs() {
+    let world = World::with_mock();
+    assert!(world.run(&["status"]).ok().contains("not running"));
+    let daemon = world.serve();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let status = world.run(&["status", "--json"]).json();
+    assert_eq!(status["running"], true);
+    assert!(status["daemon"]["pid"].as_u64().unwrap() > 1);
+    assert_eq!(status["providers"][0], json!({ "provider": "mock", "kind": "mock", "works": true, "reason": null }));
+    assert!(status["head"]["event_hash"].as_str().unwrap().starts_with("sha256:"));
+    world.run(&["serve"]).fails(1, &["another host-broker runs on this home", "host-broker stop"]);
+    assert!(world.run(&["stop"]).ok().contains("has stopped"));
+    assert_eq!(daemon.end(), 0);
+    assert_eq!(world.run(&["status", "--json"]).json()["running"], false);
+}
+
+#[test]
+fn stopping_what_does_not_run_is_no_fault() {
+    let world = World::with_mock();
+    assert!(world.run(&["stop"]).ok().contains("No daemon is running"));
+    assert_eq!(world.run(&["stop", "--json"]).json(), json!({ "stopped": true, "was_running": false }));
+}
+
+#[test]
+fn a_daemon_that_was_killed_is_not_taken_for_a_running_one() {
+    let world = World::with_mock();
+    drop(world.serve());
+    assert!(world.home.join("broker.sock").exists(), "it was left behind");
+    assert_eq!(world.run(&["status", "--json"]).json()["running"], false);
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    world.run(&["stop"]).ok();
+    let _again = world.serve();
+    assert_eq!(world.run(&["status", "--json"]).json()["running"], true);
+}
+
+#[test]
+fn a_mock_broker_answers_without_credentials() {
+    let world = World::empty();
+    let mut mock = world.start(&["mock", "--json"]);
+    let ready: Value = serde_json::from_str(&mock.line()).unwrap();
+    assert_eq!(ready["ready"], true);
+    assert_eq!(ready["ipc"]["developer"], world.home.join("ipc/developer").to_str().unwrap());
+    assert_eq!(world.call("m1", "echo", &json!({ "hello": 1 }), None)["data"], json!({ "hello": 1 }));
+    assert_eq!(world.call("m2", "charge", &json!({ "cents": 5 }), Some("mock-task"))["code"], "gate_missing");
+    world.run(&["gate", "approve", "mock-task", "Security"]).ok();
+    assert_eq!(world.call("m3", "charge", &json!({ "cents": 5 }), Some("mock-task"))["code"], "outcome_unknown");
+    wait_for(|| world.run(&["calls", "list", "--status", "executed"]).ok().contains("m3"));
+    world.run(&["mock"]).fails(1, &["runs on", "stop"]);
+    world.run(&["stop"]).ok();
+    assert_eq!(mock.end(), 0);
+    // The same home again, as it was left.
+    let mut mock = world.start(&["mock"]);
+    while mock.line() != "ready" {}
+    assert_eq!(world.call("m4", "echo", &json!({}), None)["status"], "executed");
+}
+
+#[test]
+fn a_mock_does_not_take_another_brokers_home() {
+    let world = World::with_mock();
+    world.run(&["mock"]).fails(2, &["home of another broker", "--home DIR"]);
+}
+
+#[test]
+fn a_mock_without_a_home_leaves_nothing_behind() {
+    let world = World::empty();
+    std::fs::create_dir(&world.home).unwrap();
+    let mut command = world.command(&["mock", "--json"]);
+    let mut mock = start(command.env_remove("EXT_BROKER_HOME").env("TMPDIR", &world.home));
+    let ready: Value = serde_json::from_str(&mock.line()).unwrap();
+    let home = ready["home"].as_str().unwrap().to_owned();
+    assert!(home.starts_with(world.home.to_str().unwrap()));
+    finish(&mut world.command(&["stop", "--home", &home])).ok();
+    assert_eq!(mock.end(), 0);
+    assert_eq!(world.home.read_dir().unwrap().count(), 0);
+}

@@ -1,0 +1,53 @@
+//! `group`.
+
+use super::world::{World, mode};
+use serde_json::json;
+
+#[test]
+fn a_group_is_added_below_what_a_person_wrote() {
+    let world = World::with_mock();
+    world.run(&["group", "add", "../web"]).fails(2, &["not a valid group"]);
+    world.run(&["group", "add", "main"]).fails(2, &["a group `main` already"]);
+    let before = world.read("broker.toml");
+    assert!(world.run(&["group", "add", "web", "--uid", "1000"]).ok().contains("without any access"));
+    assert_eq!(world.read("broker.toml"), format!("{}\n\n[groups.web]\nuid = 1000\n", before.trim_end()));
+    assert_eq!(mode(&world.home.join("broker.toml")), 0o600);
+    let listed = world.run(&["group", "list", "--json"]).json();
+    assert_eq!(listed["groups"][3]["uid"], 1000);
+    assert!(world.run(&["group", "list"]).ok().contains("ipc/web"));
+}
+
+#[test]
+fn a_group_is_removed_only_without_access_and_leaves_the_rest_as_it_was() {
+    let world = World::with_mock();
+    world.run(&["group", "remove", "web"]).fails(2, &["no group `web`"]);
+    let before = world.read("broker.toml");
+    world.run(&["group", "add", "web"]).ok();
+    world.run(&["grant", "web", "mock", "1"]).ok();
+    world.run(&["group", "remove", "web"]).fails(3, &["still has access", "host-broker revoke web mock"]);
+    world.run(&["revoke", "web", "mock"]).ok();
+    assert_eq!(world.run(&["group", "remove", "web", "--json"]).json()["restart_needed"], false);
+    assert_eq!(world.read("broker.toml").trim_end(), before.trim_end());
+}
+
+#[test]
+fn what_others_refer_to_is_not_removed() {
+    let world = World::with_mock();
+    let before = world.read("broker.toml");
+    world.run(&["group", "remove", "security"]).fails(4, &["gates.Security", "nothing was changed"]);
+    assert_eq!(world.read("broker.toml"), before);
+}
+
+#[test]
+fn a_running_daemon_takes_a_group_up_when_it_is_started_again() {
+    let world = World::with_mock();
+    let daemon = world.serve();
+    assert!(world.run(&["group", "add", "web"]).ok().contains("host-broker stop, then host-broker serve"));
+    world.run(&["grant", "web", "mock", "1"]).fails(3, &["There is no group 'web'"]);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    let _again = world.serve();
+    world.run(&["grant", "web", "mock", "1"]).ok();
+    let call = json!({ "type": "ext_call", "provider": "mock", "action": "echo" });
+    assert_eq!(world.ask("web", "w1", call)["status"], "executed");
+}

@@ -1,0 +1,184 @@
+//! `init`, `config`, `codes`, `provider`, and what is said where there is no home.
+
+use super::world::{World, finish, mode};
+use serde_json::Value;
+
+#[test]
+fn a_mistyped_command_is_answered_with_the_right_one() {
+    World::empty().run(&["stats"]).fails(2, &["stats", "status"]);
+    World::empty().run(&["calls", "lst"]).fails(2, &["list"]);
+}
+
+#[test]
+fn every_command_documents_itself() {
+    let world = World::empty();
+    let commands = world.run(&["--help"]).ok();
+    let listed = commands.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let firsts = listed.filter(|line| !line.starts_with("   "));
+    let names: Vec<_> = firsts.filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), 19, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        assert!(world.run(&[name, "--help"]).ok().contains("--home"), "{name}");
+    }
+    assert!(world.run(&["explain", "--help"]).ok().contains("Every step is judged"));
+}
+
+#[test]
+fn a_fault_is_one_document_with_json() {
+    let world = World::empty();
+    for arguments in [&["stats", "--json"][..], &["--json", "grant", "a"], &["--json", "codes", "nope"]] {
+        let done = world.run(arguments);
+        let document: Value = serde_json::from_str(&done.out).unwrap();
+        assert_eq!((done.code, &document["exit"]), (2, &2.into()), "{arguments:?}");
+        assert!(!document["error"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn where_there_is_no_home_every_command_says_how_to_make_one() {
+    let world = World::empty();
+    let reads = [
+        &["status"][..],
+        &["calls", "list"],
+        &["evidence", "verify"],
+        &["task", "list"],
+        &["config", "check"],
+        &["provider", "list"],
+        &["capabilities", "developer"],
+        &["grant", "developer", "mock", "1"],
+        &["group", "add", "web"],
+        &["serve"],
+    ];
+    for arguments in reads {
+        world.run(arguments).fails(4, &["host-broker init"]);
+    }
+    assert!(!world.home.exists(), "a command that reads makes nothing");
+}
+
+#[test]
+fn a_home_without_a_ledger_says_so_and_is_left_alone() {
+    let world = World::empty();
+    std::fs::create_dir(&world.home).unwrap();
+    world.append("broker.toml", "[groups.developer]\n");
+    world.run(&["calls", "list"]).fails(4, &["has no ledger yet", "grant"]);
+    world.run(&["evidence", "head"]).fails(4, &["has no ledger yet"]);
+    assert!(world.run(&["status"]).ok().contains("no rows yet"));
+    assert_eq!(world.run(&["kill", "list"]).ok(), "Nothing is stopped.\n");
+    let files: Vec<_> = world.home.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["broker.toml"]);
+}
+
+#[test]
+fn init_makes_a_private_home_that_grants_nothing() {
+    let world = World::empty();
+    let said = world.run(&["init"]).ok();
+    for words in [
+        "ipc/developer:/workspace/ipc:ro",
+        "ipc/developer/tasks:/workspace/ipc/tasks",
+        "claude mcp add",
+        "grant developer github 2 --deny merge_pr",
+        "grant main github 3 --gate Security",
+    ] {
+        assert!(said.contains(words), "no `{words}` in {said}");
+    }
+    assert_eq!(mode(&world.home), 0o700);
+    for file in ["broker.toml", "keys/ledger.key", "ledger.db"] {
+        assert_eq!(mode(&world.home.join(file)), 0o600, "{file}");
+    }
+    for group in ["main", "developer", "security"] {
+        assert!(world.read(&format!("groups/{group}/CLAUDE.md")).contains("ext_capabilities"));
+        assert!(world.home.join("ipc").join(group).join("tasks").is_dir());
+    }
+    assert!(world.read("broker.toml").contains("[people.tester]"));
+    world.run(&["config", "check"]).ok();
+    let status = world.run(&["status", "--json"]).json();
+    let grants: Vec<_> = status["groups"].as_array().unwrap().iter().map(|group| group["grants"].clone()).collect();
+    assert_eq!(grants, [0, 0, 0]);
+}
+
+#[test]
+fn init_twice_changes_nothing_and_says_so() {
+    let world = World::empty();
+    world.run(&["init"]).ok();
+    world.append("broker.toml", "# mine\n");
+    let before = world.read("broker.toml");
+    world.run(&["init"]).fails(2, &["broker.toml exists already", "nothing was changed"]);
+    assert_eq!(world.read("broker.toml"), before);
+}
+
+#[test]
+fn init_names_what_it_made_with_json() {
+    let world = World::empty();
+    let made = world.run(&["init", "--json"]).json();
+    assert_eq!(made["groups"].as_array().unwrap().len(), 3);
+    let suggested = made["suggested_grants"].as_array().unwrap().len();
+    let later = made["suggested_after_configuration"].as_array().unwrap().len();
+    assert_eq!(suggested + later, 6);
+}
+
+#[test]
+fn the_flag_names_the_home_before_the_environment_does() {
+    let (one, other) = (World::empty(), World::empty());
+    let home = one.home.to_str().unwrap().to_owned();
+    finish(other.command(&["init"]).env("EXT_BROKER_HOME", &one.home)).ok();
+    assert!(one.home.join("broker.toml").exists() && !other.home.exists());
+    assert_eq!(other.run(&["status", "--home", &home, "--json"]).json()["home"], home);
+    // A variable that is set to nothing is not set: the platform's directory, which is below the user's own.
+    let mut command = one.command(&["init", "--json"]);
+    let made = finish(command.env("EXT_BROKER_HOME", "").env("HOME", &one.home).env_remove("XDG_DATA_HOME")).json();
+    assert!(made["home"].as_str().unwrap().starts_with(&home));
+}
+
+#[test]
+fn a_wrong_configuration_is_named_with_its_line() {
+    let world = World::empty();
+    world.run(&["init"]).ok();
+    world.append("broker.toml", "[grups.x]\n");
+    world.run(&["config", "check"]).fails(4, &["broker.toml", "grups", "did you mean `groups`?"]);
+    world.run(&["config", "show"]).fails(4, &["grups"]);
+    world.run(&["serve"]).fails(4, &["grups"]);
+    let done = world.run(&["config", "check", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&done.out).unwrap()["exit"], 4);
+}
+
+#[test]
+fn the_configuration_is_described_and_shown_without_secrets() {
+    let world = World::empty();
+    world.run(&["init"]).ok();
+    let schema = world.run(&["config", "schema"]).ok();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    assert!(schema["properties"]["groups"].is_object() && schema["properties"]["providers"].is_object());
+    let mut command = world.command(&["config", "show", "--json"]);
+    let shown = finish(command.env("GITHUB_TOKEN", "sesame").env("EXT_CALL_TIMEOUT", "5000"));
+    assert!(!shown.out.contains("sesame"));
+    let shown = shown.json();
+    assert_eq!(shown["values"]["groups"]["main"]["main"], true);
+    assert_eq!(shown["environment"], serde_json::json!({ "EXT_CALL_TIMEOUT": "5000", "GITHUB_TOKEN": "(set)" }));
+}
+
+#[test]
+fn every_code_is_listed_with_its_remedy() {
+    let world = World::empty();
+    let codes = world.run(&["codes", "--json"]).json();
+    assert_eq!(codes["codes"].as_array().unwrap().len(), shared::Code::ALL.len());
+    world.run(&["codes", "no_gran"]).fails(2, &["did you mean `no_grant`?"]);
+    assert!(world.run(&["codes", "no_grant"]).ok().contains("Ask the main group's agent"));
+}
+
+#[test]
+fn a_provider_that_should_work_and_does_not_is_exit_five() {
+    let world = World::with_mock();
+    world.run(&["provider", "check", "mok"]).fails(2, &["did you mean `mock`?"]);
+    assert!(world.run(&["provider", "check"]).ok().contains("ready"));
+    let listed = world.run(&["provider", "list", "--json"]).json();
+    assert_eq!(listed["providers"][0]["actions"]["charge"], 3);
+    world.append("mock.toml", "[actions.echo]\n");
+    world.run(&["provider", "check"]).fails(5, &["mock", "mock.toml"]);
+    let done = world.run(&["provider", "check", "--json"]);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((done.code, &document["ok"], &document["exit"]), (5, &false.into(), &5.into()));
+    let config = world.read("broker.toml").replace("\nkind = \"mock\"\n", "\nkind = \"mock\"\nenabled = false\n");
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    std::fs::write(world.home.join("mock.toml"), "").unwrap();
+    assert!(world.run(&["provider", "check"]).ok().contains("switched off"), "what is off need not work");
+}

@@ -1,0 +1,177 @@
+//! The decision agrees with its model on random facts, and keeps the promises that follow from the policy.
+
+use crate::policy::facts::any_facts;
+use crate::policy::model::{Answer, decided, model};
+use host_broker::policy::decide::{Verdict, decide};
+use host_broker::policy::facts::{Facts, GrantFact, LiveGrant, ProviderFact, Stopped};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use shared::{Code, Level};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+const CASES: u32 = 200_000;
+
+/// The same cases in every run; a failing one is made as small as possible before it is shown.
+fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    TestRunner::new_with_rng(config, rng).run(strategy, test).unwrap();
+}
+
+fn answer(facts: &Facts) -> Answer {
+    Answer::of(&decide(facts).verdict)
+}
+
+fn with_grant(facts: &Facts, change: impl FnOnce(&mut LiveGrant)) -> Facts {
+    let mut facts = facts.clone();
+    if let GrantFact::Live(live) = &mut facts.grant {
+        change(live);
+    }
+    facts
+}
+
+#[test]
+fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_facts() {
+    let seen: RefCell<BTreeMap<String, u32>> = RefCell::default();
+    check(CASES, &any_facts(), |facts| {
+        let (expected, found) = (model(&facts), decided(&decide(&facts)));
+        *seen.borrow_mut().entry(format!("{expected:?}")).or_default() += 1;
+        prop_assert_eq!(expected, found);
+        Ok(())
+    });
+    let seen = seen.into_inner();
+    // A comparison that never meets a permit or some code compares nothing there.
+    for code in [
+        Code::KillSwitch,
+        Code::NoGrant,
+        Code::GrantExpired,
+        Code::ProviderDisabled,
+        Code::UnknownAction,
+        Code::ActionNotAllowed,
+        Code::LevelTooLow,
+        Code::ActionDenied,
+        Code::InvalidParams,
+        Code::Guardrail,
+        Code::RepoNotAllowed,
+        Code::RangeTooWide,
+        Code::TaskUnknown,
+        Code::TaskRequired,
+        Code::GateMissing,
+    ] {
+        let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(&format!("(No({code:?})"))).map(|(_, n)| n).sum();
+        assert!(met >= 100, "{code:?} was met {met} times: {seen:#?}");
+    }
+    for word in ["(Yes, ", "(AskPerson, ", "(AskRemote, "] {
+        let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(word)).map(|(_, n)| n).sum();
+        assert!(met >= 500, "{word} was met {met} times: {seen:#?}");
+    }
+}
+
+#[test]
+fn a_caller_without_a_grant_learns_nothing_about_provider_or_action() {
+    check(20_000, &(any_facts(), any_facts()), |(mut one, mut other)| {
+        one.grant = GrantFact::None;
+        other.grant = GrantFact::None;
+        other.kill = one.kill;
+        let (first, second) = (decide(&one).verdict, decide(&other).verdict);
+        // Not only the code: the sentence too is the same whatever exists.
+        prop_assert_eq!(&first, &second);
+        let expected = if one.kill.is_some() { Code::KillSwitch } else { Code::NoGrant };
+        prop_assert_eq!(Answer::of(&first), Answer::No(expected));
+        Ok(())
+    });
+}
+
+#[test]
+fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
+    check(20_000, &any_facts(), |facts| {
+        if answer(&facts).is_refusal() {
+            return Ok(());
+        }
+        let GrantFact::Live(live) = &facts.grant else { return Err(TestCaseError::fail("no live grant")) };
+        let operation = facts.operation.ok_or_else(|| TestCaseError::fail("no such action"))?;
+        prop_assert!(live.level >= operation.demanded && live.allowed && !live.denied && !live.bound_to_chats);
+        prop_assert_eq!(live.catalogued, Some(operation.declared));
+        prop_assert_eq!(facts.provider_state, ProviderFact::Enabled);
+        prop_assert_eq!(facts.kill, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_denied_action_is_refused_whatever_the_allowed_list_says() {
+    check(20_000, &any_facts(), |facts| {
+        let listed = with_grant(&facts, |live| (live.denied, live.allowed) = (true, true));
+        let unlisted = with_grant(&facts, |live| (live.denied, live.allowed) = (true, false));
+        prop_assert!(answer(&listed).is_refusal() && answer(&unlisted).is_refusal());
+        prop_assert_eq!(answer(&listed), answer(&unlisted));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_higher_level_never_turns_a_permit_into_a_refusal() {
+    check(20_000, &any_facts(), |facts| {
+        for level in Level::ALL {
+            let raised = with_grant(&facts, |live| live.level = live.level.max(level));
+            prop_assert!(answer(&facts).is_refusal() || answer(&facts) == answer(&raised));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn another_restriction_never_turns_a_refusal_into_a_permit() {
+    let restrictions: &[fn(&Facts) -> Facts] = &[
+        |f| with_grant(f, |live| live.denied = true),
+        |f| with_grant(f, |live| live.allowed = false),
+        |f| with_grant(f, |live| live.catalogued = None),
+        |f| with_grant(f, |live| live.bound_to_chats = true),
+        |f| Facts { kill: Some(Stopped::Caller), ..f.clone() },
+        |f| Facts { kill: Some(Stopped::Everything), ..f.clone() },
+        |f| Facts { grant: GrantFact::None, ..f.clone() },
+        |f| Facts { grant: GrantFact::Expired, ..f.clone() },
+        |f| Facts { provider_state: ProviderFact::Killed, ..f.clone() },
+        |f| Facts { provider_state: ProviderFact::Disabled, ..f.clone() },
+    ];
+    check(20_000, &any_facts(), |facts| {
+        for restrict in restrictions {
+            let restricted = restrict(&facts);
+            prop_assert!(!answer(&facts).is_refusal() || answer(&restricted).is_refusal());
+            // And where it bites, it refuses.
+            prop_assert!(restricted == facts || answer(&restricted).is_refusal());
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order() {
+    check(20_000, &any_facts(), |facts| {
+        let decision = decide(&facts);
+        let steps: Vec<_> = decision.judgements.iter().map(|judgement| judgement.step).collect();
+        let mut sorted = steps.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        prop_assert_eq!(&steps, &sorted);
+        prop_assert_eq!(steps.len(), 9);
+        let refused = decision.judgements.iter().any(|judgement| Answer::of(&judgement.verdict).is_refusal());
+        prop_assert_eq!(refused, Answer::of(&decision.verdict).is_refusal());
+        Ok(())
+    });
+}
+
+#[test]
+fn every_refusal_is_a_sentence() {
+    check(20_000, &any_facts(), |facts| {
+        for judgement in decide(&facts).judgements {
+            let (Verdict::Refuse { reason, .. } | Verdict::RequireApproval { reason }) = judgement.verdict else {
+                continue;
+            };
+            let begins = reason.chars().next().is_some_and(char::is_uppercase);
+            prop_assert!(begins && reason.ends_with('.') && !reason.ends_with(".."), "{}", reason);
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,103 @@
+//! Facts for the tests: some that permit, and random ones.
+
+use host_broker::policy::facts::{
+    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+};
+use proptest::prelude::*;
+use shared::{Code, Level};
+
+/// A developer who may write reads something: everything is in order.
+pub(super) fn orderly() -> Facts {
+    Facts {
+        caller: "Group 'developer'".to_owned(),
+        provider: "github".parse().unwrap(),
+        action: "merge_pr".parse().unwrap(),
+        kill: None,
+        grant: GrantFact::Live(live(Level::Write, Level::Read)),
+        provider_state: ProviderFact::Enabled,
+        operation: Some(operation(Level::Read)),
+        params: ParamsFact::Valid,
+        guard: GuardFact::Pass,
+        task: TaskFact::NotGiven,
+        gate: GateFact::NotConfigured,
+    }
+}
+
+/// A grant of this level that knows the action at that level and restricts nothing.
+pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
+    LiveGrant { level, catalogued: Some(catalogued), allowed: true, denied: false, bound_to_chats: false }
+}
+
+/// An action that demands what it declares.
+pub(super) fn operation(level: Level) -> OperationFact {
+    OperationFact { declared: level, demanded: level, needs_person: false }
+}
+
+pub(super) fn closed() -> GateFact {
+    GateFact::Closed("Security".parse().unwrap())
+}
+
+pub(super) fn open() -> GateFact {
+    GateFact::Open("Security".parse().unwrap(), vec![7])
+}
+
+/// Any facts at all, but such that a permit is not too rare to be met. Each byte chooses one fact, and 0 chooses
+/// what is in order, so that a failing case shrinks towards orderly facts.
+pub(super) fn any_facts() -> impl Strategy<Value = Facts> {
+    prop::array::uniform16(any::<u8>()).prop_map(|bytes| chosen(&bytes))
+}
+
+/// One of these; a byte below 160 chooses the first.
+fn choose<T: Clone, const N: usize>(byte: u8, choices: [T; N]) -> T {
+    let index = if byte < 160 { 0 } else { usize::from(byte) % N };
+    choices[index].clone()
+}
+
+/// One of these, each as often.
+fn evenly<T: Clone, const N: usize>(byte: u8, choices: [T; N]) -> T {
+    choices[usize::from(byte) % N].clone()
+}
+
+fn chosen(bytes: &[u8; 16]) -> Facts {
+    let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
+    let declared = evenly(bytes[0], Level::ALL);
+    let demanded = choose(bytes[1], [declared, Level::Read, Level::Write, Level::Production]);
+    let found = OperationFact { declared, demanded, needs_person: bytes[2] > 200 };
+    let live = LiveGrant {
+        level: evenly(bytes[3], [Level::Production, Level::Write, Level::Read]),
+        catalogued: choose(bytes[4], [Some(declared), None, Some(Level::Read), Some(Level::Write)]),
+        allowed: bytes[5] <= 220,
+        denied: bytes[6] > 220,
+        bound_to_chats: bytes[7] > 235,
+    };
+    Facts {
+        kill: choose(bytes[8], [None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
+        grant: choose(
+            bytes[9],
+            [GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
+        ),
+        provider_state: choose(
+            bytes[10],
+            [ProviderFact::Enabled, ProviderFact::Missing, ProviderFact::Disabled, ProviderFact::Killed],
+        ),
+        operation: choose(bytes[11], [Some(found), Some(found), Some(found), None]),
+        params: choose(
+            bytes[12],
+            [ParamsFact::Valid, ParamsFact::Unparsed, ParamsFact::Faulty(vec!["/number: is missing".to_owned()])],
+        ),
+        guard: choose(
+            bytes[13],
+            [
+                GuardFact::Pass,
+                GuardFact::NeedsRemote,
+                refuse(Code::Guardrail),
+                refuse(Code::RepoNotAllowed),
+                refuse(Code::RangeTooWide),
+                GuardFact::Unasked,
+            ],
+        ),
+        task: evenly(bytes[14], [TaskFact::NotGiven, TaskFact::Usable, TaskFact::Unusable]),
+        gate: evenly(bytes[15], [open(), GateFact::NotConfigured, closed()]),
+        ..orderly()
+    }
+}

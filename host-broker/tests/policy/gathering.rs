@@ -1,0 +1,417 @@
+//! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
+
+use crate::policy::world::{ACTIONS, START, World, listed};
+use host_broker::call::{Directive, Order, Parsed};
+use host_broker::event::Event;
+use host_broker::ledger::Durability;
+use host_broker::ledger::transaction::Committed;
+use host_broker::policy::authorize::judge;
+use host_broker::policy::facts::{Facts, GateFact, GrantFact, ParamsFact, TaskFact};
+use serde_json::{Value, json};
+use shared::{Level, Reply, Timestamp};
+
+impl World {
+    /// One call of the developers, and what becomes of it: `run`, `prepare`, or the code of the refusal.
+    fn result(&mut self, action: &str, params: &Value, task: Option<&str>) -> String {
+        let call = self.call("developer", action, params, task);
+        let batch = self.admit(Durability::Full, vec![call]);
+        assert!(batch.unwritten.is_empty(), "{:?}", batch.unwritten);
+        match batch.committed.into_iter().next() {
+            Some(Committed::Start(intended)) => intended.effect().stage().to_owned(),
+            Some(Committed::Close(_, Some(settled))) => {
+                let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
+                reply.code.unwrap_or_else(|| "no code".to_owned())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn results(&mut self) -> [String; 3] {
+        ["read", "write", "produce"].map(|action| self.result(action, &json!({}), None))
+    }
+
+    fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
+        let call = self.call("developer", action, params, task);
+        let now = Timestamp::from_millis(START);
+        judge(self.ledger.reader(), now, &call, &self.config.gate_rules()).unwrap().0
+    }
+
+    /// A grant to the developers by a person.
+    pub(super) fn grant(&mut self, more: Value) -> Value {
+        let mut grant = json!({ "type": "grant", "group_folder": "developer", "provider": "mock" });
+        let Value::Object(more) = more else { panic!("an object") };
+        grant.as_object_mut().unwrap().extend(more);
+        self.say(grant)
+    }
+
+    fn task(&mut self, id: &str, group: &str) {
+        let made = self.say(json!({ "type": "task_create", "title": "Ship", "group_folder": group, "task_id": id }));
+        assert_eq!(made["status"], "executed", "{made}");
+    }
+
+    fn approve(&mut self, gate: &str, task: &str) -> Value {
+        self.say(json!({ "type": "gate_approve", "task_id": task, "gate": gate }))
+    }
+
+    /// A directive of a group's agent, and the code of the refusal, or `executed`.
+    pub(super) fn order(&mut self, group: &str, order: Order) -> String {
+        let header = self.header(group);
+        let event = Event::Arrived(Parsed::Directive(Box::new(Directive { header, order })));
+        let batch = self.ledger.batch(Durability::Full, vec![event], &mut self.broker);
+        match batch.committed.into_iter().next() {
+            Some(Committed::Close(_, Some(settled))) => {
+                let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
+                reply.code.unwrap_or_else(|| reply.status.word().to_owned())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn approve_as(&mut self, group: &str, gate: &str, task: &str) -> String {
+        let request = serde_json::from_value(json!({ "task_id": task, "gate": gate })).unwrap();
+        self.order(group, Order::GateApprove(request))
+    }
+}
+
+#[test]
+fn a_grant_permits_its_level_and_below_from_the_next_call_on() {
+    let mut world = World::new();
+    assert_eq!(world.results(), ["no_grant", "no_grant", "no_grant"]);
+    world.grant(json!({ "access_level": 1 }));
+    assert_eq!(world.results(), ["run", "level_too_low", "level_too_low"]);
+    world.grant(json!({ "access_level": 2 }));
+    assert_eq!(world.results(), ["run", "run", "level_too_low"]);
+    world.grant(json!({ "access_level": 3 }));
+    assert_eq!(world.results(), ["run", "run", "task_required"]);
+    world.grant(json!({ "access_level": 0 }));
+    assert_eq!(world.results(), ["no_grant", "no_grant", "no_grant"]);
+}
+
+#[test]
+fn a_grant_is_one_groups_at_one_provider() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3 }));
+    let other = world.call("finance", "read", &json!({}), None);
+    let rules = world.config.gate_rules();
+    let now = Timestamp::from_millis(START);
+    assert_eq!(judge(world.ledger.reader(), now, &other, &rules).unwrap().0.grant, GrantFact::None);
+    let mut elsewhere = world.call("developer", "read", &json!({}), None);
+    elsewhere.provider = "github".parse().unwrap();
+    assert_eq!(judge(world.ledger.reader(), now, &elsewhere, &rules).unwrap().0.grant, GrantFact::None);
+}
+
+#[test]
+fn a_revoked_grant_refuses_the_next_call_and_a_new_one_permits_it_again() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1 }));
+    let revoke = json!({ "type": "revoke", "group_folder": "developer", "provider": "mock" });
+    assert_eq!(world.say(revoke.clone())["data"]["revoked"], true);
+    assert_eq!(world.result("read", &json!({}), None), "no_grant");
+    assert_eq!(world.say(revoke)["data"]["revoked"], false);
+    world.grant(json!({ "access_level": 1 }));
+    assert_eq!(world.result("read", &json!({}), None), "run");
+}
+
+#[test]
+fn a_revoked_grant_is_no_grant_also_after_its_time() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1, "expires_in_s": 10 }));
+    world.say(json!({ "type": "revoke", "group_folder": "developer", "provider": "mock" }));
+    world.clock.turn(60_000);
+    assert_eq!(world.result("read", &json!({}), None), "no_grant");
+}
+
+#[test]
+fn a_grant_ends_at_its_very_millisecond() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1, "expires_in_s": 10 }));
+    world.clock.turn(9_999);
+    assert_eq!(world.result("read", &json!({}), None), "run");
+    world.clock.turn(1);
+    assert_eq!(world.result("read", &json!({}), None), "grant_expired");
+}
+
+#[test]
+fn writes_and_production_end_after_a_week_and_reads_do_not() {
+    for (level, action, after) in [(1, "read", "run"), (2, "write", "grant_expired"), (3, "write", "grant_expired")] {
+        let mut world = World::new();
+        world.grant(json!({ "access_level": level }));
+        world.clock.turn(7 * 24 * 3_600_000 - 1);
+        assert_eq!(world.result(action, &json!({}), None), "run", "L{level}");
+        world.clock.turn(1);
+        assert_eq!(world.result(action, &json!({}), None), after, "L{level}");
+    }
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "expires_at": "never" }));
+    world.clock.turn(1_000 * 24 * 3_600_000);
+    assert_eq!(world.result("write", &json!({}), None), "run");
+}
+
+#[test]
+fn the_lists_of_a_grant_hold() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 2, "allowed_actions": ["read"] }));
+    assert_eq!(world.results(), ["run", "action_not_allowed", "level_too_low"]);
+    world.grant(json!({ "access_level": 2, "allowed_actions": [] }));
+    assert_eq!(world.results(), ["action_not_allowed", "action_not_allowed", "level_too_low"]);
+    world.grant(json!({ "access_level": 2, "allowed_actions": ["read", "write"], "denied_actions": ["write"] }));
+    assert_eq!(world.results(), ["run", "action_denied", "level_too_low"]);
+    world.grant(json!({ "access_level": 2, "denied_actions": ["read"] }));
+    assert_eq!(world.results(), ["action_denied", "run", "level_too_low"]);
+}
+
+#[test]
+fn an_action_that_appears_or_changes_its_level_after_the_grant_is_not_included_until_it_is_repeated() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3 }));
+    world.relist(listed(&[("read", Level::Write), ("write", Level::Read), ("fresh", Level::Read)]));
+    for action in ["read", "write", "fresh"] {
+        assert_eq!(world.result(action, &json!({}), None), "action_not_allowed", "{action}");
+    }
+    assert_eq!(world.result("produce", &json!({}), None), "unknown_action");
+    world.grant(json!({ "access_level": 3 }));
+    for action in ["read", "write", "fresh"] {
+        assert_eq!(world.result(action, &json!({}), None), "run", "{action}");
+    }
+}
+
+#[test]
+fn a_provider_that_is_off_or_gone_takes_no_calls() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 2 }));
+    let mut off = listed(&ACTIONS);
+    off.state = Err("switched off".into());
+    world.relist(off);
+    assert_eq!(world.result("read", &json!({}), None), "provider_disabled");
+    world.relist(listed(&[]));
+    assert_eq!(world.result("read", &json!({}), None), "unknown_action");
+    let mut call = world.call("developer", "read", &json!({}), None);
+    call.target = host_broker::call::Target::NoProvider;
+    let now = Timestamp::from_millis(START);
+    let (_, decision) = judge(world.ledger.reader(), now, &call, &world.config.gate_rules()).unwrap();
+    let code = format!("{:?}", decision.verdict);
+    assert!(code.contains("ProviderDisabled"), "{code}");
+}
+
+#[test]
+fn kill_switches_stop_what_they_name_and_nothing_else() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1 }));
+    for (kill, stops) in [
+        (json!({ "type": "kill_all" }), true),
+        (json!({ "type": "kill_provider", "provider": "mock" }), true),
+        (json!({ "type": "kill_provider", "provider": "github" }), false),
+        (json!({ "type": "kill_group", "group": "developer" }), true),
+        (json!({ "type": "kill_group", "group": "finance" }), false),
+    ] {
+        let switch = |on: bool| {
+            let mut control = kill.clone();
+            control["on"] = json!(on);
+            control
+        };
+        assert_eq!(world.say(switch(true))["data"]["changed"], true);
+        assert_eq!(world.say(switch(true))["data"]["changed"], false);
+        let expected = if stops { "kill_switch" } else { "run" };
+        assert_eq!(world.result("read", &json!({}), None), expected, "{kill}");
+        assert_eq!(world.say(switch(false))["data"]["changed"], true);
+        assert_eq!(world.say(switch(false))["data"]["changed"], false);
+        assert_eq!(world.result("read", &json!({}), None), "run", "{kill}");
+    }
+}
+
+#[test]
+fn a_stopped_provider_is_not_told_to_a_group_without_a_grant() {
+    let mut world = World::new();
+    world.say(json!({ "type": "kill_provider", "provider": "mock", "on": true }));
+    assert_eq!(world.result("read", &json!({}), None), "no_grant");
+    world.say(json!({ "type": "kill_group", "group": "developer", "on": true }));
+    assert_eq!(world.result("read", &json!({}), None), "kill_switch");
+    assert_eq!(world.facts("read", &json!({}), None).kill, Some(host_broker::policy::facts::Stopped::Caller));
+    world.say(json!({ "type": "kill_all", "on": true }));
+    assert_eq!(world.facts("read", &json!({}), None).kill, Some(host_broker::policy::facts::Stopped::Everything));
+}
+
+#[test]
+fn a_call_demands_what_its_parameters_make_of_it_and_never_less_than_its_action_declares() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 2 }));
+    assert_eq!(world.result("read", &json!({ "level": 2 }), None), "run");
+    assert_eq!(world.result("read", &json!({ "level": 3 }), None), "level_too_low");
+    world.grant(json!({ "access_level": 1 }));
+    assert_eq!(world.result("write", &json!({ "level": 1 }), None), "level_too_low");
+}
+
+#[test]
+fn parameters_and_guardrails_speak_after_the_grant() {
+    let mut world = World::new();
+    assert_eq!(world.result("read", &json!({ "fault": 1 }), None), "no_grant");
+    world.grant(json!({ "access_level": 1 }));
+    assert_eq!(world.result("read", &json!({ "fault": 1 }), None), "invalid_params");
+    let ParamsFact::Faulty(faults) = world.facts("read", &json!({ "fault": 1 }), None).params else { panic!() };
+    assert_eq!(faults, ["/fault: is not known", "something is missing"]);
+    assert_eq!(world.result("read", &json!({ "guard": "refuse" }), None), "repo_not_allowed");
+    assert_eq!(world.result("read", &json!({ "guard": "remote" }), None), "prepare");
+}
+
+#[test]
+fn a_call_is_prepared_once() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1 }));
+    let mut call = world.call("developer", "read", &json!({ "guard": "remote" }), None);
+    call.prepared = true;
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Prepared(call)], &mut world.broker);
+    let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!() };
+    let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
+    assert_eq!(reply.code.as_deref(), Some("guardrail"));
+}
+
+#[test]
+fn what_needs_a_person_is_refused_as_long_as_nobody_can_be_asked() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3 }));
+    assert_eq!(world.result("ask", &json!({}), None), "approval_required");
+}
+
+#[test]
+fn a_grant_that_is_bound_to_chats_gives_nothing_to_a_call_that_comes_from_none() {
+    for bound in [json!({ "chat_types": ["direct"] }), json!({ "chat_ids": ["c1"] })] {
+        let mut world = World::new();
+        let mut grant = json!({ "access_level": 1 });
+        grant.as_object_mut().unwrap().extend(bound.as_object().unwrap().clone());
+        world.grant(grant);
+        assert_eq!(world.result("read", &json!({}), None), "no_grant", "{bound}");
+    }
+}
+
+#[test]
+fn a_task_is_usable_while_it_is_open_by_the_group_that_it_is_assigned_to() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 2 }));
+    world.task("gov-1", "developer");
+    world.task("gov-2", "finance");
+    assert_eq!(world.result("write", &json!({}), Some("gov-1")), "run");
+    assert_eq!(world.result("write", &json!({}), Some("gov-2")), "task_unknown");
+    assert_eq!(world.result("write", &json!({}), Some("gov-3")), "task_unknown");
+    assert_eq!(world.result("read", &json!({}), Some("gov-3")), "run");
+    for (task, cancelled) in [("gov-1", false), ("gov-4", true)] {
+        if cancelled {
+            world.task(task, "developer");
+            assert_eq!(world.facts("write", &json!({}), Some(task)).task, TaskFact::Usable);
+        }
+        let close = json!({ "type": "task_close", "task_id": task, "cancelled": cancelled });
+        assert_eq!(world.say(close.clone())["status"], "executed");
+        assert_eq!(world.say(close)["code"], "task_unknown");
+        assert_eq!(world.result("write", &json!({}), Some(task)), "task_unknown");
+    }
+}
+
+#[test]
+fn a_gate_opens_once_for_one_call_of_its_task() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    world.task("gov-2", "developer");
+    assert_eq!(world.result("produce", &json!({}), None), "task_required");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    assert_eq!(world.approve("Security", "gov-1")["status"], "executed");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-2")), "gate_missing");
+    // Neither a read nor a write nor a refused call spends it.
+    assert_eq!(world.result("read", &json!({}), Some("gov-1")), "run");
+    assert_eq!(world.result("write", &json!({}), Some("gov-1")), "run");
+    assert_eq!(world.result("produce", &json!({ "fault": 1 }), Some("gov-1")), "invalid_params");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    let spent: i64 = world
+        .ledger
+        .reader()
+        .query_row("SELECT count(*) FROM gate_approvals WHERE spent_by IS NOT NULL", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(spent, 1);
+}
+
+#[test]
+fn preparing_a_production_call_does_not_spend_its_gate() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    world.approve("Security", "gov-1");
+    assert_eq!(world.result("produce", &json!({ "guard": "remote" }), Some("gov-1")), "prepare");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+}
+
+#[test]
+fn two_production_calls_in_one_batch_do_not_share_one_approval() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    world.approve("Security", "gov-1");
+    let calls = vec![
+        world.call("developer", "produce", &json!({}), Some("gov-1")),
+        world.call("developer", "produce", &json!({}), Some("gov-1")),
+    ];
+    let batch = world.admit(Durability::Full, calls);
+    let started = batch.committed.iter().filter(|one| matches!(one, Committed::Start(_))).count();
+    assert_eq!((started, batch.committed.len()), (1, 2));
+}
+
+#[test]
+fn an_approval_opens_only_the_gate_that_the_grant_names() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3 }));
+    world.task("gov-1", "developer");
+    world.approve("Security", "gov-1");
+    assert_eq!(world.facts("produce", &json!({}), Some("gov-1")).gate, GateFact::NotConfigured);
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Both" }));
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+}
+
+#[test]
+fn a_quorum_takes_different_approvers_and_spends_one_approval_of_each() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Both" }));
+    world.task("gov-1", "developer");
+    world.approve("Both", "gov-1");
+    world.approve("Both", "gov-1");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    assert_eq!(world.approve_as("security", "Both", "gov-1"), "executed");
+    assert_eq!(world.approve_as("finance", "Both", "gov-1"), "executed");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+    // The person's second approval and finance's are still there.
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+}
+
+#[test]
+fn nobody_opens_a_gate_for_the_own_task_or_without_being_named() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    assert_eq!(world.approve_as("developer", "Security", "gov-1"), "guardrail");
+    assert_eq!(world.approve_as("finance", "Security", "gov-1"), "guardrail");
+    assert_eq!(world.approve_as("main", "Security", "gov-1"), "guardrail");
+    assert_eq!(world.approve_as("security", "Security", "gov-2"), "task_unknown");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+}
+
+#[test]
+fn an_approval_by_the_calling_group_itself_does_not_count() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    // The directive refuses it; the decision does not rely on that.
+    let path = world.home.path().join("ledger.db");
+    let insert = |by: &str| {
+        let beside = rusqlite::Connection::open(&path).unwrap();
+        beside
+            .execute(
+                "INSERT INTO gate_approvals (task, gate, approved_by, approved_at) VALUES ('gov-1', 'Security', ?1, 0)",
+                [by],
+            )
+            .unwrap();
+    };
+    insert("group:developer");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    insert("group:security");
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+}

@@ -1,0 +1,126 @@
+//! The decision once more, from the policy's text and not from the code: a list of clauses, each with the code it
+//! gives when it speaks. The strictest clause that speaks wins, and of equally strict ones the first in the list.
+
+use host_broker::policy::decide::{Decision, Step, Verdict};
+use host_broker::policy::facts::{
+    Facts, GateFact, GrantFact, GuardFact, LiveGrant, ParamsFact, ProviderFact, TaskFact,
+};
+use shared::{Code, Level};
+
+/// What a decision comes to, without its words; in the order of strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    AskPerson,
+    AskRemote,
+    No(Code),
+}
+
+impl Answer {
+    fn strictness(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::AskPerson => 1,
+            Self::AskRemote => 2,
+            Self::No(_) => 3,
+        }
+    }
+
+    /// What a verdict says.
+    pub(super) fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Permit => Self::Yes,
+            Verdict::RequireApproval { .. } => Self::AskPerson,
+            Verdict::NeedsRemote => Self::AskRemote,
+            Verdict::Refuse { code, .. } => Self::No(*code),
+        }
+    }
+
+    /// Whether it is final: nobody's yes could change it.
+    pub(super) fn is_refusal(self) -> bool {
+        matches!(self, Self::No(_))
+    }
+}
+
+/// A sentence of the policy: `Some` when it has something to say against the call.
+type Clause = (Step, fn(&Facts) -> Option<Answer>);
+
+/// The numbered list of the policy, clause by clause.
+const CLAUSES: &[Clause] = &[
+    // 1. Global and group kill switch.
+    (Step::KillSwitch, |f| no(Code::KillSwitch, f.kill.is_some())),
+    // 2. An active grant; not over. A grant that is bound to chats gives nothing to a call that comes from none.
+    (Step::Grant, |f| no(Code::NoGrant, f.grant == GrantFact::None)),
+    (Step::Grant, |f| no(Code::GrantExpired, f.grant == GrantFact::Expired)),
+    (Step::Grant, |f| no(Code::NoGrant, grant(f).is_some_and(|g| g.bound_to_chats))),
+    // 3. The provider takes calls; the action is known, and in the grant's catalogue at this level.
+    (Step::Catalogue, |f| no(Code::KillSwitch, f.provider_state == ProviderFact::Killed)),
+    (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Disabled)),
+    (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Missing)),
+    (Step::Catalogue, |f| no(Code::UnknownAction, f.operation.is_none())),
+    (Step::Catalogue, |f| {
+        let (grant, action) = (grant(f)?, f.operation?);
+        no(Code::ActionNotAllowed, grant.catalogued != Some(action.declared))
+    }),
+    // 4. The level.
+    (Step::Level, |f| no(Code::LevelTooLow, grant(f)?.level < f.operation?.demanded)),
+    // 5. The denied list, then the allowed list.
+    (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
+    (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
+    // 6. The parameters: what was not looked at is not known to fit.
+    (Step::Parameters, |f| no(Code::InvalidParams, f.operation.is_some() && f.params != ParamsFact::Valid)),
+    // 7. The guardrails: one that was not asked, because there was nothing to ask it about, has not agreed.
+    (Step::Guardrails, |f| match &f.guard {
+        GuardFact::Refuse { code, .. } => Some(Answer::No(*code)),
+        GuardFact::NeedsRemote => Some(Answer::AskRemote),
+        GuardFact::Unasked => Some(Answer::No(Code::InvalidParams)),
+        GuardFact::Pass => None,
+    }),
+    // 8. From L2 on, a task that is named is usable; L3 names one, and has its gate open.
+    (Step::Governance, |f| no(Code::TaskUnknown, demands(f, Level::Write) && f.task == TaskFact::Unusable)),
+    (Step::Governance, |f| no(Code::TaskRequired, demands(f, Level::Production) && f.task == TaskFact::NotGiven)),
+    (Step::Governance, |f| {
+        no(Code::GateMissing, demands(f, Level::Production) && !matches!(f.gate, GateFact::Open(..)))
+    }),
+    // 12. Who else must agree: an action that declares so asks a person each time, also behind a gate.
+    (Step::Tier, |f| f.operation?.needs_person.then_some(Answer::AskPerson)),
+];
+
+fn no(code: Code, applies: bool) -> Option<Answer> {
+    applies.then_some(Answer::No(code))
+}
+
+fn grant(facts: &Facts) -> Option<&LiveGrant> {
+    match &facts.grant {
+        GrantFact::Live(live) => Some(live),
+        GrantFact::None | GrantFact::Expired => None,
+    }
+}
+
+fn demands(facts: &Facts, at_least: Level) -> bool {
+    facts.operation.is_some_and(|action| action.demanded >= at_least)
+}
+
+/// What the policy's text says about these facts, and at which step.
+pub(super) fn model(facts: &Facts) -> (Answer, Option<Step>) {
+    let mut found = (Answer::Yes, None);
+    for (step, clause) in CLAUSES {
+        if let Some(answer) = clause(facts)
+            && answer.strictness() > found.0.strictness()
+        {
+            found = (answer, Some(*step));
+        }
+    }
+    found
+}
+
+/// What the code says about the same facts, in the same form: the step is the earliest of the strictest.
+pub(super) fn decided(decision: &Decision) -> (Answer, Option<Step>) {
+    let answer = Answer::of(&decision.verdict);
+    let step = decision
+        .judgements
+        .iter()
+        .find(|judgement| judgement.verdict != Verdict::Permit && judgement.verdict == decision.verdict)
+        .map(|judgement| judgement.step);
+    (answer, step)
+}

@@ -1,0 +1,277 @@
+//! A home with a ledger, a clock that stands still, and a broker on a small catalogue; what it does goes through
+//! the same transactions as everything else.
+
+use host_broker::broker::Broker;
+use host_broker::call::{Call, Caller, Header, Origin, Parsed, Target};
+use host_broker::config::{Config, Environment};
+use host_broker::control::{Clerk, Control, administer};
+use host_broker::effects::clock::Clock;
+use host_broker::effects::ids::{Ids, NoRandomness, Nonce};
+use host_broker::event::Event;
+use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
+use host_broker::providers::contract::{
+    Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Refusal, Running, Success, Tier,
+};
+use host_broker::providers::execution::{Execution, Planted};
+use host_broker::providers::registry::{Catalogue, Listed};
+use serde_json::{Map, Value, json};
+use shared::digest::Digest;
+use shared::{Code, Level, Timestamp};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// 2026-02-14T10:00:00Z.
+pub(crate) const START: i64 = 1_771_063_200_000;
+
+/// A clock that moves only when it is told to.
+#[derive(Debug)]
+pub(crate) struct Hand(AtomicI64);
+
+impl Hand {
+    /// Forward, or back.
+    pub(crate) fn turn(&self, millis: i64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Bytes that are different each time and the same in each run.
+struct Counted(AtomicU64);
+
+impl Ids for Counted {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        let count = self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes();
+        for (byte, with) in buffer.iter_mut().zip(count.iter().cycle()) {
+            *byte = *with;
+        }
+        Ok(())
+    }
+}
+
+/// An action of the test catalogue. Its parameters say what the call is like: `level`, `guard`, `fault`.
+struct Action(Declaration);
+
+struct Asked {
+    level: Level,
+    guard: Guard,
+}
+
+impl Operation for Action {
+    fn declaration(&self) -> &Declaration {
+        &self.0
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+        if params.contains_key("fault") {
+            return Err(vec![
+                ParamFault { pointer: "/fault".into(), fault: "is not known".into() },
+                ParamFault { pointer: String::new(), fault: "something is missing".into() },
+            ]);
+        }
+        let guard = match params.get("guard").and_then(Value::as_str) {
+            Some("remote") => Guard::NeedsRemote,
+            Some("refuse") => Guard::Refuse(Refusal { code: Code::RepoNotAllowed, reason: "It is not listed.".into() }),
+            Some(_) | None => Guard::Pass,
+        };
+        let level = params.get("level").and_then(Value::as_i64).and_then(Level::from_number).unwrap_or(self.0.level);
+        Ok(Box::new(Asked { level, guard }))
+    }
+
+    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+        Box::pin(async { Ok(Probed::Absent { message: "nothing".into() }) })
+    }
+}
+
+impl Invocation for Asked {
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn summary(&self) -> String {
+        "a call".to_owned()
+    }
+
+    fn guard(&self, _now: Timestamp) -> Guard {
+        self.guard.clone()
+    }
+
+    fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async { Err(Failure::Timeout) })
+    }
+
+    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+        Some(json!({ "look": "here" }))
+    }
+
+    fn run(self: Box<Self>, _execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async { Ok(Success { data: json!({}), summary: "done".into() }) })
+    }
+}
+
+/// A provider with these actions; `ask` needs a person.
+pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
+    let operations = actions.iter().map(|(name, level)| {
+        let action: shared::Action = name.parse().unwrap();
+        let declaration = Declaration {
+            provider: "mock".parse().unwrap(),
+            action: action.clone(),
+            level: *level,
+            tier: (*name == "ask").then_some(Tier::Human),
+            description: String::new(),
+            input_schema: json!({}),
+            output_schema: None,
+            idempotent: false,
+            exposes: Exposure::NONE,
+            deadline: None,
+        };
+        let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
+        (action, operation)
+    });
+    Listed { state: Ok(()), patience: None, operations: operations.collect(), kind: "mock" }
+}
+
+pub(crate) const ACTIONS: [(&str, Level); 4] =
+    [("read", Level::Read), ("write", Level::Write), ("produce", Level::Production), ("ask", Level::Write)];
+
+const CONFIG: &str = r#"
+[main_grants]
+max_level = 3
+sensitive = true
+[broker]
+in_flight = 100000
+[groups.main]
+main = true
+[groups.developer]
+[groups.security]
+[groups.finance]
+[gates.Security]
+groups = ["security", "developer"]
+people = ["alice"]
+[gates.Both]
+groups = ["security", "finance"]
+people = ["alice"]
+quorum = 2
+"#;
+
+/// Everything that a batch needs.
+pub(crate) struct World {
+    pub(crate) home: TempDir,
+    pub(crate) clock: Arc<Hand>,
+    pub(crate) ledger: Ledger,
+    pub(crate) broker: Broker,
+    pub(crate) config: Arc<Config>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    clerk: Clerk,
+    calls: u64,
+}
+
+/// The ledger of a home.
+pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError> {
+    Ledger::open(home, Arc::clone(clock) as Arc<dyn Clock>, "v1".to_owned())
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Hand(AtomicI64::new(START)));
+        let uid = rustix::process::geteuid().as_raw();
+        let text = format!("{CONFIG}[people.alice]\nuid = {uid}\n");
+        let config = Arc::new(Config::parse(&text, Path::new("broker.toml"), &Environment::new()).unwrap());
+        let catalogue = Arc::new(with_mock(listed(&ACTIONS)));
+        let ids: Arc<dyn Ids> = Arc::new(Counted(AtomicU64::new(1)));
+        let key = Arc::new(LedgerKey::new(vec![7; 32]));
+        Self {
+            ledger: open(home.path(), &clock).unwrap(),
+            broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue)),
+            clerk: Clerk { config: Arc::clone(&config), key, ids, uid },
+            home,
+            clock,
+            config,
+            catalogue,
+            calls: 0,
+        }
+    }
+
+    /// From now on the provider is this one.
+    pub(crate) fn relist(&mut self, mock: Listed) {
+        self.catalogue = Arc::new(with_mock(mock));
+        self.broker = Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue));
+    }
+
+    /// What a person says at the command line, and the reply.
+    pub(crate) fn say(&mut self, control: Value) -> Value {
+        let control: Control = serde_json::from_value(control).unwrap();
+        administer(&mut self.ledger, &mut self.broker, &self.clerk, &control).unwrap()
+    }
+
+    /// Where a request of this group comes from, under a fresh id.
+    pub(crate) fn header(&mut self, group: &str) -> Header {
+        self.calls += 1;
+        let caller = Caller::Group(group.parse().unwrap());
+        let id = format!("ext-{}", self.calls);
+        Header {
+            caller_key: caller.to_string().into(),
+            caller,
+            request_digest: Digest::of(id.as_bytes()),
+            request_id: id.parse().unwrap(),
+            origin: Origin::Broker,
+            arrived: Instant::now(),
+            patience: Duration::from_secs(30),
+        }
+    }
+
+    /// A call of a group, as it comes out of parsing.
+    pub(crate) fn call(&mut self, group: &str, action: &str, params: &Value, task: Option<&str>) -> Box<Call> {
+        let header = self.header(group);
+        let provider: shared::Provider = "mock".parse().unwrap();
+        let action: shared::Action = action.parse().unwrap();
+        let target = match self.catalogue.provider(&provider) {
+            None => Target::NoProvider,
+            Some(listed) => match (listed.operations.get(&action), &listed.state) {
+                (None, _) => Target::NoAction,
+                (Some(operation), Err(_)) => Target::Disabled(Arc::clone(operation)),
+                (Some(operation), Ok(())) => {
+                    Target::Action(Arc::clone(operation), operation.parse(params.as_object().unwrap()))
+                }
+            },
+        };
+        Box::new(Call {
+            provider,
+            action,
+            mutating: !matches!(&target, Target::Action(operation, _) if operation.declaration().level <= Level::Read),
+            target,
+            params_digest: Digest::of(b"params"),
+            task_id: task.map(|task| task.parse().unwrap()),
+            idempotency_key: None,
+            account_ref: None,
+            dry_run: false,
+            planted: Planted {
+                request_id: header.request_id.clone(),
+                nonce: Nonce::stored(format!("{:032x}", self.calls)),
+            },
+            prepared: false,
+            header,
+        })
+    }
+
+    /// A batch of calls.
+    pub(crate) fn admit(&mut self, durability: Durability, calls: Vec<Box<Call>>) -> Batch<Event> {
+        let events = calls.into_iter().map(|call| Event::Arrived(Parsed::Call(call))).collect();
+        self.ledger.batch(durability, events, &mut self.broker)
+    }
+}
+
+fn with_mock(mock: Listed) -> Catalogue {
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("mock".parse().unwrap(), mock);
+    catalogue
+}
