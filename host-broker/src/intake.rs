@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::mailroom::{Mailroom, Room, Slot};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use shared::mailbox::{Contents, FileIdentity, ReadFault, is_document};
 use shared::{Code, Timestamp, limits};
 use std::collections::{HashMap, VecDeque};
@@ -220,9 +221,14 @@ impl Intake {
             Ok(descriptor) => {
                 self.watched.insert(descriptor, index);
             }
-            Err(errno) => {
+            // The system's limit is met: then no group can be told from another by who was first.
+            Err(errno @ (Errno::NOSPC | Errno::NOMEM)) => {
                 tracing::warn!(group = %queue.room.group, %errno, "the directory cannot be watched; directories are listed instead");
                 self.watch = None;
+            }
+            // Something is wrong with this group's directory, which is nobody else's trouble.
+            Err(errno) => {
+                tracing::warn!(group = %queue.room.group, %errno, "the directory cannot be watched; it is listed now and then");
             }
         }
     }
@@ -235,7 +241,7 @@ impl Queue {
 
     fn list(&mut self) {
         self.again = false;
-        let handles = self.room.handles();
+        let Some(handles) = self.room.handles() else { return };
         let mut found = Vec::new();
         let listed = handles.tasks.for_each_name(|name| {
             if is_document(name) {
@@ -285,7 +291,7 @@ impl Queue {
     }
 
     fn read(&mut self, name: String, slot: Slot, clock: &dyn Clock) -> Option<Inbound> {
-        let handles = self.room.handles();
+        let handles = self.room.handles()?;
         let result = handles.tasks.read(&name, limits::REQUEST_BYTES_MAX, self.room.owner);
         let malformed = |reason: &str| Err((Code::MalformedRequest, reason.to_owned()));
         let (bytes, identity) = match result {

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::config::home::Home;
 use rustix::event::EventfdFlags;
+use rustix::fs::{Mode, OFlags};
 use shared::Group;
 use shared::mailbox::{Directory, FileIdentity, MailboxError, RESPONSES, TASKS};
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +32,7 @@ pub struct Room {
     /// The key with which its requests must be signed.
     pub signing_key: Option<String>,
     path: PathBuf,
-    handles: RwLock<Arc<Handles>>,
+    handles: RwLock<Option<Arc<Handles>>>,
     taken: Mutex<HashMap<String, FileIdentity>>,
     undecided: AtomicUsize,
     starved: AtomicBool,
@@ -104,15 +105,22 @@ impl Mailroom {
         let mut rooms = BTreeMap::new();
         for (group, table) in &config.groups {
             let path = home.mailbox(group);
-            make(&path, table.uid)?;
+            make(&path, None)?;
             let signing_key = table.signing_key_file.as_deref().map(|file| key(group, file, &path)).transpose()?;
-            let handles = RwLock::new(Arc::new(Handles::open(&path)?));
+            // SECURITY: what is below belongs to the sandbox. What it did to it keeps nobody else from being served.
+            let handles = match furnish(&path, table.uid).and_then(|()| Handles::open(&path)) {
+                Ok(handles) => Some(Arc::new(handles)),
+                Err(error) => {
+                    tracing::error!(%group, error = ?error, "the group is not served until its directory can be used");
+                    None
+                }
+            };
             let room = Room {
                 group: group.clone(),
                 owner: table.uid,
                 signing_key,
                 path,
-                handles,
+                handles: RwLock::new(handles),
                 taken: Mutex::default(),
                 undecided: AtomicUsize::new(0),
                 starved: AtomicBool::new(false),
@@ -159,9 +167,9 @@ impl Waker {
 }
 
 impl Room {
-    /// The open directories.
-    pub fn handles(&self) -> Arc<Handles> {
-        Arc::clone(&self.handles.read().unwrap_or_else(PoisonError::into_inner))
+    /// The open directories; `None` as long as what is there cannot be used.
+    pub fn handles(&self) -> Option<Arc<Handles>> {
+        self.handles.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The path of `tasks/`, for notification.
@@ -176,11 +184,14 @@ impl Room {
     pub fn refresh(&self) -> Result<bool, RoomError> {
         let now = Handles::open(&self.path)?;
         let same = |a: &Directory, b: &Directory| a.identity().ok() == b.identity().ok();
-        let old = self.handles();
-        if same(&now.root, &old.root) && same(&now.tasks, &old.tasks) && same(&now.responses, &old.responses) {
+        if let Some(old) = self.handles()
+            && same(&now.root, &old.root)
+            && same(&now.tasks, &old.tasks)
+            && same(&now.responses, &old.responses)
+        {
             return Ok(false);
         }
-        *self.handles.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
+        *self.handles.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(now));
         Ok(true)
     }
 
@@ -207,7 +218,7 @@ impl Room {
     /// Removes a request whose row is durable. What cannot be removed stays in hand, so that it is not read again.
     pub fn retire(&self, name: &str) {
         let identity = self.taken().get(name).copied();
-        if self.handles().tasks.remove(name).is_ok() {
+        if self.handles().is_some_and(|handles| handles.tasks.remove(name).is_ok()) {
             let mut taken = self.taken();
             // A file of the same name that came in between is another one.
             if taken.get(name).copied() == identity {
@@ -262,21 +273,31 @@ impl Handles {
     }
 }
 
-/// Makes a group's directories. The sandbox's user must be able to write requests, and to delete replies.
+/// Makes what is missing in a group's directory. The sandbox's user must be able to write requests, and to delete
+/// replies.
+fn furnish(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
+    make(&path.join(TASKS), uid)?;
+    make(&path.join(RESPONSES), uid)
+}
+
+/// Makes a directory that is not there.
 fn make(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
-    use std::os::unix::fs::PermissionsExt as _;
-    for directory in [path.to_path_buf(), path.join(TASKS), path.join(RESPONSES)] {
-        let failed = |source| RoomError::Make { path: directory.clone(), source };
-        if directory.symlink_metadata().is_ok() {
-            continue;
-        }
-        std::fs::create_dir_all(&directory).map_err(failed)?;
-        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
-        if let (Some(uid), true) = (uid, directory != path) {
-            std::os::unix::fs::chown(&directory, Some(uid), None).map_err(failed)?;
-        }
+    let failed = |source| RoomError::Make { path: path.into(), source };
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
     }
-    Ok(())
+    std::fs::create_dir_all(path).map_err(failed)?;
+    // SECURITY: owner and mode are set through a handle that follows no link. By its path the directory could be
+    // another one already: whoever owns the directory above can put a link in its place.
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let made = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(0o755)).map_err(|errno| failed(errno.into()))?;
+    match uid {
+        Some(uid) => {
+            rustix::fs::fchown(&made, Some(rustix::fs::Uid::from_raw(uid)), None).map_err(|errno| failed(errno.into()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Reads a signing key, which must not lie where the sandbox can write.

@@ -156,7 +156,8 @@ impl Postman {
             Outgoing::HostInfoFor(group, bytes) => self.write_root(&group, HOST, &bytes),
             Outgoing::Beat => {
                 for room in self.mailroom.rooms() {
-                    if let Err(error) = room.handles().root.touch(HOST) {
+                    let Some(handles) = room.handles() else { continue };
+                    if let Err(error) = handles.root.touch(HOST) {
                         tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
                     }
                 }
@@ -170,8 +171,9 @@ impl Postman {
     fn answer(&self, origin: Origin, request_id: &RequestId, bytes: Vec<u8>) {
         match origin {
             Origin::File(file) => {
-                self.reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
+                // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
                 file.slot.room().retire(&file.name);
+                self.reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
             }
             Origin::Retired(group, reply_as) => self.reply(&group, reply_as.as_ref().unwrap_or(request_id), &bytes),
             // The person has left; the reply is kept like every other.
@@ -184,22 +186,22 @@ impl Postman {
     fn reply(&self, group: &Group, id: &RequestId, bytes: &[u8]) {
         self.write(group, &reply_name(id), bytes);
         if self.talking.borrow_mut().remove(&(group.clone(), id.clone()))
-            && let Some(room) = self.mailroom.room(group)
+            && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
         {
-            room.handles().responses.remove(&progress_name(id)).ok();
+            handles.responses.remove(&progress_name(id)).ok();
         }
     }
 
     fn write(&self, group: &Group, name: &str, bytes: &[u8]) {
-        let Some(room) = self.mailroom.room(group) else { return };
-        if let Err(error) = room.handles().responses.write(name, bytes, MODE) {
+        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return };
+        if let Err(error) = handles.responses.write(name, bytes, MODE) {
             tracing::warn!(%group, %error, source = ?std::error::Error::source(&error), "a reply cannot be written");
         }
     }
 
     fn write_root(&self, group: &Group, name: &str, bytes: &[u8]) {
-        let Some(room) = self.mailroom.room(group) else { return };
-        if let Err(error) = room.handles().root.write(name, bytes, MODE) {
+        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return };
+        if let Err(error) = handles.root.write(name, bytes, MODE) {
             tracing::warn!(%group, %error, name, "a document for the group cannot be written");
         }
     }
@@ -207,7 +209,8 @@ impl Postman {
     fn clean(&self, now: Timestamp) {
         let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
         for room in self.mailroom.rooms() {
-            let responses = &room.handles().responses;
+            let Some(handles) = room.handles() else { continue };
+            let responses = &handles.responses;
             let mut old = Vec::new();
             let is_old = |name: &str| responses.modified_ns(name).is_some_and(|at| at < before);
             let listed = responses.for_each_name(|name| {

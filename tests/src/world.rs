@@ -288,19 +288,23 @@ impl World {
 
     /// Starts the real daemon; returns when it takes requests.
     pub fn start_process(&mut self) {
-        let errors = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.root.path().join("logs").join("daemon.log"))
-            .unwrap();
-        let mut child = Command::new(programs::programs().host_broker())
-            .args(["--home".as_ref(), self.home().as_os_str(), "serve".as_ref()])
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .unwrap();
+        self.spawn(Command::new(programs::programs().host_broker()));
+    }
+
+    /// The same, but a file that grows beyond the process's limit is an error for it and not its end.
+    pub fn start_process_that_survives_limits(&mut self) {
+        let mut shell = Command::new("/bin/sh");
+        // An ignored signal stays ignored across `exec`.
+        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(programs::programs().host_broker());
+        self.spawn(shell);
+    }
+
+    fn spawn(&mut self, mut command: Command) {
+        let log = self.root.path().join("logs").join("daemon.log");
+        let errors = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        command.args(["--home".as_ref(), self.home().as_os_str(), "serve".as_ref()]);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim(), "ready", "{}", self.daemon_log());

@@ -1,1 +1,233 @@
-//! Empty.
+//! The real daemon, killed at any moment under load: no effect twice, no effect without a row, no acknowledged row
+//! lost, every request answered.
+
+use host_broker::ledger::chain::Row;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tests::group::{call, code, with};
+use tests::{Group, World, evidence, until};
+
+const KILLS: usize = 50;
+/// How many clients send at once, each its own request after the other.
+const CLIENTS: usize = 6;
+
+/// A client that is never sure whether it was heard: it sends the same request again until it is answered, and the
+/// same call under a new id, with the same key.
+struct Client {
+    group: Group,
+    number: usize,
+    turn: usize,
+    waiting: Option<(String, Value)>,
+    answered: Vec<(String, Value)>,
+}
+
+impl Client {
+    fn key(&self) -> String {
+        // Two turns share a key: the second is a repeat of the first under another id.
+        format!("key-{}-{}", self.number, self.turn / 2)
+    }
+
+    /// Takes a reply if there is one, and sends the next request if nothing waits.
+    fn step(&mut self) {
+        if let Some((id, _)) = &self.waiting
+            && let Some(reply) = self.group.try_reply(id)
+        {
+            self.answered.push((id.clone(), reply));
+            self.waiting = None;
+            self.turn += 1;
+        }
+        if self.waiting.is_none() {
+            let action = if self.number.is_multiple_of(2) { "charge" } else { "lossy" };
+            let latency = (self.turn * 7 + self.number) % 12;
+            // What belongs to a key is the same each time.
+            let latency = if self.turn.is_multiple_of(2) { latency } else { ((self.turn - 1) * 7 + self.number) % 12 };
+            let id = self.group.fresh_id();
+            let document = with(call(action, json!({ "ms": latency })), "idempotency_key", self.key());
+            self.send(with(document, "request_id", id));
+        }
+    }
+
+    fn send(&mut self, document: Value) {
+        let id = self.group.send(document.clone());
+        self.waiting = Some((id, document));
+    }
+
+    /// After a crash nobody knows whether the request was heard, so it is sent again as it is.
+    fn send_again(&mut self) {
+        if let Some((id, document)) = &self.waiting
+            && !self.group.task(&format!("{id}.json")).exists()
+        {
+            self.group.send(document.clone());
+        }
+    }
+}
+
+/// How often each line is there.
+fn counted(lines: Vec<String>) -> BTreeMap<String, usize> {
+    let mut counted = BTreeMap::new();
+    for line in lines {
+        *counted.entry(line).or_default() += 1;
+    }
+    counted
+}
+
+fn intents<'a>(rows: &'a [Row], action: &str) -> Vec<&'a Row> {
+    let of = |row: &&Row| row.kind == "intended" && row.action.as_deref() == Some(action);
+    rows.iter().filter(of).filter(|row| evidence::body(row)["stage"] == "run").collect()
+}
+
+#[test]
+fn killed_fifty_times_under_load_nothing_happens_twice_and_nothing_acknowledged_is_lost() {
+    let mut world = World::builder().process();
+    world.grant("developer", 2);
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|number| Client { group: world.group("developer"), number, turn: 0, waiting: None, answered: Vec::new() })
+        .collect();
+    let answered = |clients: &[Client]| clients.iter().map(|client| client.answered.len()).sum::<usize>();
+    for _ in 0..KILLS {
+        // A random amount of progress, then a random moment within the next few milliseconds.
+        let target = answered(&clients) + usize::try_from(world.ids.below(12)).unwrap();
+        until("progress", || {
+            clients.iter_mut().for_each(Client::step);
+            (answered(&clients) >= target).then_some(())
+        });
+        std::thread::park_timeout(Duration::from_micros(world.ids.below(9_000)));
+        world.kill();
+        let head = evidence::rows(&world.home()).last().map(|row| (row.seq, row.event_hash));
+        world.start_process();
+        clients.iter_mut().for_each(Client::send_again);
+        if let Some((seq, hash)) = head {
+            let rows = evidence::rows(&world.home());
+            assert_eq!(rows.iter().find(|row| row.seq == seq).map(|row| row.event_hash), Some(hash));
+        }
+    }
+    // Everybody gets an answer in the end.
+    until("all answers", || {
+        for client in &mut clients {
+            if let Some((id, _)) = &client.waiting
+                && let Some(reply) = client.group.try_reply(id)
+            {
+                client.answered.push((id.clone(), reply));
+                client.waiting = None;
+            }
+        }
+        clients.iter().all(|client| client.waiting.is_none()).then_some(())
+    });
+    world.settle();
+    let rows = evidence::verify(&world.home());
+    for action in ["charge", "lossy"] {
+        let effects = counted(world.effects_of(action));
+        assert!(effects.len() > 20, "{action} was hardly called: {}", effects.len());
+        assert!(effects.values().all(|count| *count == 1), "an effect happened twice: {effects:?}");
+        let intended = counted(intents(&rows, action).iter().filter_map(|row| row.request_id.clone()).collect());
+        assert!(intended.values().all(|count| *count == 1), "intended twice: {intended:?}");
+        assert!(effects.keys().all(|id| intended.contains_key(id)), "an effect without a row");
+    }
+    one_effect_for_each_key(&world, &clients, &rows);
+    replies_tell_the_truth(&world, &clients, &rows);
+    unknown_outcomes_have_settled(&world, &rows);
+    assert_eq!(rows.iter().filter(|row| row.kind == "started").count(), KILLS + 1);
+    let cut_short = rows.iter().filter(|row| evidence::body(row)["why"] == "the broker died in between").count();
+    assert!(cut_short > 0, "no kill ever met a call under way");
+}
+
+/// A key stands for one effect at most, whatever ids it came under.
+fn one_effect_for_each_key(world: &World, clients: &[Client], rows: &[Row]) {
+    let mut by_key: BTreeMap<String, usize> = BTreeMap::new();
+    let effects: Vec<String> = world.effects_of("charge").into_iter().chain(world.effects_of("lossy")).collect();
+    for client in clients {
+        for (turn, (id, _)) in client.answered.iter().enumerate() {
+            let key = format!("key-{}-{}", client.number, turn / 2);
+            *by_key.entry(key).or_default() += effects.iter().filter(|effect| *effect == id).count();
+        }
+    }
+    assert!(by_key.values().all(|count| *count <= 1), "a key executed twice: {by_key:?}");
+    assert!(rows.iter().any(|row| row.kind == "answered"), "no repeat was ever answered from what is stored");
+}
+
+/// What a client was told is what the ledger and the counted effects say.
+fn replies_tell_the_truth(world: &World, clients: &[Client], rows: &[Row]) {
+    let charged = world.effects_of("charge");
+    for (id, reply) in clients.iter().flat_map(|client| &client.answered) {
+        let seq = reply["evidence"]["seq"].as_i64().expect("evidence");
+        let row = rows.iter().find(|row| row.seq == seq).expect("an acknowledged row is still there");
+        assert_eq!(reply["evidence"]["event_hash"], row.event_hash.to_string());
+        assert!(["executed", "outcome_unknown", "stale_request", "busy"].contains(&code(reply)), "{reply}");
+        if row.kind == "succeeded" && row.action.as_deref() == Some("charge") {
+            assert!(charged.contains(id), "told `executed`, but it never happened: {reply}");
+        }
+        if ["stale_request", "busy"].contains(&code(reply)) {
+            assert!(!charged.contains(id), "told that it was not executed, but it was: {reply}");
+        }
+    }
+}
+
+/// Every unknown outcome whose effect happened has been settled by asking, once.
+fn unknown_outcomes_have_settled(world: &World, rows: &[Row]) {
+    let happened = world.effects_of("lossy");
+    let settled =
+        counted(rows.iter().filter(|row| row.kind == "settled").filter_map(|row| row.request_id.clone()).collect());
+    assert!(settled.values().all(|count| *count == 1), "{settled:?}");
+    for id in &happened {
+        assert!(settled.contains_key(id), "{id} happened and is not settled");
+    }
+    assert!(settled.keys().all(|id| happened.contains(id)), "settled as succeeded, but it never happened");
+}
+
+#[test]
+fn a_call_that_was_under_way_when_the_host_died_is_answered_outcome_unknown() {
+    let mut world = World::builder().process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let write = developer.send(call("charge", json!({ "ms": 600_000 })));
+    let read = developer.send(call("wait", json!({ "ms": 600_000 })));
+    for id in [&write, &read] {
+        until("the intent", || (world.kinds_of(&developer, id) == ["intended"]).then_some(()));
+    }
+    world.kill();
+    world.start_process();
+    assert_eq!(code(&developer.reply(&write)), "outcome_unknown");
+    assert_eq!(code(&developer.reply(&read)), "provider_timeout", "a read changed nothing");
+    assert_eq!(world.kinds_of(&developer, &write), ["intended", "unknown"]);
+    assert_eq!(world.kinds_of(&developer, &read), ["intended", "timed_out"]);
+    assert!(world.effects_of("charge").is_empty(), "nothing is executed again at a start");
+    // The client that never heard asks again under the same id, and under the same key: neither executes.
+    let again = with(call("charge", json!({ "ms": 600_000 })), "request_id", write);
+    assert_eq!(code(&developer.ask(again)), "outcome_unknown");
+    assert!(world.effects_of("charge").is_empty());
+}
+
+#[test]
+fn a_reply_that_was_lost_with_the_host_is_delivered_by_the_next_one() {
+    let mut world = World::builder().process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    // The reply cannot leave: something lies where it should be. So it is durable, and undelivered.
+    let blocked = developer.response("late.json");
+    std::fs::create_dir_all(blocked.join("x")).unwrap();
+    developer.send(with(call("charge", json!({})), "request_id", "late"));
+    until("the outcome", || (world.kinds_of(&developer, "late") == ["intended", "succeeded"]).then_some(()));
+    world.kill();
+    std::fs::remove_dir_all(&blocked).unwrap();
+    world.start_process();
+    assert_eq!(code(&developer.reply("late")), "executed");
+    assert_eq!(world.effects_of("charge"), ["late"]);
+}
+
+#[test]
+fn a_graceful_stop_lets_what_runs_finish_and_leaves_the_rest_for_the_next_start() {
+    let mut world = World::builder().process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let running = developer.send(call("charge", json!({ "ms": 500 })));
+    until("the intent", || (world.kinds_of(&developer, &running) == ["intended"]).then_some(()));
+    world.stop();
+    let waiting = developer.send(call("charge", json!({})));
+    assert_eq!(code(&developer.reply(&running)), "executed");
+    assert_eq!(world.kinds_of(&developer, &running), ["intended", "succeeded"]);
+    assert_eq!(world.rows().last().map(|row| row.kind.clone()), Some("stopped".into()));
+    world.start_process();
+    assert_eq!(code(&developer.reply(&waiting)), "executed");
+    assert_eq!(world.effects_of("charge"), [running, waiting]);
+}

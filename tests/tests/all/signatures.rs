@@ -117,10 +117,10 @@ fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_ex
     let world = signing_world(key, real_now().minus(Duration::from_secs(24 * 3600)));
     let signer = world.group("signer");
     let fresh = with(call("charge", json!({})), "timestamp", world.now().to_string());
-    let signed = |document: &Value| sign(document, key);
-    assert_eq!(try_text(&signer, &fresh, signed), "executed");
-    for (what, spoil) in [
-        ("none", (|document: &Value, _: &str| document.to_string()) as fn(&Value, &str) -> String),
+    let properly = |document: &Value| sign(document, key);
+    assert_eq!(try_text(&signer, &fresh, properly), "executed");
+    let spoilt: [(&str, fn(&Value, &str) -> String); 10] = [
+        ("none", |document, _| document.to_string()),
         ("empty", |document, _| with(document.clone(), "sig", "").to_string()),
         ("short", |document, _| with(document.clone(), "sig", "abc").to_string()),
         ("of zeros", |document, _| with(document.clone(), "sig", "0".repeat(64)).to_string()),
@@ -134,7 +134,8 @@ fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_ex
         }),
         ("not last", |document, key| sign(document, key).replacen('{', "{\"task_id\":null,", 1)),
         ("followed by more", |document, key| sign(document, key).replace("\"}", "\",\"task_id\":null}")),
-    ] {
+    ];
+    for (what, spoil) in spoilt {
         assert_eq!(try_text(&signer, &fresh, |document| spoil(document, key)), "bad_signature", "{what}");
     }
     for timestamp in [
@@ -144,12 +145,12 @@ fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_ex
         json!(world.now().plus(Duration::from_secs(301)).to_string()),
     ] {
         let document = with(fresh.clone(), "timestamp", timestamp.clone());
-        assert_eq!(try_text(&signer, &document, signed), "bad_signature", "{timestamp}");
+        assert_eq!(try_text(&signer, &document, properly), "bad_signature", "{timestamp}");
     }
     for seconds in [-300, 300] {
         let millis = world.now().millis() + seconds * 1000;
         let document = with(fresh.clone(), "timestamp", Timestamp::from_millis(millis).to_string());
-        assert_eq!(try_text(&signer, &document, signed), "executed", "{seconds}");
+        assert_eq!(try_text(&signer, &document, properly), "executed", "{seconds}");
     }
     assert_eq!(world.effects_of("charge").len(), 3);
     assert!(world.effects_of("vanish").is_empty());
