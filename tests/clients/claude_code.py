@@ -27,6 +27,7 @@ QUIET = {
 PART = [
     ["mcp__broker__mock__write", {"text": "by Claude Code ✓"}],
     ["mcp__broker__ext_call", {"provider": "mock", "action": "echo", "params": {"a": [1, None]}}],
+    ["mcp__broker__mock__leaky", {}],
     ["mcp__broker__ext_call", {"provider": "mock", "action": "deploy", "params": {}}],
 ]
 
@@ -62,7 +63,7 @@ with check(NAME, "claude -p calls the tools, and reads results and refusal") as 
     )
     try:
         port = model.stdout.readline().strip()
-        tools = ["mcp__broker__mock__write", "mcp__broker__ext_call"]
+        tools = sorted({tool for tool, _ in PART})
         done = claude(
             *["-p", "Play your part.", "--output-format", "json", "--allowedTools", *tools],
             ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}",
@@ -73,11 +74,12 @@ with check(NAME, "claude -p calls the tools, and reads results and refusal") as 
         model.wait()
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(json.loads(done.stdout)["result"])
-    same([answer["error"] for answer in told], [False, False, True])
-    wrote, echoed, refused = (" ".join(answer["texts"]) for answer in told)
+    same([answer["error"] for answer in told], [False, False, False, True])
+    wrote, echoed, leaked, refused = (" ".join(answer["texts"]) for answer in told)
     # Its model is shown the structured content of what was executed, and the text of what was refused.
     same(json.loads(wrote)["data"], {"ok": True})
     same(json.loads(echoed)["data"], {"a": [1, None]})
+    assert "looked like secrets were replaced" in leaked and "horse" not in leaked, leaked
     assert "requires L3 (production)" in refused and "Ask the main group's agent" in refused, refused
     same(len(all_effects()), before + 1)
     said.append(f"it was told: {refused}")

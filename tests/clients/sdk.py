@@ -152,7 +152,7 @@ async def converse(here):
         said.append(here.revision)
     with is_("lists what the group may do, and nothing else"):
         fixed = ["ext_call", "ext_cancel", "ext_capabilities", "ext_result"]
-        same(await here.names(), [*fixed, "mock__echo", "mock__slow", "mock__write"])
+        same(await here.names(), [*fixed, "mock__echo", "mock__leaky", "mock__slow", "mock__write"])
 
     odd = {"": False, "deep": [None, {"a": [1.5, -7, 2**53 - 1]}], "text": 'größer ✓ 漢字 🦀 \0 \u2028 "\\'}
     with is_("ext_call brings back what it sent"):
@@ -246,5 +246,6 @@ async def main():
         said.append(f"{took * 1000:.0f} ms")
 
 
-anyio.run(main)
+with is_("the conversation goes to its end"):
+    anyio.run(main)
 end()
