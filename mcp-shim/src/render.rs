@@ -1,7 +1,7 @@
 //! The only place that words things for an agent.
 //!
-//! A reply becomes one text, which is all that most models read, the same as data for programs, and the evidence
-//! receipt beside both. The replies that the shim makes itself are in `local`; the standing texts (instructions,
+//! A reply becomes one text, the same as data for programs, and the evidence receipt beside both. Some clients show
+//! their model only the text and others only the data, so what a model must know is in each. The replies that the shim makes itself are in `local`; the standing texts (instructions,
 //! descriptions of tools) are in [`words`].
 
 mod local;
@@ -26,12 +26,14 @@ pub const REQUEST_ID: &str = "broker/request_id";
 /// What a client gets for a reply.
 pub fn result(reply: &Reply) -> CallToolResult {
     let mut content = vec![ContentBlock::text(text(reply))];
-    content.extend(notices(reply).map(ContentBlock::text));
+    let notices = notices(reply);
+    let note = if reply.status == Status::Pending { Some(pending(reply)) } else { notices.clone() };
+    content.extend(notices.map(ContentBlock::text));
     let mut result = match reply.status {
         Status::Executed | Status::Pending => CallToolResult::success(content),
         Status::Denied | Status::Failed | Status::Timeout => CallToolResult::error(content),
     };
-    result.structured_content = Some(structured(reply));
+    result.structured_content = Some(structured(reply, note));
     let mut meta = Map::from_iter([(REQUEST_ID.to_owned(), Value::String(reply.request_id.to_string()))]);
     if let Some(evidence) = reply.evidence {
         meta.insert(EVIDENCE.to_owned(), json!(evidence));
@@ -103,11 +105,15 @@ fn notice_sentence(notice: &str) -> Option<&'static str> {
     })
 }
 
-/// The reply for programs. The receipt is left out: it is in `_meta`, where no model pays for it.
-pub fn structured(reply: &Reply) -> Value {
+/// The reply as data. The receipt is left out: it is in `_meta`, where no model pays for it.
+///
+/// `note` is what the text says beyond the reply. Claude Code, for one, hands its model this instead of the text
+/// whenever the result is no error.
+fn structured(reply: &Reply, note: Option<String>) -> Value {
     let mut value = json!(reply);
     if let Some(map) = value.as_object_mut() {
         map.remove("evidence");
+        map.extend(note.map(|note| ("note".to_owned(), note.into())));
     }
     value
 }
@@ -203,6 +209,7 @@ mod tests {
         let text = text(&reply);
         assert!(text.contains("Merge #7 (approval apr-7, open until 1970-01-01T00:00:00.000Z)"), "{text}");
         assert!(text.contains(r#"ext_result with {"of": "ext-1-a"}"#), "{text}");
+        assert_eq!(result(&reply).structured_content.unwrap()["note"], text);
     }
 
     #[test]
@@ -221,6 +228,9 @@ mod tests {
         let result = result(&reply);
         assert_eq!(result.content.len(), 2);
         assert_eq!(result.content[0].as_text().unwrap().text, "x");
-        assert!(result.content[1].as_text().unwrap().text.contains("held back"));
+        let note = &result.content[1].as_text().unwrap().text;
+        assert!(note.contains("held back"));
+        assert_eq!(result.structured_content.unwrap()["note"], *note);
+        assert!(super::result(&executed(json!("x"))).structured_content.unwrap().get("note").is_none());
     }
 }

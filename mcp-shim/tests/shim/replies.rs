@@ -47,6 +47,7 @@ fn pending_is_no_error_and_says_what_to_do() {
     assert_eq!(result["isError"], false);
     assert!(text(&result).contains("Create issue") && text(&result).contains("ext_result"), "{result}");
     assert!(text(&result).contains(request["request_id"].as_str().unwrap()));
+    assert_eq!(result["structuredContent"]["note"], text(&result), "for models that are shown the data only");
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn a_withheld_result_breaks_no_client() {
     let (result, _) = result_of(json!({"status": "executed", "notices": ["withheld"], "summary": "Held back."}));
     assert_eq!((text(&result), &result["isError"]), ("Held back.", &json!(false)));
     assert!(result["content"][1]["text"].as_str().unwrap().contains("held back"), "{result}");
+    assert_eq!(result["structuredContent"]["note"], result["content"][1]["text"]);
 }
 
 #[test]
