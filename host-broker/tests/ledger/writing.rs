@@ -149,7 +149,7 @@ fn nothing_is_written_while_the_clock_is_more_than_thirty_seconds_behind_the_las
     let batch = write(&mut world.ledger, vec![Row("c"), Answered("d")]);
     assert_eq!(unwritten(&batch), [&Row("c"), &Answered("d")]);
     for (_, error) in &batch.unwritten {
-        assert!(matches!(error, LedgerError::Clock { behind_ms: 30_001 }), "{error}");
+        assert!(matches!(error.as_ref(), LedgerError::Clock { behind_ms: 30_001 }), "{error}");
     }
     world.clock.turn(1);
     assert!(write(&mut world.ledger, vec![Row("e")]).unwritten.is_empty());

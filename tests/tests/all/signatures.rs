@@ -111,6 +111,9 @@ fn try_text(group: &Group, document: &Value, text: impl FnOnce(&Value) -> String
     code(&group.reply(&id)).to_owned()
 }
 
+/// Spoils the signature of a document that should have been signed with this key.
+type Spoil = fn(&Value, &str) -> String;
+
 #[test]
 fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_executed() {
     let key = "a key that signs things";
@@ -119,7 +122,7 @@ fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_ex
     let fresh = with(call("charge", json!({})), "timestamp", world.now().to_string());
     let properly = |document: &Value| sign(document, key);
     assert_eq!(try_text(&signer, &fresh, properly), "executed");
-    let spoilt: [(&str, fn(&Value, &str) -> String); 10] = [
+    let spoilt: [(&str, Spoil); 10] = [
         ("none", |document, _| document.to_string()),
         ("empty", |document, _| with(document.clone(), "sig", "").to_string()),
         ("short", |document, _| with(document.clone(), "sig", "abc").to_string()),

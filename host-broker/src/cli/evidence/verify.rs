@@ -147,9 +147,7 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault>
         Ok(()) => following.finish(stopped),
         Err(_) if stopped.is_err() => following.finish(stopped),
         // A column of a type that it cannot have is a row that somebody changed.
-        Err(LedgerError::Statement { step: "read a row", source }) => {
-            following.finish(Err(Stopped::Unreadable(source.to_string())))
-        }
+        Err(LedgerError::Broken(fault)) => following.finish(Err(Stopped::Break(fault))),
         Err(error) => Err(error.into()),
     }
 }
