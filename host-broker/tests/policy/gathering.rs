@@ -4,9 +4,10 @@ use crate::policy::world::{ACTIONS, START, World, listed, with_mock};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
+use host_broker::gates;
 use host_broker::ledger::Durability;
-use host_broker::ledger::transaction::Committed;
-use host_broker::policy::authorize::judge;
+use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
+use host_broker::policy::authorize::{GateRules, judge};
 use host_broker::policy::facts::{Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use host_broker::providers::registry::Listed;
 use serde_json::{Value, json};
@@ -423,4 +424,36 @@ fn an_approval_by_the_calling_group_itself_does_not_count() {
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
     insert("group:security");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
+}
+
+#[test]
+fn a_gate_that_takes_nobody_is_closed() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
+    world.task("gov-1", "developer");
+    let call = world.call("developer", "produce", &json!({}), Some("gov-1"));
+    let rules = GateRules { quorum: [("Security".parse().unwrap(), 0)].into() };
+    let (facts, _) = judge(world.ledger.reader(), Timestamp::from_millis(START), &call, &rules).unwrap();
+    assert_eq!(facts.gate, GateFact::Closed("Security".parse().unwrap()));
+}
+
+/// Spends the first approval for each event, as if it had been found unspent.
+struct Spender;
+
+impl Scribe<Event> for Spender {
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        match gates::spend(tx, &[1], 7) {
+            Ok(()) => Ok(tx.close(event, None)),
+            Err(error) => Err(Unwritten { event, error }),
+        }
+    }
+}
+
+#[test]
+fn an_approval_cannot_be_spent_twice_even_by_mistake() {
+    let mut world = World::new();
+    world.task("gov-1", "developer");
+    world.approve("Security", "gov-1");
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Started, Event::Started], &mut Spender);
+    assert_eq!((batch.committed.len(), batch.unwritten.len()), (1, 1));
 }
