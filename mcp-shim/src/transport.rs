@@ -4,6 +4,8 @@
 //! - A notification before the client has introduced itself is passed over instead of ending the server.
 //! - A request under an id that is still in use is refused instead of being executed without an answer.
 //! - A line that is too long is answered, as far as a request that nobody has read can be.
+//! - A request that cannot be read is answered under its id, if that can be read: half an emoji in an argument, which
+//!   JavaScript writes down without a murmur, would otherwise leave its client waiting for nothing.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion};
@@ -11,13 +13,15 @@ use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::{StdioReader, StdioWriter, Transport, stdio_pipes};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
 use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, Empty, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 /// The longest line. A request document has at most 1 MiB, which escaping can make six times as long.
@@ -25,8 +29,13 @@ pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A transport with manners.
 pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
-    inner: AsyncRwTransport<RoleServer, Input<R>, W>,
-    overlong: Arc<Notify>,
+    input: BufReader<Input<R>>,
+    /// The line so far.
+    line: Vec<u8>,
+    /// Whether the rest of a line that was too long is still to come.
+    skipping: bool,
+    /// What the SDK writes with; it reads nothing.
+    output: AsyncRwTransport<RoleServer, Empty, W>,
     in_flight: Arc<Mutex<HashSet<RequestId>>>,
     /// Whether the client has introduced itself.
     open: bool,
@@ -45,10 +54,14 @@ where
 {
     /// A transport over any pair of streams.
     pub fn new(reader: R, writer: W, eof: CancellationToken) -> Self {
-        let overlong = Arc::new(Notify::new());
-        let input = Input { inner: reader, eof, overlong: Arc::clone(&overlong), line: 0 };
-        let inner = AsyncRwTransport::new_server(input, writer).with_max_line_length(LINE_BYTES_MAX);
-        Self { inner, overlong, in_flight: Arc::default(), open: false }
+        Self {
+            input: BufReader::new(Input { inner: reader, eof }),
+            line: Vec::new(),
+            skipping: false,
+            output: AsyncRwTransport::new_server(tokio::io::empty(), writer),
+            in_flight: Arc::default(),
+            open: false,
+        }
     }
 
     /// Whether a message goes on to the SDK.
@@ -58,7 +71,7 @@ where
                 self.open = self.open || introduces(&request.request);
                 let fresh = lock(&self.in_flight).insert(request.id.clone());
                 if !fresh {
-                    self.complain("this request id is still in use; the second request was not executed");
+                    self.complain(None, "this request id is still in use; the second request was not executed".into());
                 }
                 fresh
             }
@@ -75,13 +88,87 @@ where
         }
     }
 
-    /// An error without an id: under the id that is in use it would look like the answer to the first request.
-    fn complain(&mut self, what: &'static str) {
-        let error = ServerJsonRpcMessage::error(ErrorData::invalid_request(what, None), None);
-        let send = self.inner.send(error);
+    /// Answers with an error what does not go on to the SDK. Under an id that is in use it would look like the answer
+    /// to the first request, so then it has none.
+    fn complain(&mut self, id: Option<RequestId>, what: String) {
+        let id = id.filter(|id| !lock(&self.in_flight).contains(id));
+        let send = self.output.send(ServerJsonRpcMessage::error(ErrorData::invalid_request(what, None), id));
         // Sent beside the reading, which may be dropped and begun again at any time.
         tokio::spawn(async { send.await.ok() });
     }
+
+    /// Reads the next line into `line`, or the beginning of one that is too long; `None` at the end of the input.
+    ///
+    /// May be dropped and begun again: what was read is kept, and nothing is awaited between taking and keeping it.
+    async fn read_line(&mut self) -> Option<Length> {
+        loop {
+            let read = self.input.fill_buf().await.ok().filter(|read| !read.is_empty())?;
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let (taken, _) = read.split_at(end.map_or(read.len(), |at| at + 1));
+            let length = taken.len();
+            let fits = self.line.len() + length <= LINE_BYTES_MAX;
+            if fits && !self.skipping {
+                self.line.extend_from_slice(taken);
+            }
+            self.input.consume(length);
+            match (self.skipping, fits) {
+                (true, _) => self.skipping = end.is_none(),
+                (false, true) if end.is_some() => return Some(Length::Whole),
+                (false, true) => {}
+                (false, false) => {
+                    self.skipping = end.is_none();
+                    return Some(Length::TooLong);
+                }
+            }
+        }
+    }
+}
+
+/// What there is of a line.
+enum Length {
+    Whole,
+    TooLong,
+}
+
+/// A message that cannot be read: under this id, if that can be read, and why.
+struct Unreadable {
+    id: Option<RequestId>,
+    what: String,
+}
+
+/// All of a message that must be readable for an answer.
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<RequestId>,
+    method: Option<IgnoredAny>,
+}
+
+/// The message of a line; `None` where there is nothing that could be answered.
+fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unreadable>> {
+    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return None;
+    }
+    let fault = match serde_json::from_slice(line) {
+        Ok(message) => return Some(Ok(message)),
+        Err(fault) => fault,
+    };
+    // SECURITY: what does not fit is quoted in the fault, and may be an argument; what is no JSON is not.
+    let what = match fault.classify() {
+        Category::Syntax | Category::Eof => format!("the message cannot be read, and nothing was executed: {fault}"),
+        Category::Data | Category::Io => "the message is not one of this protocol".to_owned(),
+    };
+    // These two pass over strings, numbers and depths that the reader of messages stumbles at.
+    let id = match serde_json::from_slice(line) {
+        // A notification is never answered.
+        Ok(Envelope { id: None, method: Some(_) }) => return None,
+        Ok(Envelope { id, .. }) => id,
+        Err(_) if serde_json::from_slice::<IgnoredAny>(line).is_ok() => None,
+        // Somebody who sends no JSON may send our complaint back.
+        Err(_) => return None,
+    };
+    Some(Err(Unreadable { id, what }))
 }
 
 /// Whether the SDK takes this request as the beginning of a conversation; before that it takes requests only.
@@ -115,58 +202,35 @@ where
         if let Some(id) = answered {
             lock(&self.in_flight).remove(id);
         }
-        self.inner.send(item)
+        self.output.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let message = tokio::select! {
-                biased;
-                () = self.overlong.notified() => None,
-                message = self.inner.receive() => Some(message?),
-            };
-            match message {
-                None => self.complain("a line was too long and was not read"),
-                Some(message) => {
-                    if self.admit(&message) {
-                        return Some(message);
-                    }
+            let parsed = match self.read_line().await? {
+                Length::Whole => parse(&self.line),
+                Length::TooLong => {
+                    Some(Err(Unreadable { id: None, what: "a line was too long and was not read".to_owned() }))
                 }
+            };
+            self.line.clear();
+            match parsed {
+                Some(Ok(message)) if self.admit(&message) => return Some(message),
+                Some(Err(unreadable)) => self.complain(unreadable.id, unreadable.what),
+                Some(Ok(_)) | None => {}
             }
         }
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.inner.close().await
+        self.output.close().await
     }
 }
 
-/// The input as it is, with an ear for its end and for lines that are too long.
+/// The input as it is, with an ear for its end.
 struct Input<R> {
     inner: R,
     eof: CancellationToken,
-    overlong: Arc<Notify>,
-    /// The length of the line so far.
-    line: usize,
-}
-
-impl<R> Input<R> {
-    fn measure(&mut self, mut bytes: &[u8]) {
-        while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.lengthen(at + 1);
-            self.line = 0;
-            (_, bytes) = bytes.split_at(at + 1);
-        }
-        self.lengthen(bytes.len());
-    }
-
-    fn lengthen(&mut self, by: usize) {
-        let before = self.line;
-        self.line = self.line.saturating_add(by);
-        if before <= LINE_BYTES_MAX && self.line > LINE_BYTES_MAX {
-            self.overlong.notify_one();
-        }
-    }
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
@@ -174,11 +238,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let result = std::task::ready!(Pin::new(&mut this.inner).poll_read(cx, buf));
-        let (_, read) = buf.filled().split_at(before);
-        if result.is_err() || read.is_empty() {
+        if result.is_err() || buf.filled().len() == before {
             this.eof.cancel();
-        } else {
-            this.measure(read);
         }
         Poll::Ready(result)
     }

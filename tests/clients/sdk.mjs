@@ -147,6 +147,11 @@ await is("refusals say why and what to do", async () => {
   refused(await here.call("ext_call", { provider: "mock" }), "invalid_params", "action");
   refused(await here.call("ext_grant", { group_folder: group, provider: "mock", access_level: 3 }), "main_only", "Only the main group");
 });
+await is("half an emoji is refused at once, and not passed over", async () => {
+  const half = { provider: "mock", action: "echo", params: { text: "🦀".slice(0, 1) } };
+  const fault = await here.call("ext_call", half, { timeout: 3000 }).then(() => null, (fault) => fault);
+  expect(fault?.code === -32600 && fault.message.includes("nothing was executed"), String(fault));
+});
 await is("a tool that never was is an error of the protocol", async () => {
   const fault = await here.call("nonsense", {}).then(() => null, (fault) => fault);
   expect(fault?.code === -32602, String(fault));

@@ -178,6 +178,49 @@ fn a_line_that_is_too_long_is_answered_and_forgotten() {
 }
 
 #[test]
+fn a_request_that_cannot_be_read_is_answered_under_its_id() {
+    let world = World::with_snapshot();
+    let mut client = world.client(Era::Handshake("2025-11-25"));
+    let call = |arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{{"name":"ext_call","arguments":{arguments}}}}}"#
+        )
+    };
+    let deep = call(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)));
+    for (line, why) in [
+        // What JavaScript makes of a text that was cut in the middle of an emoji.
+        (call(r#"{"provider": "github", "action": "a", "params": {"x": "\ud83d"}}"#), "hex escape"),
+        (call(r#"{"x": 1e400}"#), "out of range"),
+        (deep, "recursion"),
+        (
+            r#"{"jsonrpc":"2.0","id":77,"method":"tools/call","params":["secret"]}"#.to_owned(),
+            "not one of this protocol",
+        ),
+    ] {
+        client.send_line(&line);
+        let error = client.answer(77)["error"].clone();
+        let said = error["message"].as_str().unwrap();
+        assert!(said.contains(why) && !said.contains("secret"), "{said}");
+    }
+    // Under the id of a call that is waited for, the error would look like that call's answer.
+    let id = client.call("github__list_issues", json!({"repo": "a"}));
+    let request = world.take();
+    client.send_line(&call(r#"{"x": 1e400}"#).replace("77", &id.to_string()));
+    let complaint = client.next(|message| message.get("error").is_some());
+    assert!(complaint.get("id").is_none_or(Value::is_null), "{complaint}");
+    world.reply(&request, json!({"status": "executed", "data": "true one"}));
+    assert_eq!(text(&client.result(id)), "true one");
+    // Nobody waits for an answer to these.
+    for line in ["", "\r", "{", "nonsense", r#"{"jsonrpc":"2.0","method":"notifications/x","params":1e400}"#] {
+        client.send_line(line);
+    }
+    let id = client.ask("ping", json!({}));
+    let next = client.next(|_| true);
+    assert_eq!(next["id"], id, "{next}");
+    assert!(world.tasks().is_empty());
+}
+
+#[test]
 fn a_request_that_the_host_would_not_read_is_not_sent() {
     let world = World::with_snapshot();
     let mut client = world.client(Era::Handshake("2025-11-25"));
