@@ -99,6 +99,9 @@ fn the_original_shims_requests_are_executed_as_they_are() {
     assert!(executed > 9);
 }
 
+/// Makes a wrong text of a document and the true key.
+type Spoil = fn(&Value, &str) -> String;
+
 fn sign(document: &Value, key: &str) -> String {
     String::from_utf8(signature::sign(document.to_string().as_bytes(), key)).unwrap()
 }
@@ -119,7 +122,7 @@ fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_ex
     let fresh = with(call("charge", json!({})), "timestamp", world.now().to_string());
     let properly = |document: &Value| sign(document, key);
     assert_eq!(try_text(&signer, &fresh, properly), "executed");
-    let spoilt: [(&str, fn(&Value, &str) -> String); 10] = [
+    let spoilt: [(&str, Spoil); 10] = [
         ("none", |document, _| document.to_string()),
         ("empty", |document, _| with(document.clone(), "sig", "").to_string()),
         ("short", |document, _| with(document.clone(), "sig", "abc").to_string()),
