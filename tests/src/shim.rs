@@ -37,6 +37,8 @@ impl Shim {
 
     /// The same, with more environment.
     pub fn start_with(world: &World, group: &str, environment: &[(&str, &str)]) -> Self {
+        // A host that has just started for the first time writes it a moment later; before, a shim knows nothing.
+        world.group(group).snapshot();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut command = tokio::process::Command::new(programs().mcp_shim());
         command.env_clear().env("EXT_IPC_DIR", world.group(group).directory()).envs(environment.iter().copied());

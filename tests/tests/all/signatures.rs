@@ -99,6 +99,9 @@ fn the_original_shims_requests_are_executed_as_they_are() {
     assert!(executed > 9);
 }
 
+/// Makes a wrong text of a document and the true key.
+type Spoil = fn(&Value, &str) -> String;
+
 fn sign(document: &Value, key: &str) -> String {
     String::from_utf8(signature::sign(document.to_string().as_bytes(), key)).unwrap()
 }
