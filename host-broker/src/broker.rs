@@ -74,6 +74,10 @@ impl Scribe<Event> for Broker {
             Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
         }
     }
+
+    fn undone(&mut self, seq: i64) {
+        self.folding.forget_after(seq);
+    }
 }
 
 /// An event that is over with its rows, or unwritten as a whole.

@@ -198,6 +198,7 @@ impl From<crate::host::StartError> for Fault {
             StartError::Ledger(_)
             | StartError::Socket { .. }
             | StartError::Thread(_)
+            | StartError::FirstRow
             | StartError::Filter(_)
             | StartError::Randomness(_) => Self::internal(&error),
         }

@@ -78,8 +78,9 @@ struct Loop {
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl Daemon {
-    /// Runs until [`Event::Stopping`], then writes the last row.
-    pub fn run(self) {
+    /// Runs until [`Event::Stopping`], then writes the last row. Says `ready` once the first row is durable and what an
+    /// earlier daemon left is answered; if the first row cannot be written, it ends without a word.
+    pub fn run(self, ready: Sender<()>) {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -93,7 +94,10 @@ impl Daemon {
             running: 0,
             stopping: None,
         };
-        state.start();
+        if !state.start() {
+            return;
+        }
+        state.daemon.outbox.send(Outgoing::Ready(ready));
         while !state.is_over() {
             let events = state.wait();
             let events = state.sort_out(events);
@@ -125,8 +129,13 @@ async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group
 }
 
 impl Loop {
-    fn start(&mut self) {
+    /// `false` if the ledger cannot be written.
+    fn start(&mut self) -> bool {
+        let before = self.daemon.ledger.head().seq;
         self.handle(vec![Event::Started]);
+        if self.daemon.ledger.head().seq == before {
+            return false;
+        }
         match store::undelivered(self.daemon.ledger.reader()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
@@ -139,6 +148,7 @@ impl Loop {
         let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
         self.daemon.broker.stale_snapshots.extend(groups);
         self.write_snapshots();
+        true
     }
 
     fn redeliver(&self, seq: i64, caller: &str, document: Vec<u8>) {
@@ -295,9 +305,6 @@ impl Loop {
                 Committed::Close(event, settled) => self.close(event, settled, &mut follow_ups),
                 Committed::Wait(event, of) => self.park(event, of),
             }
-        }
-        if !batch.unwritten.is_empty() {
-            self.daemon.broker.folding.forget_after(self.daemon.ledger.head().seq);
         }
         for (event, error) in batch.unwritten {
             self.unwritten(event, &error);

@@ -151,7 +151,7 @@ impl Broker {
     /// is never widened by an agent.
     fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
         let ceiling = self.config.main_grants;
-        let set_by_person = stored.filter(|stored| stored.granted_by.starts_with("person:"));
+        let set_by_person = stored.filter(|stored| stored.was_set_by_person());
         if granter == &grant.group {
             Some("The main group may not grant access to itself; a person must.".to_owned())
         } else if grant.level > ceiling.max_level {
@@ -178,8 +178,8 @@ impl Broker {
         })
     }
 
-    fn revoke(&mut self, tx: &Transaction<'_>, _header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
-        let revoked = grants::revoke(tx, &request.group_folder, &request.provider)?;
+    fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
+        let revoked = grants::revoke(tx, &request.group_folder, &request.provider, &header.caller_key)?;
         self.stale_snapshots.insert(request.group_folder.clone());
         let summary = if revoked {
             format!("{} no longer has access to {}.", request.group_folder, request.provider)

@@ -44,6 +44,8 @@ pub struct Grant {
     pub chat_types: Option<Vec<String>>,
     /// Only for these chats.
     pub chat_ids: Option<Vec<String>>,
+    /// Who ended it, if it was ended.
+    pub revoked_by: Option<String>,
 }
 
 impl Grant {
@@ -65,7 +67,14 @@ impl Grant {
             daily_quota: request.daily_quota,
             chat_types: request.chat_types.clone(),
             chat_ids: request.chat_ids.clone(),
+            revoked_by: None,
         }
+    }
+
+    /// Whether a person made it, or ended it: an agent then gives no more than that.
+    pub fn was_set_by_person(&self) -> bool {
+        let is_person = |caller: &str| caller.starts_with("person:");
+        is_person(&self.granted_by) || self.revoked_by.as_deref().is_some_and(is_person)
     }
 
     /// Whether it gives anything now.
@@ -139,7 +148,7 @@ fn expiry(request: &GrantRequest, now: Timestamp) -> Option<Timestamp> {
 }
 
 const COLUMNS: &str = "group_folder, provider, access_level, allowed_actions, denied_actions, requires_task_gate,
-    granted_by, granted_at, expires_at, active, catalogue, rate_per_minute, daily_quota, chat_types, chat_ids";
+    granted_by, granted_at, expires_at, active, catalogue, rate_per_minute, daily_quota, chat_types, chat_ids, revoked_by";
 
 /// The grant of a group at a provider, active or not.
 ///
@@ -198,7 +207,7 @@ pub fn put(tx: &Transaction<'_>, grant: &Grant) -> Result<(), LedgerError> {
             denied_actions = excluded.denied_actions, requires_task_gate = excluded.requires_task_gate,
             granted_by = excluded.granted_by, granted_at = excluded.granted_at, expires_at = excluded.expires_at,
             active = excluded.active, catalogue = excluded.catalogue, rate_per_minute = excluded.rate_per_minute,
-            daily_quota = excluded.daily_quota, chat_types = excluded.chat_types, chat_ids = excluded.chat_ids";
+            daily_quota = excluded.daily_quota, chat_types = excluded.chat_types, chat_ids = excluded.chat_ids, revoked_by = NULL";
     tx.connection()
         .prepare_cached(UPSERT)
         .and_then(|mut s| {
@@ -228,11 +237,13 @@ pub fn put(tx: &Transaction<'_>, grant: &Grant) -> Result<(), LedgerError> {
 ///
 /// # Errors
 /// [`LedgerError`]; the stored grant is as it was.
-pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider) -> Result<bool, LedgerError> {
+pub fn revoke(tx: &Transaction<'_>, group: &Group, provider: &Provider, by: &str) -> Result<bool, LedgerError> {
     let changed = tx
         .connection()
-        .prepare_cached("UPDATE grants SET active = 0 WHERE group_folder = ?1 AND provider = ?2 AND active = 1")
-        .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str()]))
+        .prepare_cached(
+            "UPDATE grants SET active = 0, revoked_by = ?3 WHERE group_folder = ?1 AND provider = ?2 AND active = 1",
+        )
+        .and_then(|mut s| s.execute(params![group.as_str(), provider.as_str(), by]))
         .map_err(at("revoke a grant"))?;
     Ok(changed == 1)
 }
@@ -249,7 +260,7 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Grant, LedgerError> {
             (row.get::<_, Option<String>>(3)?, row.get::<_, Option<String>>(4)?, row.get::<_, Option<String>>(5)?),
             (row.get::<_, String>(6)?, row.get::<_, i64>(7)?, row.get::<_, Option<i64>>(8)?, row.get::<_, bool>(9)?),
             (row.get::<_, String>(10)?, row.get::<_, Option<u32>>(11)?, row.get::<_, Option<u32>>(12)?),
-            (row.get::<_, Option<String>>(13)?, row.get::<_, Option<String>>(14)?),
+            (row.get::<_, Option<String>>(13)?, row.get::<_, Option<String>>(14)?, row.get::<_, Option<String>>(15)?),
         ))
     })();
     let (
@@ -257,7 +268,7 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Grant, LedgerError> {
         (allowed, denied, gate),
         (by, granted, expires, active),
         (catalogue, rate, quota),
-        (types, ids),
+        (types, ids, revoked_by),
     ) = raw.map_err(get)?;
     let stored = |what| move |_| LedgerError::Stored { what };
     Ok(Grant {
@@ -280,5 +291,6 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Grant, LedgerError> {
         daily_quota: quota,
         chat_types: types.map(|text| serde_json::from_str(&text)).transpose().map_err(stored("list of chats"))?,
         chat_ids: ids.map(|text| serde_json::from_str(&text)).transpose().map_err(stored("list of chats"))?,
+        revoked_by,
     })
 }

@@ -98,6 +98,9 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// The ledger could not be written.
+    #[error("the ledger cannot be written, so nothing is served; the log says why (is the disk full?)")]
+    FirstRow,
     /// A thread.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -246,12 +249,13 @@ impl Host {
         let listener = bind(&socket, runtime)?;
         runtime.spawn(control::listen(listener, office.clerk(effects), events.clone()));
         let (checkpoints, stopped) = (open::second_writer(office.home.path())?, Arc::clone(&stop));
-        let threads = vec![
-            thread("outbox", move || postman.run())?,
-            thread("ledger", move || daemon.run())?,
-            thread("intake", move || intake.run())?,
-            thread("checkpoint", move || keep_log_short(&checkpoints, &stopped))?,
-        ];
+        let (ready, started) = channel();
+        let mut threads = vec![thread("outbox", move || postman.run())?, thread("ledger", move || daemon.run(ready))?];
+        if started.recv().is_err() {
+            return Err(StartError::FirstRow);
+        }
+        threads.push(thread("intake", move || intake.run())?);
+        threads.push(thread("checkpoint", move || keep_log_short(&checkpoints, &stopped))?);
         Ok(Self { events, stop, mailroom, threads, socket })
     }
 

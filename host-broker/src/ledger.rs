@@ -171,7 +171,11 @@ impl Ledger {
         let mut waiting = vec![events];
         while let Some(events) = waiting.pop() {
             let single = events.len() == 1;
-            match self.attempt(durability, events, scribe) {
+            let attempt = self.attempt(durability, events, scribe);
+            if attempt.is_err() {
+                scribe.undone(self.head.seq);
+            }
+            match attempt {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
                     done.unwritten.extend(batch.unwritten);

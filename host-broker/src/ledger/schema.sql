@@ -109,6 +109,7 @@ CREATE TABLE grants (
     daily_quota     INTEGER,
     chat_types      TEXT,            -- JSON list
     chat_ids        TEXT,            -- JSON list
+    revoked_by      TEXT,            -- who ended it, if it was ended
     UNIQUE (group_folder, provider)
 ) STRICT;
 

@@ -124,6 +124,9 @@ pub trait Scribe<E> {
     /// # Errors
     /// [`Unwritten`] with the whole event; nothing was executed, and the rows written for it are undone.
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, Unwritten<E>>;
+
+    /// Rows after this one were undone: whatever is remembered of them must be forgotten.
+    fn undone(&mut self, seq: i64);
 }
 
 /// An event that could not be written, and why.
@@ -256,10 +259,12 @@ impl<'c> Transaction<'c> {
             (Ok(step), Ok(())) => Ok(step),
             (Ok(step), Err(error)) => {
                 self.head.set(head);
+                scribe.undone(head.seq);
                 Err(Unwritten { event: step.loosen().undo(), error })
             }
             (Err(fault), _) => {
                 self.head.set(head);
+                scribe.undone(head.seq);
                 Err(fault)
             }
         }

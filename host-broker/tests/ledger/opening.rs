@@ -71,6 +71,8 @@ impl Scribe<Happening> for Crashing {
         self.copy = Some(crashed(&self.home));
         Ok(step)
     }
+
+    fn undone(&mut self, _seq: i64) {}
 }
 
 #[test]

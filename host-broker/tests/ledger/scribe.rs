@@ -64,6 +64,8 @@ impl Scribe<Happening> for Clerk {
             Err(error) => Err(Unwritten { event, error }),
         }
     }
+
+    fn undone(&mut self, _seq: i64) {}
 }
 
 /// A row, or an intent and its outcome, with columns present and absent.

@@ -447,6 +447,8 @@ impl Scribe<Event> for Spender {
             Err(error) => Err(Unwritten { event, error }),
         }
     }
+
+    fn undone(&mut self, _seq: i64) {}
 }
 
 #[test]

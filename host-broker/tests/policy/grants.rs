@@ -68,6 +68,7 @@ fn chosen(bytes: [u8; 16]) -> Grant {
         daily_quota: limit(bytes[11]),
         chat_types: chats(bytes[12]),
         chat_ids: chats(bytes[13]),
+        revoked_by: None,
     }
 }
 
@@ -318,11 +319,13 @@ fn a_grant_is_stored_as_it_was_asked_for_and_the_next_one_replaces_it_whole() {
         daily_quota: None,
         chat_types: Some(vec!["direct".to_owned()]),
         chat_ids: Some(vec!["c2".to_owned(), "c1".to_owned()]),
+        revoked_by: None,
     };
     assert_eq!(stored(&world), first);
     world.clock.turn(5);
     world.say(json!({ "type": "revoke", "group_folder": "developer", "provider": "mock" }));
-    assert_eq!(stored(&world), Grant { active: false, ..first.clone() });
+    let by_alice = Some("person:alice".to_owned());
+    assert_eq!(stored(&world), Grant { active: false, revoked_by: by_alice, ..first.clone() });
     world.grant(json!({ "access_level": 1 }));
     let second = Grant {
         level: Level::Read,
@@ -369,4 +372,16 @@ fn a_grant_that_names_what_does_not_exist_or_is_over_is_refused() {
         assert_eq!(world.grant(wrong.clone())["code"], "invalid_params", "{wrong}");
     }
     assert_eq!(grants::list(world.ledger.reader(), None).unwrap(), []);
+}
+
+#[test]
+fn what_a_person_made_or_ended_counts_as_set_by_a_person() {
+    let mut grant = Grant { granted_by: "group:main".to_owned(), ..chosen([0; 16]) };
+    assert!(!grant.was_set_by_person());
+    grant.revoked_by = Some("group:main".to_owned());
+    assert!(!grant.was_set_by_person());
+    grant.revoked_by = Some("person:alice".to_owned());
+    assert!(grant.was_set_by_person());
+    grant = Grant { granted_by: "person:alice".to_owned(), revoked_by: None, ..grant };
+    assert!(grant.was_set_by_person());
 }

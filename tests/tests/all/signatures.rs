@@ -114,9 +114,6 @@ fn try_text(group: &Group, document: &Value, text: impl FnOnce(&Value) -> String
     code(&group.reply(&id)).to_owned()
 }
 
-/// Spoils the signature of a document that should have been signed with this key.
-type Spoil = fn(&Value, &str) -> String;
-
 #[test]
 fn a_missing_wrong_or_stale_signature_is_refused_with_evidence_and_nothing_is_executed() {
     let key = "a key that signs things";
