@@ -80,7 +80,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row. Says `ready` once the first row is durable and what an
     /// earlier daemon left is answered; if the first row cannot be written, it ends without a word.
-    pub fn run(self, ready: Sender<()>) {
+    pub fn run(self, ready: &Sender<()>) {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -97,7 +97,9 @@ impl Daemon {
         if !state.start() {
             return;
         }
-        state.daemon.outbox.send(Outgoing::Ready(ready));
+        state.daemon.outbox.flush();
+        // Who does not wait for it needs no word.
+        ready.send(()).ok();
         while !state.is_over() {
             let events = state.wait();
             let events = state.sort_out(events);

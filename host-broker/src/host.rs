@@ -250,7 +250,7 @@ impl Host {
         runtime.spawn(control::listen(listener, office.clerk(effects), events.clone()));
         let (checkpoints, stopped) = (open::second_writer(office.home.path())?, Arc::clone(&stop));
         let (ready, started) = channel();
-        let mut threads = vec![thread("outbox", move || postman.run())?, thread("ledger", move || daemon.run(ready))?];
+        let mut threads = vec![thread("outbox", move || postman.run())?, thread("ledger", move || daemon.run(&ready))?];
         if started.recv().is_err() {
             return Err(StartError::FirstRow);
         }

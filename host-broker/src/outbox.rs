@@ -45,8 +45,6 @@ pub enum Outgoing {
     Beat,
     /// Replies that nobody took are removed.
     Clean(Timestamp),
-    /// Everything before this has left.
-    Ready(Sender<()>),
     /// Somebody waits until everything before this has left.
     Flush(SyncSender<()>),
 }
@@ -165,8 +163,6 @@ impl Postman {
                 }
             }
             Outgoing::Clean(now) => self.clean(now),
-            // Whoever asked has given up; nothing depends on it.
-            Outgoing::Ready(sender) => drop(sender.send(())),
             // Who does not wait any more has given up on a slow disk.
             Outgoing::Flush(waiting) => drop(waiting.try_send(())),
         }

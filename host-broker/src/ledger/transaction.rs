@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
-//! To audit: `Intended { ` and `Settled(` are constructed in this file only, in [`Parts::committed`].
+//! To audit: `Intended { ` and `Settled(` are constructed in this file only, in `Parts::committed`.
 
 use crate::call::{Call, FileOrigin};
 use crate::ledger::chain::{Draft, Head, Kind, Row};
