@@ -286,7 +286,7 @@ fn build_shim(cargo: &str, broker: &Path, effects: &Effects, output: Output) -> 
     let release = broker.components().any(|component| component.as_os_str() == "release");
     #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
+    command.args(["build", "-p", "mcp-shim", "--message-format=json"]);
     if let Some(folder) = effects.environment.get("CARGO_MANIFEST_DIR") {
         command.current_dir(folder);
     }
