@@ -45,6 +45,7 @@ fn build() -> Programs {
     let mut command = Command::new(cargo);
     command.current_dir(root).args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
     command.args(like_this_one());
+    undisturbed(&mut command);
     let output = command.stderr(Stdio::piped()).output().expect("cargo can be started");
     assert!(output.status.success(), "cargo build: {}", String::from_utf8_lossy(&output.stderr));
     let find = |name: &str| {
@@ -57,6 +58,16 @@ fn build() -> Programs {
         File::open(path.unwrap_or_else(|| panic!("cargo names no executable {name}"))).unwrap()
     };
     Programs { host_broker: find("host-broker"), mcp_shim: find("mcp-shim") }
+}
+
+/// Takes away what cargo has set for this program. Some build scripts ask for it, and would build again because it
+/// changed.
+pub fn undisturbed(cargo: &mut Command) {
+    for (name, _) in std::env::vars() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|set| name.starts_with(set)) {
+            cargo.env_remove(name);
+        }
+    }
 }
 
 /// The profile, the target and the target directory of this very test executable:

@@ -281,12 +281,21 @@ fn shim_beside(broker: &Path, effects: &Effects, output: Output) -> Result<PathB
     Err(failed(&format!("there is no {}; build it with: cargo build -p mcp-shim", shim.display())))
 }
 
-/// In the profile in which this program was built; the path is taken from cargo's own report.
+/// In the profile in which this program was built; the path is taken from cargo's own report. The broker is named too,
+/// so that cargo takes the dependencies with the features with which they are built already.
 fn build_shim(cargo: &str, broker: &Path, effects: &Effects, output: Output) -> Result<PathBuf, Fault> {
     let release = broker.components().any(|component| component.as_os_str() == "release");
     #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", "mcp-shim", "--message-format=json"]);
+    command.args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
+    // Set by cargo for this program. Some build scripts ask for them, and would build again because they changed.
+    for name in effects
+        .environment
+        .keys()
+        .filter(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|set| name.starts_with(set)))
+    {
+        command.env_remove(name);
+    }
     if let Some(folder) = effects.environment.get("CARGO_MANIFEST_DIR") {
         command.current_dir(folder);
     }
