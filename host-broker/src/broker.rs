@@ -10,29 +10,27 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
+use crate::answers::{
+    copy_of, explained, outcome_row, refused, refused_answer, repeated, reply_to, still_running, success,
+};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::Nonce;
 use crate::event::Event;
-use crate::filter::finished::{Filtered, Filters, Outcome, Shown, filter};
+use crate::filter::finished::{Filtered, Filters, Outcome, filter};
 use crate::folding::Folding;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store::{self, Earlier};
+use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
 use crate::policy::authorize::{self, GateRules, Refusal};
 use crate::policy::decide::Decision;
-use crate::policy::explain::explain;
-use crate::policy::facts::Facts;
-use crate::providers::contract::Invocation;
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
 use serde_json::{Value, json};
-use shared::reply::Notice;
-use shared::{Code, Group, Reply, RequestId, limits};
+use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// What turns events into rows.
@@ -53,6 +51,10 @@ pub struct Broker {
 /// after it is handed over before its outcome is.
 pub async fn run(intended: Intended, filters: &Filters) -> Event {
     let executed = execute(intended).await;
+    if executed.is_bulky() {
+        // What takes long to filter is filtered where nobody waits for it.
+        tokio::task::yield_now().await;
+    }
     Event::Finished(Box::new(filter(executed, filters)))
 }
 
@@ -92,18 +94,6 @@ fn closed<'tx>(
     }
 }
 
-/// What a repeated request gets.
-enum Repeat {
-    /// Nothing: the reply of the first is on its way.
-    Join,
-    /// The stored reply.
-    Again(Box<[u8]>),
-    /// A no.
-    Refuse,
-    /// Nothing: an answer would be taken for the answer of the first, which is still open.
-    Silence,
-}
-
 impl Broker {
     /// A call that came in. Ids are burnt for ever: only the first request under an id is decided.
     fn arrived<'tx>(
@@ -132,8 +122,9 @@ impl Broker {
             let answer = explained(tx, &call, &facts, &decision);
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
+        // Forgotten when this is over, not here: a transaction that is lost is tried again.
         if call.prepared
-            && self.cancelled.remove(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone()))
+            && self.cancelled.contains(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone()))
         {
             let reason = Code::Cancelled.meaning().to_owned();
             let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
@@ -257,7 +248,7 @@ impl Broker {
             ..Draft::new(Kind::Started, "broker")
         })?;
         for intent in store::left_open(tx)? {
-            let closed = store::close(tx, intent.seq)?;
+            let closed = store::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
             let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
             let evidence = tx.append(&Draft {
@@ -316,124 +307,6 @@ fn unwritten(call: Box<Call>, error: LedgerError) -> Unwritten<Event> {
     Unwritten { event, error }
 }
 
-/// A request under an id that was used before.
-fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) -> Result<Option<Answer>, LedgerError> {
-    let same = earlier.request_digest == Some(header.request_digest);
-    let repeat = match (same, earlier.open, earlier.reply) {
-        (true, true, _) => Repeat::Join,
-        (true, false, Some(reply)) => Repeat::Again(reply),
-        (false, true, _) => Repeat::Silence,
-        (true | false, false, _) => Repeat::Refuse,
-    };
-    let refused = matches!(repeat, Repeat::Refuse | Repeat::Silence);
-    let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
-        reason_code: refused.then_some(Code::ReplayedRequest),
-        body: json!({ "request": header.request_digest }),
-        ..Draft::new(if refused { Kind::Refused } else { Kind::Repeated }, &header.caller_key)
-    })?;
-    match repeat {
-        Repeat::Join | Repeat::Silence => Ok(None),
-        Repeat::Again(document) => {
-            Ok(Some(tx.answer_again(header.request_id.clone(), document.into_vec(), evidence.seq)))
-        }
-        Repeat::Refuse => {
-            let mut reply = Reply::of_code(header.request_id.clone(), Code::ReplayedRequest, tx.now());
-            reply.evidence = Some(evidence);
-            // Not kept: the reply of the first, if there is one, stays the reply under this id.
-            let document = serde_json::to_vec(&reply).unwrap_or_default();
-            Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
-        }
-    }
-}
-
-/// The kept reply of another request, under this request's id.
-pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
-    let stored = store::reply(tx, &header.caller_key, of)?;
-    let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
-    let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
-    let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
-    let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
-        reason_code: code,
-        body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
-    })?;
-    let reply = match reply {
-        Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
-        None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
-    };
-    tx.answer(&header.caller_key, reply, evidence)
-}
-
-/// The request asked for is not over yet, and this one's time is.
-pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
-    let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
-        reason_code: Some(Code::StillRunning),
-        body: json!({ "request": header.request_digest, "of_request": of }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
-    })?;
-    let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
-    reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
-    tx.answer(&header.caller_key, reply, evidence)
-}
-
-const STILL_RUNNING_RETRY_MS: u64 = 1_000;
-
-fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
-    refused_answer(tx, call, refusal).map(Some)
-}
-
-/// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
-/// caller may know.
-fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Answer, LedgerError> {
-    let header = &call.header;
-    let level = call.target.operation().map(|operation| operation.declaration().level);
-    let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
-        provider: Some(&call.provider),
-        action: Some(&call.action),
-        level: call.target.invocation().map(Invocation::level).max(level),
-        params_digest: Some(call.params_digest),
-        summary: call.target.invocation().map(Invocation::summary),
-        reason_code: Some(refusal.code),
-        task_id: call.task_id.as_ref(),
-        body: json!({ "request": header.request_digest }),
-        ..Draft::new(Kind::Refused, &header.caller_key)
-    })?;
-    let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
-    if refusal.code == Code::Busy {
-        reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
-    }
-    tx.answer(&header.caller_key, reply, evidence)
-}
-
-/// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
-fn explained(
-    tx: &Transaction<'_>,
-    call: &Call,
-    facts: &Facts,
-    decision: &Decision,
-) -> Result<Option<Answer>, LedgerError> {
-    let header = &call.header;
-    let mut data = explain(facts, decision);
-    if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
-        object.remove("steps");
-    }
-    let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
-        provider: Some(&call.provider),
-        action: Some(&call.action),
-        params_digest: Some(call.params_digest),
-        body: json!({ "request": header.request_digest, "dry_run": true }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
-    })?;
-    let summary = "Decided only; nothing was executed.".to_owned();
-    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
-        .map(Some)
-}
-
 /// An effect is over: its outcome is recorded, and its reply kept with it.
 fn finished<'tx>(tx: &'tx Transaction<'_>, mut filtered: Box<Filtered>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
     let answer = settle(tx, &mut filtered);
@@ -441,7 +314,7 @@ fn finished<'tx>(tx: &'tx Transaction<'_>, mut filtered: Box<Filtered>) -> Resul
 }
 
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
-    let closed = store::close(tx, filtered.intent.seq)?;
+    let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
     match (&filtered.effect, &filtered.outcome) {
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
@@ -455,51 +328,6 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
         }
         (Effect::Probe(probe), outcome) => settle_unknown(tx, probe, outcome).map(|()| None),
     }
-}
-
-fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed) -> Draft<'a> {
-    let (provider, action, task_id) = match &filtered.effect {
-        Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action, call.task_id.as_ref()),
-        Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action, None),
-    };
-    let (kind, code, shown) = match &filtered.outcome {
-        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
-        Outcome::Prepared(_) => (Kind::Succeeded, None, None),
-        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (Kind::Unknown, Some(Code::OutcomeUnknown), None),
-        Outcome::Failed { code: Code::ProviderTimeout, .. } => (Kind::TimedOut, Some(Code::ProviderTimeout), None),
-        Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
-    };
-    Draft {
-        request_id: Some(&closed.request_id),
-        provider: Some(provider),
-        action: Some(action),
-        reason_code: code,
-        result_summary: shown.map(|shown| shown.summary.clone()),
-        result_digest: shown.map(|shown| shown.digest),
-        task_id,
-        duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
-        body: json!({ "of": closed.seq, "stage": closed.stage }),
-        ..Draft::new(kind, &closed.caller)
-    }
-}
-
-fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
-    match outcome {
-        Outcome::Succeeded(shown) => success(id, shown, tx),
-        Outcome::Failed { code, reason, retry_after } => {
-            let mut reply = Reply::of_reason(id, *code, reason, tx.now());
-            reply.retry_after_ms = millis(*retry_after);
-            reply
-        }
-        // Neither can be the outcome of a call's own action.
-        Outcome::Prepared(_) | Outcome::Probed { .. } => Reply::of_code(id, Code::OutcomeUnknown, tx.now()),
-    }
-}
-
-fn success(id: RequestId, shown: &Shown, tx: &Transaction<'_>) -> Reply {
-    let mut reply = Reply::executed(id, shown.data.clone(), shown.summary.clone(), tx.now());
-    reply.notices = shown.notices.iter().map(|notice| Notice::word(*notice).to_owned()).collect();
-    reply
 }
 
 /// What a probe found. Only proof settles; an absence is information for a person and licenses nothing.
@@ -521,10 +349,6 @@ fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Res
     let reply = success(probe.planted.request_id.clone(), shown, tx);
     // Kept for `ext_result`; the caller has had its one reply.
     tx.answer(&probe.asked_by, reply, evidence).map(drop)
-}
-
-fn millis(duration: Option<Duration>) -> Option<u64> {
-    duration.and_then(|duration| u64::try_from(duration.as_millis()).ok())
 }
 
 /// What is needed to ask what became of an unknown outcome, if it can be asked.

@@ -7,7 +7,7 @@ use crate::broker::Broker;
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::config::Config;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
-use crate::event::Event;
+use crate::event::{Event, Reports};
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,6 @@ use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, Tas
 use shared::{Group, Provider, TaskId, limits};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
@@ -173,33 +172,33 @@ impl Own {
 }
 
 /// Listens for commands until the daemon stops.
-pub async fn listen(listener: UnixListener, clerk: Clerk, events: Sender<Event>) {
+pub async fn listen(listener: UnixListener, clerk: Clerk, reports: Reports) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (clerk, events) = (clerk.clone(), events.clone());
+        let (clerk, reports) = (clerk.clone(), reports.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, &clerk, &events).await {
+            if let Err(error) = serve(stream, &clerk, &reports).await {
                 tracing::warn!(%error, "a command could not be answered");
             }
         });
     }
 }
 
-async fn serve(stream: UnixStream, clerk: &Clerk, events: &Sender<Event>) -> Result<(), std::io::Error> {
+async fn serve(stream: UnixStream, clerk: &Clerk, reports: &Reports) -> Result<(), std::io::Error> {
     let uid = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut line = Vec::new();
     let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
     BufReader::new(reader.take(limit)).read_until(b'\n', &mut line).await?;
     let mut answer = match clerk.person(uid) {
-        Some(person) => answer(person, &line, clerk, events).await,
+        Some(person) => answer(person, &line, clerk, reports).await,
         None => fault(&format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}")),
     };
     answer.push(b'\n');
     writer.write_all(&answer).await
 }
 
-async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Event>) -> Vec<u8> {
+async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
     let control: Control = match serde_json::from_slice(line) {
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
@@ -208,7 +207,7 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Even
         Ok(order) => order,
         Err(own) => {
             if matches!(own, Own::Stop) {
-                events.send(Event::Stopping).ok();
+                reports.happened(Event::Stopping);
             }
             return own.answer().to_string().into_bytes();
         }
@@ -216,7 +215,7 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, events: &Sender<Even
     let (sender, receiver) = oneshot::channel();
     match clerk.directive(person, order, &control, Origin::Socket(sender)) {
         Ok(event) => {
-            events.send(event).ok();
+            reports.happened(event);
             receiver.await.unwrap_or_else(|_gone| fault("the daemon stops"))
         }
         Err(error) => fault(&error.to_string()),

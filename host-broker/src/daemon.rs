@@ -1,23 +1,34 @@
 //! The loop: takes what has happened, has it written as one batch, and only then lets anything follow.
 //!
-//! It runs on the thread that owns the ledger, and does nothing that could wait for anybody but the disk.
+//! ```text
+//! documents ─┐                                 ┌─► replies
+//! effects  ──┼─► one batch, one commit, then ──┼─► effects ──┐ ready at once: the next batch
+//! persons  ──┘                                 └─► snapshots └ else: on the runtime, which reports
+//! ```
+//!
+//! One thread owns the ledger, reads the requests and writes the replies, because every change of threads costs a
+//! call more than the work that it hands over. It waits for nobody but the disk: an effect that is not over at its
+//! first step goes on elsewhere.
 
 use crate::broker::{Broker, probe_for, run};
-use crate::call::{Origin, Parsed};
+use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
-use crate::event::Event;
-use crate::filter::finished::{Filtered, Filters, Outcome};
+use crate::event::{Event, News, Reports};
+use crate::filter::finished::{Filters, Outcome};
 use crate::grants;
+use crate::intake::Intake;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
 use crate::ledger::{Durability, Ledger, LedgerError};
-use crate::outbox::{Outbox, Outgoing, Unrecorded};
+use crate::outbox::{Outbox, Unrecorded};
 use crate::snapshot;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, Sender};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -28,8 +39,6 @@ const BATCH_MAX: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
 /// How long a call runs before it is said that it does, and how often then.
 const PROGRESS: Duration = Duration::from_secs(2);
-/// How often old replies are swept out of the directories.
-const CLEAN: Duration = Duration::from_secs(60);
 
 /// The daemon's state.
 pub struct Daemon {
@@ -37,10 +46,12 @@ pub struct Daemon {
     pub ledger: Ledger,
     /// What turns events into rows.
     pub broker: Broker,
-    /// Where events come from.
-    pub events: Receiver<Event>,
+    /// Where documents come from.
+    pub intake: Intake,
+    /// Where everything else comes from.
+    pub news: Receiver<News>,
     /// Where effects report.
-    pub reports: Sender<Event>,
+    pub reports: Reports,
     /// Where replies leave.
     pub outbox: Outbox,
     /// The document `host.json`.
@@ -59,6 +70,8 @@ type Waiter = (Instant, Event);
 /// What the loop keeps between batches. All of it can be lost: the ledger and the directories have what matters.
 struct Loop {
     daemon: Daemon,
+    // What has happened and is not written yet.
+    pending: VecDeque<Event>,
     // Events that wait for another request of the same caller, with the time at which they stop waiting.
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
@@ -67,7 +80,6 @@ struct Loop {
     expiry: Option<Timestamp>,
     beaten: Instant,
     ticked: Instant,
-    cleaned: Instant,
     // Effects that have started and not reported.
     running: usize,
     // Since when it stops, if it does.
@@ -84,47 +96,46 @@ impl Daemon {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
+            pending: VecDeque::new(),
             waiting: BTreeMap::new(),
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
             beaten: now,
             ticked: now,
-            cleaned: now,
             running: 0,
             stopping: None,
         };
         if !state.start() {
             return;
         }
-        state.daemon.outbox.flush();
         // Who does not wait for it needs no word.
         ready.send(()).ok();
         while !state.is_over() {
             let events = state.wait();
-            let events = state.sort_out(events);
             state.handle(events);
             state.on_time();
         }
         // What has left is marked before the last row, so that the next start does not deliver it again.
-        state.daemon.outbox.flush();
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
+        let (head, tally) = (state.daemon.ledger.head(), state.daemon.ledger.tally());
+        tracing::info!(row = head.seq, commits = tally.commits, syncs = tally.syncs, "the last row is written");
     }
 }
 
 /// Says now and then that a call still runs, to whoever waits for it.
-async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group, RequestId, Outbox)>) -> Event {
+async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group, RequestId, Reports)>) -> Event {
     let mut running = std::pin::pin!(running);
     let started = Instant::now();
     loop {
         match tokio::time::timeout(PROGRESS, &mut running).await {
             Ok(event) => return event,
             Err(_elapsed) => {
-                let Some((group, id, outbox)) = &talk else { continue };
+                let Some((group, id, reports)) = &talk else { continue };
                 let message = format!("running for {} s", started.elapsed().as_secs());
                 let progress = Progress { message, progress: None, total: None };
-                outbox.send(Outgoing::Progress(group.clone(), id.clone(), progress));
+                reports.send(News::Runs(group.clone(), id.clone(), progress));
             }
         }
     }
@@ -141,7 +152,7 @@ impl Loop {
         match store::undelivered(self.daemon.ledger.reader()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
-                    self.redeliver(seq, &caller, document);
+                    self.redeliver(seq, &caller, &document);
                 }
             }
             Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
@@ -153,11 +164,11 @@ impl Loop {
         true
     }
 
-    fn redeliver(&self, seq: i64, caller: &str, document: Vec<u8>) {
+    fn redeliver(&mut self, seq: i64, caller: &str, document: &[u8]) {
         let group = caller.strip_prefix("group:").and_then(|name| name.parse().ok());
-        let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
+        let reply: Option<shared::Reply> = serde_json::from_slice(document).ok();
         if let (Some(group), Some(reply)) = (group, reply) {
-            self.daemon.outbox.send(Outgoing::Redeliver(group, reply.request_id, document, seq));
+            self.daemon.outbox.redeliver(&group, &reply.request_id, document, seq);
         }
     }
 
@@ -179,36 +190,30 @@ impl Loop {
     }
 
     fn is_over(&self) -> bool {
-        self.stopping.is_some_and(|since| self.running == 0 || since.elapsed() >= STOP_GRACE)
+        let idle = self.running == 0 && self.pending.is_empty();
+        self.stopping.is_some_and(|since| idle || since.elapsed() >= STOP_GRACE)
     }
 
-    /// Once it stops, only effects that run may still report. What came in stays in its directory for the next daemon.
-    fn sort_out(&mut self, mut events: Vec<Event>) -> Vec<Event> {
-        if events.iter().any(|event| matches!(event, Event::Stopping)) {
-            self.stopping.get_or_insert_with(Instant::now);
-        }
-        if self.stopping.is_some() {
-            events.retain(|event| matches!(event, Event::Finished(_)));
-        }
-        self.running =
-            self.running.saturating_sub(events.iter().filter(|event| matches!(event, Event::Finished(_))).count());
-        events
-    }
-
-    /// What has happened: at least one event, or the time to look at the clock.
+    /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
     fn wait(&mut self) -> Vec<Event> {
-        let mut events = Vec::new();
-        match self.daemon.events.recv_timeout(self.patience()) {
-            Ok(event) => events.push(event),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => events.push(Event::Stopping),
+        let wait = if self.pending.is_empty() { self.patience() } else { Duration::ZERO };
+        // Once it stops, what comes in stays in its directory for the next daemon.
+        let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
+        self.daemon.intake.gather(wait, room, &mut self.pending);
+        while let Ok(news) = self.daemon.news.try_recv() {
+            match news {
+                News::Happened(Event::Stopping) => {
+                    self.stopping.get_or_insert_with(Instant::now);
+                }
+                News::Happened(event @ Event::Finished(_)) => self.pending.push_back(event),
+                News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
+                News::Happened(_) => {}
+                News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
+            }
         }
-        while events.len() < BATCH_MAX
-            && let Ok(event) = self.daemon.events.try_recv()
-        {
-            events.push(event);
-        }
-        events
+        let batch: Vec<Event> = self.pending.drain(..self.pending.len().min(BATCH_MAX)).collect();
+        self.running -= batch.iter().filter(|event| matches!(event, Event::Finished(_))).count();
+        batch
     }
 
     fn patience(&self) -> Duration {
@@ -233,7 +238,7 @@ impl Loop {
             self.beaten = Instant::now();
             // A host that cannot record is not alive for those who wait.
             if self.unsettled.is_empty() {
-                self.daemon.outbox.send(Outgoing::Beat);
+                self.daemon.outbox.beat();
             }
         }
         if self.ticked.elapsed() >= TICK {
@@ -246,14 +251,11 @@ impl Loop {
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
             }
+            self.daemon.ledger.shorten_log();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
                 self.handle(vec![Event::Ticked { delivered }]);
             }
-        }
-        if self.cleaned.elapsed() >= CLEAN {
-            self.cleaned = Instant::now();
-            self.daemon.outbox.send(Outgoing::Clean(now));
         }
         if self.expiry.is_some_and(|at| at <= now) {
             let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
@@ -298,13 +300,12 @@ impl Loop {
         let quiet = events.iter().all(|event| event.durability() == Durability::Normal);
         let durability = if quiet { Durability::Normal } else { Durability::Full };
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
-        let mut follow_ups = Vec::new();
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
         for committed in batch.committed {
             match committed {
                 Committed::Start(intended) => self.start_effect(intended),
-                Committed::Close(event, settled) => self.close(event, settled, &mut follow_ups),
+                Committed::Close(event, settled) => self.close(event, settled),
                 Committed::Wait(event, of) => self.park(event, of),
             }
         }
@@ -312,9 +313,9 @@ impl Loop {
             self.unwritten(event, &error);
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
-            follow_ups.append(&mut self.unsettled);
+            let again = std::mem::take(&mut self.unsettled);
+            self.handle(again);
         }
-        self.handle(follow_ups);
     }
 
     /// While outcomes cannot be written, nothing new is admitted.
@@ -325,27 +326,35 @@ impl Loop {
         events.into_iter().partition(|event| !matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_)))
     }
 
+    /// Takes the first step of the effect here: what is over with it needs no other thread.
     fn start_effect(&mut self, mut intended: Intended) {
         self.running += 1;
         if let Some(file) = intended.retire() {
-            self.daemon.outbox.send(Outgoing::Retire(file));
+            self.daemon.outbox.retire(&file);
         }
         let filters = Arc::clone(&self.daemon.filters);
         let reports = self.daemon.reports.clone();
-        let talk =
-            intended.caller_group().map(|group| (group, intended.request_id().clone(), self.daemon.outbox.clone()));
-        self.daemon.runtime.spawn(async move {
-            let finished = with_progress(run(intended, &filters), talk).await;
-            // The daemon is gone only when everything stops; the next start closes the intent.
-            reports.send(finished).ok();
-        });
+        let talk = intended.caller_group().map(|group| (group, intended.request_id().clone(), reports.clone()));
+        let mut effect: Pin<Box<dyn Future<Output = Event> + Send>> =
+            Box::pin(async move { with_progress(run(intended, &filters), talk).await });
+        let _inside = self.daemon.runtime.enter();
+        match effect.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => self.pending.push_back(event),
+            Poll::Pending => {
+                self.daemon.runtime.spawn(async move { reports.happened(effect.await) });
+            }
+        }
     }
 
-    fn close(&mut self, event: Event, settled: Option<Settled>, follow_ups: &mut Vec<Event>) {
+    fn close(&mut self, event: Event, settled: Option<Settled>) {
         let event = match event {
             Event::Finished(mut filtered) => {
-                self.wake(&filtered, follow_ups);
-                follow_ups.extend(probe_for(&mut filtered).map(Event::Probe));
+                if let (Effect::Run(call) | Effect::Prepare(call), false) =
+                    (&filtered.effect, matches!(filtered.outcome, Outcome::Prepared(_)))
+                {
+                    self.wake(&call.header);
+                }
+                self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
                 if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
                     let filtered = *filtered;
                     if let (Effect::Prepare(mut call), Outcome::Prepared(invocation)) =
@@ -353,7 +362,7 @@ impl Loop {
                     {
                         call.target.resume(invocation);
                         call.prepared = true;
-                        follow_ups.push(Event::Prepared(call));
+                        self.pending.push_back(Event::Prepared(call));
                     }
                     return;
                 }
@@ -364,8 +373,13 @@ impl Loop {
                 return;
             }
             Event::Reopened(group) => {
-                self.daemon.outbox.send(Outgoing::HostInfoFor(group, self.daemon.host_info.clone()));
+                self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
                 return;
+            }
+            // Its remote facts did not make it permitted.
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) if call.prepared => {
+                self.wake(&call.header);
+                Event::Prepared(call)
             }
             other @ (Event::Started | Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_) | Event::Stopping) => {
                 other
@@ -373,27 +387,19 @@ impl Loop {
         };
         let Some(origin) = event.into_origin() else { return };
         match (settled, origin) {
-            (Some(settled), origin) => self.daemon.outbox.send(Outgoing::Reply(origin, settled)),
-            (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
+            (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
+            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
     }
 
-    /// Events that waited for this effect are handled again: now there is a reply to copy.
-    fn wake(&mut self, filtered: &Filtered, follow_ups: &mut Vec<Event>) {
-        let header = match &filtered.effect {
-            Effect::Run(call) | Effect::Prepare(call) => &call.header,
-            Effect::Probe(_) => return,
-        };
+    /// A request is over: events that waited for it are handled again, because now there is a reply to copy.
+    fn wake(&mut self, header: &Header) {
         let key = (Arc::clone(&header.caller_key), header.request_id.clone());
-        if matches!(filtered.outcome, Outcome::Prepared(_)) {
-            // The effect itself is still to come.
-            return;
-        }
         self.daemon.broker.cancelled.remove(&key);
         let woken = self.waiting.remove(&key).unwrap_or_default();
         self.fewer_waiting(&key.0, woken.len());
-        follow_ups.extend(woken.into_iter().map(|(_, event)| event));
+        self.pending.extend(woken.into_iter().map(|(_, event)| event));
     }
 
     fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
@@ -436,7 +442,7 @@ impl Loop {
             if Instant::now() >= call.header.reply_deadline() {
                 let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
                 let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
-                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Box::new(reply)));
+                self.daemon.outbox.unrecorded(origin, reply);
             }
         }
     }
@@ -457,9 +463,9 @@ impl Loop {
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {
             (Some(id), origin) => {
-                self.daemon.outbox.send(Outgoing::Unrecorded(origin, Box::new(Unrecorded::nothing_executed(id, now))));
+                self.daemon.outbox.unrecorded(origin, Unrecorded::nothing_executed(id, now));
             }
-            (None, Origin::File(file)) => self.daemon.outbox.send(Outgoing::Retire(file)),
+            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
     }
@@ -476,7 +482,7 @@ impl Loop {
             match snapshot::snapshot(reader, now, &group, config, catalogue) {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
-                    self.daemon.outbox.send(Outgoing::Snapshot(group, bytes));
+                    self.daemon.outbox.snapshot(&group, &bytes);
                 }
                 Err(error) => {
                     tracing::error!(%group, error = ?error, "the snapshot cannot be made");

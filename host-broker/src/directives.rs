@@ -2,7 +2,8 @@
 //!
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
-use crate::broker::{Broker, Fulfilled, copy_of, still_running};
+use crate::answers::{copy_of, still_running};
+use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
 use crate::gates::{self, Task, TaskState};
 use crate::grants::{self, Grant};

@@ -4,7 +4,11 @@ use crate::call::{Call, Origin, Parsed};
 use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
-use shared::{Group, Level};
+use crate::mailroom::Waker;
+use shared::reply::Progress;
+use shared::{Group, Level, RequestId};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -28,6 +32,41 @@ pub enum Event {
     Reopened(Group),
     /// The daemon stops.
     Stopping,
+}
+
+/// What reaches the loop from elsewhere.
+#[derive(Debug)]
+pub enum News {
+    /// Something happened.
+    Happened(Event),
+    /// A call still runs, and says so to the group that waits for it.
+    Runs(Group, RequestId, Progress),
+}
+
+/// Tells the loop, and wakes it.
+#[derive(Debug, Clone)]
+pub struct Reports {
+    sender: Sender<News>,
+    waker: Arc<Waker>,
+}
+
+impl Reports {
+    /// Into this channel.
+    pub fn new(sender: Sender<News>, waker: Arc<Waker>) -> Self {
+        Self { sender, waker }
+    }
+
+    /// Tells the loop. It is gone only when everything stops; then the next start finds what was left.
+    pub fn send(&self, news: News) {
+        if self.sender.send(news).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// Something happened.
+    pub fn happened(&self, event: Event) {
+        self.send(News::Happened(event));
+    }
 }
 
 impl From<Effect> for Event {

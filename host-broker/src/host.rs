@@ -9,25 +9,26 @@ use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
 use crate::effects::commands::Commands;
 use crate::effects::ids::{Ids, NoRandomness};
-use crate::event::Event;
+use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
 use crate::intake::Intake;
 use crate::ledger::open::checkpoint;
 use crate::ledger::{Ledger, LedgerError, LedgerKey, open};
 use crate::mailroom::{Mailroom, RoomError};
-use crate::outbox::{Outgoing, outbox};
+use crate::outbox::{Outbox, sweep};
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, RwLock};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 /// The effects that everything is given.
 #[derive(Clone)]
@@ -62,10 +63,10 @@ pub struct Office {
 
 /// A running daemon.
 pub struct Host {
-    events: Sender<Event>,
+    reports: Reports,
     stop: Arc<AtomicBool>,
-    mailroom: Mailroom,
-    threads: Vec<JoinHandle<()>>,
+    broker: JoinHandle<()>,
+    chores: JoinHandle<()>,
     socket: PathBuf,
 }
 
@@ -200,6 +201,8 @@ pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
 
 /// How often the log is moved into the database.
 const CHECKPOINT: Duration = Duration::from_millis(500);
+/// How often replies that nobody took are removed.
+const SWEEP: Duration = Duration::from_secs(60);
 
 impl Host {
     /// Starts the daemon of a home. When this returns, it takes requests.
@@ -210,9 +213,8 @@ impl Host {
         let runtime = &effects.runtime;
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
-        let (events, inbox) = channel();
-        let (outbox, postman) = outbox(mailroom.clone());
-        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, news) = channel();
+        let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
         let desk = Desk {
             catalogue: Arc::clone(&office.catalogue),
             key: Arc::clone(&office.key),
@@ -220,25 +222,20 @@ impl Host {
             patience: office.config.patience(),
             foreign_types: office.config.broker.foreign_types,
         };
-        let intake = Intake::new(
-            mailroom.clone(),
-            Arc::new(RwLock::new(Arc::new(desk))),
-            Arc::clone(&effects.clock),
-            events.clone(),
-            Arc::clone(&stop),
-        );
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL.to_owned(),
             started_at: effects.clock.now(),
         };
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
-        outbox.send(Outgoing::HostInfo(host_info.clone()));
+        let outbox = Outbox::new(mailroom.clone());
+        outbox.host_info(None, &host_info);
         let daemon = Daemon {
             ledger,
             broker: office.broker(),
-            events: inbox,
-            reports: events.clone(),
+            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&effects.clock)),
+            news,
+            reports: reports.clone(),
             outbox,
             host_info,
             filters: Arc::clone(&office.filters),
@@ -247,45 +244,41 @@ impl Host {
         };
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
-        runtime.spawn(control::listen(listener, office.clerk(effects), events.clone()));
-        let (checkpoints, stopped) = (open::second_writer(office.home.path())?, Arc::clone(&stop));
+        runtime.spawn(control::listen(listener, office.clerk(effects), reports.clone()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let chores = Chores {
+            ledger: open::second_writer(office.home.path())?,
+            mailroom,
+            clock: Arc::clone(&effects.clock),
+            stop: Arc::clone(&stop),
+        };
         let (ready, started) = channel();
-        let mut threads = vec![thread("outbox", move || postman.run())?, thread("ledger", move || daemon.run(&ready))?];
+        let broker = thread("broker", move || daemon.run(&ready))?;
         if started.recv().is_err() {
             return Err(StartError::FirstRow);
         }
-        threads.push(thread("intake", move || intake.run())?);
-        threads.push(thread("checkpoint", move || keep_log_short(&checkpoints, &stopped))?);
-        Ok(Self { events, stop, mailroom, threads, socket })
+        let chores = thread("chores", move || chores.run())?;
+        Ok(Self { reports, stop, broker, chores, socket })
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
     pub fn stop(self) {
-        self.events.send(Event::Stopping).ok();
+        self.reports.happened(Event::Stopping);
         self.join();
     }
 
     /// Waits until the daemon has stopped, for whatever reason.
     pub fn join(self) {
-        drop(self.events);
-        let mut threads = self.threads.into_iter();
-        let outbox = threads.next();
-        if let Some(ledger) = threads.next() {
-            ledger.join().ok();
-        }
+        self.broker.join().ok();
         self.stop.store(true, Ordering::Release);
-        self.mailroom.waker().wake();
-        for thread in threads {
-            thread.thread().unpark();
-            thread.join().ok();
-        }
-        outbox.map(JoinHandle::join);
+        self.chores.thread().unpark();
+        self.chores.join().ok();
         std::fs::remove_file(&self.socket).ok();
     }
 
-    /// Where events go; for a signal that asks the daemon to stop.
-    pub fn events(&self) -> Sender<Event> {
-        self.events.clone()
+    /// Where news goes; for a signal that asks the daemon to stop.
+    pub fn reports(&self) -> Reports {
+        self.reports.clone()
     }
 }
 
@@ -293,11 +286,26 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(StartError::Thread)
 }
 
-fn keep_log_short(connection: &rusqlite::Connection, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(CHECKPOINT);
-        if let Err(error) = checkpoint(connection) {
-            tracing::warn!(error = ?error, "the ledger's log could not be moved into the database");
+/// What has to be done now and then, and would hold the loop up.
+struct Chores {
+    ledger: rusqlite::Connection,
+    mailroom: Mailroom,
+    clock: Arc<dyn Clock>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Chores {
+    fn run(self) {
+        let mut swept = Instant::now();
+        while !self.stop.load(Ordering::Acquire) {
+            std::thread::park_timeout(CHECKPOINT);
+            if let Err(error) = checkpoint(&self.ledger) {
+                tracing::warn!(error = ?error, "the ledger's log could not be moved into the database");
+            }
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                sweep(&self.mailroom, self.clock.now());
+            }
         }
     }
 }

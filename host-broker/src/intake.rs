@@ -1,4 +1,4 @@
-//! Where documents come in: one thread that watches every group's `tasks/`, reads, parses and hands on.
+//! Where documents come in: watches every group's `tasks/`, reads, parses and hands on.
 //!
 //! It decides nothing. The groups are served in turn, one document each, and each has a limited number of
 //! undecided documents, so that a flood of one group never delays another. Kernel notification is only a hint: a
@@ -18,9 +18,7 @@ use shared::{Code, Timestamp, limits};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,6 +28,8 @@ const SAFETY_SCAN: Duration = Duration::from_secs(15);
 const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How many names of one group wait; more are found again by the next listing.
 const NAMES_MAX: usize = 4096;
+/// How many notices are read before what they say is done.
+const NOTICES_MAX: usize = 4096;
 /// How many documents that are no requests a group may send at once, and how many a second in the long run.
 const RUBBISH_BURST: u64 = 1_000;
 const RUBBISH_PER_SECOND: u64 = 200;
@@ -55,16 +55,16 @@ pub struct Inbound {
     pub slot: Slot,
 }
 
-/// The thread's state.
+/// Watches, reads and parses.
 pub struct Intake {
     mailroom: Mailroom,
-    desk: Arc<RwLock<Arc<Desk>>>,
+    desk: Desk,
     clock: Arc<dyn Clock>,
-    events: Sender<Event>,
-    stop: Arc<AtomicBool>,
     queues: Vec<Queue>,
     watch: Option<OwnedFd>,
     watched: HashMap<i32, usize>,
+    // Whose turn it is.
+    turn: usize,
     swept: Instant,
     pause: Duration,
 }
@@ -79,13 +79,7 @@ struct Queue {
 
 impl Intake {
     /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
-    pub fn new(
-        mailroom: Mailroom,
-        desk: Arc<RwLock<Arc<Desk>>>,
-        clock: Arc<dyn Clock>,
-        events: Sender<Event>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
+    pub fn new(mailroom: Mailroom, desk: Desk, clock: Arc<dyn Clock>) -> Self {
         let now = Instant::now();
         let queues = mailroom
             .rooms()
@@ -101,11 +95,10 @@ impl Intake {
             mailroom,
             desk,
             clock,
-            events,
-            stop,
             queues,
             watch,
             watched: HashMap::new(),
+            turn: 0,
             swept: now,
             pause: Duration::from_millis(1),
         };
@@ -115,29 +108,29 @@ impl Intake {
         intake
     }
 
-    /// Runs until stopped.
-    pub fn run(mut self) {
-        while !self.stop.load(Ordering::Acquire) {
-            if self.swept.elapsed() >= SAFETY_SCAN {
-                self.swept = Instant::now();
-                self.refresh();
-            }
-            for queue in self.queues.iter_mut().filter(|queue| queue.again && queue.names.is_empty()) {
-                queue.list();
-            }
-            if self.serve_in_turn() {
-                self.pause = Duration::from_millis(1);
-                self.notice(Duration::ZERO);
-            } else {
-                let wait = self.patience();
-                self.notice(wait);
-            }
+    /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents.
+    pub fn gather(&mut self, wait: Duration, most: usize, events: &mut VecDeque<Event>) {
+        if self.swept.elapsed() >= SAFETY_SCAN {
+            self.swept = Instant::now();
+            self.refresh(events);
+        }
+        let wait = if wait.is_zero() { wait } else { wait.min(self.patience()) };
+        self.notice(wait);
+        for queue in self.queues.iter_mut().filter(|queue| queue.again && queue.names.is_empty()) {
+            queue.list();
+        }
+        let full = events.len() + most;
+        while events.len() < full && self.serve_in_turn(full, events) {
+            self.pause = Duration::from_millis(1);
         }
     }
 
     /// How long nothing may happen before the next look.
     fn patience(&mut self) -> Duration {
         let until_sweep = SAFETY_SCAN.saturating_sub(self.swept.elapsed());
+        if self.queues.iter().any(Queue::can_be_served) {
+            return Duration::ZERO;
+        }
         if self.queues.iter().any(|queue| queue.again || !queue.names.is_empty()) {
             return POLL_PAUSE_MAX.min(until_sweep);
         }
@@ -151,13 +144,17 @@ impl Intake {
         self.pause
     }
 
-    /// One document of each group in turn; `false` when nobody could be served.
-    fn serve_in_turn(&mut self) -> bool {
+    /// One document of each group in turn; `false` when nobody could be served. A full batch ends the turn, and the
+    /// next one goes on with whoever was not served.
+    fn serve_in_turn(&mut self, full: usize, events: &mut VecDeque<Event>) -> bool {
         let mut served = false;
-        let desk = Arc::clone(&self.desk.read().unwrap_or_else(PoisonError::into_inner));
-        for queue in &mut self.queues {
-            if queue.is_calm() {
-                served |= queue.serve(&desk, self.clock.as_ref(), &self.events);
+        for _ in 0..self.queues.len() {
+            if events.len() >= full {
+                break;
+            }
+            self.turn = (self.turn + 1) % self.queues.len();
+            if let Some(queue) = self.queues.get_mut(self.turn) {
+                served |= queue.serve(&self.desk, self.clock.as_ref(), events);
             }
         }
         served
@@ -171,15 +168,27 @@ impl Intake {
         fds.extend(self.watch.as_ref().map(|watch| PollFd::new(watch, PollFlags::IN)));
         // An interrupted wait is a short one.
         poll(&mut fds, Some(&timeout)).ok();
-        waker.rest();
-        self.read_notifications();
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let (woken, noticed) = (ready.next() == Some(true), ready.next() == Some(true));
+        drop(ready);
+        if woken {
+            waker.rest();
+        }
+        if noticed {
+            self.read_notifications();
+        }
     }
 
     fn read_notifications(&mut self) {
         let Some(watch) = &self.watch else { return };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
-        while let Ok(event) = reader.next() {
+        let mut seen = 0;
+        // Whoever makes notices faster than they are read keeps nobody else waiting. What was read is not dropped.
+        while (seen < NOTICES_MAX || !reader.is_buffer_empty())
+            && let Ok(event) = reader.next()
+        {
+            seen += 1;
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 for queue in &mut self.queues {
                     queue.again = true;
@@ -198,7 +207,7 @@ impl Intake {
     }
 
     /// Directories that were replaced are opened anew; everything is listed.
-    fn refresh(&mut self) {
+    fn refresh(&mut self, events: &mut VecDeque<Event>) {
         for index in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(index) else { continue };
             queue.again = true;
@@ -206,7 +215,7 @@ impl Intake {
                 Ok(false) => {}
                 Ok(true) => {
                     tracing::warn!(group = %queue.room.group, "the group's directory was replaced and is opened anew");
-                    self.events.send(Event::Reopened(queue.room.group.clone())).ok();
+                    events.push_back(Event::Reopened(queue.room.group.clone()));
                     self.watch_room(index);
                 }
                 Err(error) => tracing::warn!(group = %queue.room.group, %error, "the group's directory cannot be used"),
@@ -235,6 +244,10 @@ impl Intake {
 }
 
 impl Queue {
+    fn can_be_served(&self) -> bool {
+        !self.names.is_empty() && self.is_calm() && self.room.has_place()
+    }
+
     fn push(&mut self, name: &str) {
         if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
     }
@@ -265,28 +278,29 @@ impl Queue {
 
     /// Whether the group has sent few enough documents that are no requests.
     fn is_calm(&self) -> bool {
-        let forgiven = self.started.elapsed().as_secs().saturating_mul(RUBBISH_PER_SECOND);
-        self.room.rubbish() < RUBBISH_BURST.saturating_add(forgiven)
+        let rubbish = self.room.rubbish();
+        rubbish < RUBBISH_BURST || {
+            let forgiven = self.started.elapsed().as_secs().saturating_mul(RUBBISH_PER_SECOND);
+            rubbish < RUBBISH_BURST.saturating_add(forgiven)
+        }
     }
 
     /// Reads, parses and hands on one document; `false` if there was none, or no place for it.
-    fn serve(&mut self, desk: &Arc<Desk>, clock: &dyn Clock, events: &Sender<Event>) -> bool {
-        if self.names.is_empty() {
+    fn serve(&mut self, desk: &Desk, clock: &dyn Clock, events: &mut VecDeque<Event>) -> bool {
+        if self.names.is_empty() || !self.is_calm() {
             return false;
         }
         let Some(slot) = self.room.slot() else { return false };
         let Some(name) = self.names.pop_front() else { return false };
         let Some(inbound) = self.read(name, slot, clock) else { return true };
-        let room = Arc::clone(&self.room);
         let parsed = call::parse(inbound, desk);
         if let Parsed::Rubbish(rubbish) = &parsed {
-            room.count_rubbish();
+            self.room.count_rubbish();
             if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
                 return true;
             }
         }
-        // The daemon is gone only when everything stops.
-        events.send(Event::Arrived(parsed)).ok();
+        events.push_back(Event::Arrived(parsed));
         true
     }
 

@@ -1,7 +1,7 @@
 //! The ledger: one append-only, hash-chained log of everything that matters.
 //!
 //! One thread owns it and does nothing but look up, decide and insert. [`Ledger::batch`] is the only way to
-//! write: it hands every event of a batch to the broker in a savepoint of one transaction, commits once, and only
+//! write: it hands every event of a batch to the broker in one transaction, commits once, and only
 //! then gives out what may start and what may be answered. The proofs of that are in [`transaction`].
 
 pub mod calls;
@@ -54,10 +54,10 @@ pub enum LedgerError {
         /// The lock file.
         path: PathBuf,
     },
-    /// The lock file cannot be used.
-    #[error("the lock file {path} cannot be used")]
-    Lock {
-        /// The lock file.
+    /// A file beside the database, or the database's own, cannot be used.
+    #[error("the file {path} cannot be used")]
+    File {
+        /// The file.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -132,9 +132,19 @@ pub struct Ledger {
     clock: Arc<dyn Clock>,
     policy_version: String,
     durability: Option<Durability>,
+    tally: Tally,
     reserve: Reserve,
     // Held until the ledger is dropped: no second writer.
     _lock: lock::Lock,
+}
+
+/// What the ledger has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Those that were synced to the disk.
+    pub syncs: u64,
 }
 
 /// What became of a batch.
@@ -146,10 +156,23 @@ pub struct Batch<E> {
     pub unwritten: Vec<(E, Arc<LedgerError>)>,
 }
 
+/// A transaction that came to nothing, and its events in their order.
+enum Lost<E> {
+    /// One event could not be written.
+    One { fault: Unwritten<E>, others: Vec<E> },
+    /// It could not be begun or committed.
+    All { events: Vec<E>, error: Arc<LedgerError> },
+}
+
 impl Ledger {
     /// Where the chain ends.
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// What was done since it was opened.
+    pub fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// The version of configuration and catalogue that rows name from now on.
@@ -157,10 +180,10 @@ impl Ledger {
         self.policy_version = version;
     }
 
-    /// Writes a batch: each event in a savepoint of one transaction, one commit.
+    /// Writes a batch: one transaction, one commit.
     ///
-    /// If a statement fails, only its event is unwritten, as long as the transaction lives; some errors (a full
-    /// disk) end it as a whole, and then the events are tried again one by one.
+    /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
+    /// begun again. If the commit itself fails, the events are tried again one by one.
     pub fn batch<E: From<Effect>>(
         &mut self,
         durability: Durability,
@@ -170,65 +193,78 @@ impl Ledger {
         let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
         let mut waiting = vec![events];
         while let Some(events) = waiting.pop() {
-            let single = events.len() == 1;
-            let attempt = self.attempt(durability, events, scribe);
-            if attempt.is_err() {
-                scribe.undone(self.head.seq);
+            if events.is_empty() {
+                continue;
             }
-            match attempt {
+            let single = events.len() == 1;
+            let lost = match self.attempt(durability, events, scribe) {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
                     done.unwritten.extend(batch.unwritten);
+                    continue;
                 }
-                Err((events, error)) if single => {
+                Err(lost) => lost,
+            };
+            scribe.undone(self.head.seq);
+            match lost {
+                Lost::One { fault, others } => {
+                    done.unwritten.push((fault.event, Arc::new(fault.error)));
+                    waiting.push(others);
+                }
+                Lost::All { events, error } if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
                 // One at a time, in the same order: the last pushed is the first popped.
-                Err((events, _)) => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
+                Lost::All { events, .. } => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
             }
         }
         done
     }
 
-    /// One transaction. If it is lost as a whole, all its events come back, in their order.
+    /// One transaction.
     fn attempt<E: From<Effect>>(
         &mut self,
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
-    ) -> Result<Batch<E>, (Vec<E>, Arc<LedgerError>)> {
+    ) -> Result<Batch<E>, Lost<E>> {
         if let Err(error) = self.begin(durability) {
-            return Err((events, Arc::new(error)));
+            return Err(Lost::All { events, error: Arc::new(error) });
         }
         let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
-        let mut handled: Vec<Result<Step<'_, E>, Unwritten<E>>> = Vec::with_capacity(events.len());
+        let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
-            match transaction.savepoint(event, scribe) {
-                Err(fault) if !transaction.lives() => {
-                    let before = handled.into_iter().map(|one| undone(one.map(Step::loosen)));
-                    return Err((before.chain([fault.event]).chain(events).collect(), Arc::new(fault.error)));
+            match scribe.write(&transaction, event).map(Step::loosen) {
+                Ok(part) => parts.push(part),
+                Err(fault) => {
+                    // Some errors have ended the transaction already; then there is nothing to roll back.
+                    self.connection.execute_batch("ROLLBACK").ok();
+                    return Err(Lost::One {
+                        fault,
+                        others: parts.into_iter().map(Parts::undo).chain(events).collect(),
+                    });
                 }
-                one @ (Ok(_) | Err(_)) => handled.push(one),
             }
         }
         let head = transaction.head();
-        let parts: Vec<_> = handled.into_iter().map(|one| one.map(Step::loosen)).collect();
         let synced = match self.commit(head) {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-            Ok(()) if durability == Durability::Normal && parts.iter().flatten().any(Parts::is_heard) => {
+            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::is_heard) => {
                 self.sync().map_err(Arc::new)
             }
             Ok(()) => Ok(()),
-            Err(error) => return Err((parts.into_iter().map(undone).collect(), Arc::new(error))),
+            Err(error) => {
+                let events = parts.into_iter().map(Parts::undo).collect();
+                return Err(Lost::All { events, error: Arc::new(error) });
+            }
         };
         let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
         for part in parts {
-            match (part, &synced) {
+            match &synced {
                 // Its rows are there, so the next try finds them and answers from them.
-                (Ok(part), Err(error)) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
-                (Ok(part), Ok(()) | Err(_)) => done.committed.push(part.committed()),
-                (Err(fault), Ok(()) | Err(_)) => done.unwritten.push((fault.event, Arc::new(fault.error))),
+                Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
+                Ok(()) | Err(_) => done.committed.push(part.committed()),
             }
         }
         Ok(done)
@@ -254,12 +290,16 @@ impl Ledger {
     /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it.
     fn sync(&mut self) -> Result<(), LedgerError> {
         self.durability = None;
+        self.tally.commits += 1;
+        self.tally.syncs += 1;
         self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;").map_err(at("sync"))
     }
 
     /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
     fn commit(&mut self, head: Head) -> Result<(), LedgerError> {
         let result = self.connection.prepare_cached("COMMIT").and_then(|mut s| s.execute([])).map_err(at("commit"));
+        self.tally.commits += 1;
+        self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
         let Err(error) = result else {
             self.head = head;
             return Ok(());
@@ -298,14 +338,6 @@ impl Ledger {
     /// For reading outside a batch: the same connection, on the same thread.
     pub fn reader(&self) -> &Connection {
         &self.connection
-    }
-}
-
-/// The event of something that did not come to be.
-fn undone<E: From<Effect>>(part: Result<Parts<E>, Unwritten<E>>) -> E {
-    match part {
-        Ok(part) => part.undo(),
-        Err(fault) => fault.event,
     }
 }
 

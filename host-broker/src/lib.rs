@@ -19,6 +19,7 @@ pub mod filter;
 pub mod outbox;
 
 pub mod broker;
+pub mod answers;
 pub mod directives;
 pub mod folding;
 pub mod snapshot;

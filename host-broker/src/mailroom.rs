@@ -9,7 +9,7 @@ use shared::mailbox::{Directory, FileIdentity, MailboxError, RESPONSES, TASKS};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// How many documents of one group may be undecided at once; the rest waits unread.
@@ -35,9 +35,7 @@ pub struct Room {
     handles: RwLock<Option<Arc<Handles>>>,
     taken: Mutex<HashMap<String, FileIdentity>>,
     undecided: AtomicUsize,
-    starved: AtomicBool,
     rubbish: AtomicU64,
-    waker: Arc<Waker>,
 }
 
 /// The open directories of a room.
@@ -55,7 +53,7 @@ pub struct Handles {
 #[derive(Debug)]
 pub struct Slot(Arc<Room>);
 
-/// Wakes the intake.
+/// Wakes the loop.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
@@ -123,9 +121,7 @@ impl Mailroom {
                 handles: RwLock::new(handles),
                 taken: Mutex::default(),
                 undecided: AtomicUsize::new(0),
-                starved: AtomicBool::new(false),
                 rubbish: AtomicU64::new(0),
-                waker: Arc::clone(&waker),
             };
             rooms.insert(group.clone(), Arc::new(room));
         }
@@ -142,14 +138,14 @@ impl Mailroom {
         self.rooms.values()
     }
 
-    /// What wakes the intake.
+    /// What wakes the loop.
     pub fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 }
 
 impl Waker {
-    /// Wakes the intake.
+    /// Wakes the loop.
     pub fn wake(&self) {
         // A full counter has woken it already.
         rustix::io::write(&self.0, &1_u64.to_ne_bytes()).ok();
@@ -195,12 +191,16 @@ impl Room {
         Ok(true)
     }
 
+    /// Whether there is a place for one more document.
+    pub fn has_place(&self) -> bool {
+        self.undecided.load(Ordering::Acquire) < UNDECIDED_MAX
+    }
+
     /// A place for one more document, if there is one.
     pub fn slot(self: &Arc<Self>) -> Option<Slot> {
         if self.undecided.fetch_add(1, Ordering::AcqRel) < UNDECIDED_MAX {
             return Some(Slot(Arc::clone(self)));
         }
-        self.starved.store(true, Ordering::Release);
         self.undecided.fetch_sub(1, Ordering::AcqRel);
         None
     }
@@ -257,9 +257,6 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.undecided.fetch_sub(1, Ordering::AcqRel);
-        if self.0.starved.swap(false, Ordering::AcqRel) {
-            self.0.waker.wake();
-        }
     }
 }
 

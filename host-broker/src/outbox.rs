@@ -1,7 +1,7 @@
-//! Where replies leave: one thread, the only one that writes into a group's directory.
+//! Where replies leave.
 //!
 //! It hands over nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that
-//! there is no evidence.
+//! there is no evidence. The loop owns it, so what is handed over leaves in the order in which it was recorded.
 
 use crate::call::{FileOrigin, Origin};
 use crate::ledger::transaction::Settled;
@@ -9,45 +9,10 @@ use crate::mailroom::Mailroom;
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::time::Duration;
 
 /// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
 const MODE: u32 = 0o644;
-
-/// How long [`Outbox::flush`] waits.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
-
-/// What leaves.
-#[derive(Debug)]
-pub enum Outgoing {
-    /// A durable reply, and the request it answers.
-    Reply(Origin, Settled),
-    /// A reply that says that there is no evidence.
-    Unrecorded(Origin, Box<Unrecorded>),
-    /// A request whose intent is durable; its file is removed.
-    Retire(FileOrigin),
-    /// A durable reply from before a restart.
-    Redeliver(Group, RequestId, Vec<u8>, i64),
-    /// What a call that runs says.
-    Progress(Group, RequestId, Progress),
-    /// A group's snapshot.
-    Snapshot(Group, Vec<u8>),
-    /// The sign of life of the host, for all groups.
-    HostInfo(Vec<u8>),
-    /// The same, for a group whose directory was replaced.
-    HostInfoFor(Group, Vec<u8>),
-    /// The host is alive.
-    Beat,
-    /// Replies that nobody took are removed.
-    Clean(Timestamp),
-    /// Somebody waits until everything before this has left.
-    Flush(SyncSender<()>),
-}
 
 /// The one reply that needs no evidence: that there is none.
 #[derive(Debug)]
@@ -65,117 +30,92 @@ impl Unrecorded {
     }
 }
 
-/// The sending end.
-#[derive(Debug, Clone)]
-pub struct Outbox {
-    sender: Sender<Outgoing>,
-    delivered: Arc<AtomicI64>,
-}
-
-/// The thread's end.
+/// The way into the groups' directories.
 #[derive(Debug)]
-pub struct Postman {
+pub struct Outbox {
     mailroom: Mailroom,
-    receiver: Receiver<Outgoing>,
-    delivered: Arc<AtomicI64>,
+    delivered: i64,
     // The calls that have said something while they run.
-    talking: RefCell<BTreeSet<(Group, RequestId)>>,
-}
-
-/// Makes both ends.
-pub fn outbox(mailroom: Mailroom) -> (Outbox, Postman) {
-    let (sender, receiver) = channel();
-    let delivered = Arc::new(AtomicI64::new(0));
-    (
-        Outbox { sender, delivered: Arc::clone(&delivered) },
-        Postman { mailroom, receiver, delivered, talking: RefCell::default() },
-    )
+    talking: BTreeSet<(Group, RequestId)>,
 }
 
 impl Outbox {
-    /// Sends it on its way, in the order of the calls.
-    pub fn send(&self, outgoing: Outgoing) {
-        // The postman is gone only when everything stops; what did not leave is delivered again at the next start.
-        self.sender.send(outgoing).ok();
-    }
-
-    /// Waits until everything that was sent before has left, but not for ever.
-    pub fn flush(&self) {
-        let (sender, receiver) = sync_channel(1);
-        self.send(Outgoing::Flush(sender));
-        receiver.recv_timeout(FLUSH_PATIENCE).ok();
+    /// Nothing has left yet.
+    pub fn new(mailroom: Mailroom) -> Self {
+        Self { mailroom, delivered: 0, talking: BTreeSet::new() }
     }
 
     /// Replies up to this row have left.
     pub fn delivered(&self) -> i64 {
-        self.delivered.load(Ordering::Acquire)
+        self.delivered
     }
-}
 
-impl Postman {
-    /// Runs until every [`Outbox`] is gone, and everything has left.
-    pub fn run(self) {
-        while let Ok(outgoing) = self.receiver.recv() {
-            self.carry(outgoing);
+    /// Hands over a durable reply. A request that still lies there is removed first.
+    pub fn reply(&mut self, origin: Origin, settled: Settled) {
+        let seq = settled.seq();
+        let (request_id, bytes) = settled.into_document();
+        self.answer(origin, &request_id, bytes);
+        self.delivered = self.delivered.max(seq);
+    }
+
+    /// Hands over a durable reply from before a restart.
+    pub fn redeliver(&mut self, group: &Group, id: &RequestId, bytes: &[u8], seq: i64) {
+        self.write_reply(group, id, bytes);
+        self.delivered = self.delivered.max(seq);
+    }
+
+    /// Says that there is no evidence. A host that cannot record must not find the request again and execute it, so
+    /// the request goes first.
+    pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
+        let bytes = serde_json::to_vec(&reply).unwrap_or_default();
+        self.answer(origin, &reply.request_id, bytes);
+    }
+
+    /// Removes a request whose row is durable.
+    pub fn retire(&self, file: &FileOrigin) {
+        file.slot.room().retire(&file.name);
+    }
+
+    /// What a call that runs says.
+    pub fn progress(&mut self, group: Group, id: RequestId, progress: &Progress) {
+        let bytes = serde_json::to_vec(progress).unwrap_or_default();
+        self.write(&group, &progress_name(&id), &bytes);
+        self.talking.insert((group, id));
+    }
+
+    /// A group's snapshot.
+    pub fn snapshot(&self, group: &Group, bytes: &[u8]) {
+        self.write_root(group, SNAPSHOT, bytes);
+    }
+
+    /// The document that says that a host is there, for all groups or for one whose directory was replaced.
+    pub fn host_info(&self, group: Option<&Group>, bytes: &[u8]) {
+        match group {
+            Some(group) => self.write_root(group, HOST, bytes),
+            None => self.mailroom.rooms().for_each(|room| self.write_root(&room.group, HOST, bytes)),
         }
     }
 
-    fn carry(&self, outgoing: Outgoing) {
-        match outgoing {
-            Outgoing::Reply(origin, settled) => {
-                let seq = settled.seq();
-                let (request_id, bytes) = settled.into_document();
-                self.answer(origin, &request_id, bytes);
-                self.delivered.fetch_max(seq, Ordering::AcqRel);
+    /// The host is alive.
+    pub fn beat(&self) {
+        for room in self.mailroom.rooms() {
+            let Some(handles) = room.handles() else { continue };
+            if let Err(error) = handles.root.touch(HOST) {
+                tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
             }
-            Outgoing::Unrecorded(origin, unrecorded) => {
-                let Unrecorded(reply) = *unrecorded;
-                let bytes = serde_json::to_vec(&reply).unwrap_or_default();
-                // The request goes first: a host that cannot record must not find it again and execute it.
-                if let Origin::File(file) = &origin {
-                    file.slot.room().retire(&file.name);
-                }
-                self.answer(origin, &reply.request_id, bytes);
-            }
-            Outgoing::Retire(file) => file.slot.room().retire(&file.name),
-            Outgoing::Redeliver(group, id, bytes, seq) => {
-                self.reply(&group, &id, &bytes);
-                self.delivered.fetch_max(seq, Ordering::AcqRel);
-            }
-            Outgoing::Progress(group, id, progress) => {
-                let bytes = serde_json::to_vec(&progress).unwrap_or_default();
-                self.write(&group, &progress_name(&id), &bytes);
-                self.talking.borrow_mut().insert((group, id));
-            }
-            Outgoing::Snapshot(group, bytes) => self.write_root(&group, SNAPSHOT, &bytes),
-            Outgoing::HostInfo(bytes) => {
-                for room in self.mailroom.rooms() {
-                    self.write_root(&room.group, HOST, &bytes);
-                }
-            }
-            Outgoing::HostInfoFor(group, bytes) => self.write_root(&group, HOST, &bytes),
-            Outgoing::Beat => {
-                for room in self.mailroom.rooms() {
-                    let Some(handles) = room.handles() else { continue };
-                    if let Err(error) = handles.root.touch(HOST) {
-                        tracing::warn!(group = %room.group, %error, "the sign of life cannot be renewed");
-                    }
-                }
-            }
-            Outgoing::Clean(now) => self.clean(now),
-            // Who does not wait any more has given up on a slow disk.
-            Outgoing::Flush(waiting) => drop(waiting.try_send(())),
         }
     }
 
-    fn answer(&self, origin: Origin, request_id: &RequestId, bytes: Vec<u8>) {
+    fn answer(&mut self, origin: Origin, request_id: &RequestId, bytes: Vec<u8>) {
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
                 file.slot.room().retire(&file.name);
-                self.reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
+                self.write_reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
             }
-            Origin::Retired(group, reply_as) => self.reply(&group, reply_as.as_ref().unwrap_or(request_id), &bytes),
+            Origin::Retired(group, reply_as) => {
+                self.write_reply(&group, reply_as.as_ref().unwrap_or(request_id), &bytes);
+            }
             // The person has left; the reply is kept like every other.
             Origin::Socket(sender) => drop(sender.send(bytes)),
             Origin::Broker => {}
@@ -183,9 +123,10 @@ impl Postman {
     }
 
     /// A reply, and the end of what was said while the call ran.
-    fn reply(&self, group: &Group, id: &RequestId, bytes: &[u8]) {
+    fn write_reply(&mut self, group: &Group, id: &RequestId, bytes: &[u8]) {
         self.write(group, &reply_name(id), bytes);
-        if self.talking.borrow_mut().remove(&(group.clone(), id.clone()))
+        if !self.talking.is_empty()
+            && self.talking.remove(&(group.clone(), id.clone()))
             && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
         {
             handles.responses.remove(&progress_name(id)).ok();
@@ -205,24 +146,25 @@ impl Postman {
             tracing::warn!(%group, %error, name, "a document for the group cannot be written");
         }
     }
+}
 
-    fn clean(&self, now: Timestamp) {
-        let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
-        for room in self.mailroom.rooms() {
-            let Some(handles) = room.handles() else { continue };
-            let responses = &handles.responses;
-            let mut old = Vec::new();
-            let is_old = |name: &str| responses.modified_ns(name).is_some_and(|at| at < before);
-            let listed = responses.for_each_name(|name| {
-                if (is_document(name) || name.starts_with(".tmp-")) && is_old(name) {
-                    old.push(name.to_owned());
-                }
-                true
-            });
-            if listed.is_ok() {
-                for name in old {
-                    responses.remove(&name).ok();
-                }
+/// Removes the replies that nobody took. Only what is old goes, so this may run beside the loop.
+pub fn sweep(mailroom: &Mailroom, now: Timestamp) {
+    let before = i128::from(now.minus(limits::REPLY_KEEP).millis()) * 1_000_000;
+    for room in mailroom.rooms() {
+        let Some(handles) = room.handles() else { continue };
+        let responses = &handles.responses;
+        let mut old = Vec::new();
+        let is_old = |name: &str| responses.modified_ns(name).is_some_and(|at| at < before);
+        let listed = responses.for_each_name(|name| {
+            if (is_document(name) || name.starts_with(".tmp-")) && is_old(name) {
+                old.push(name.to_owned());
+            }
+            true
+        });
+        if listed.is_ok() {
+            for name in old {
+                responses.remove(&name).ok();
             }
         }
     }

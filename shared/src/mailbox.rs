@@ -225,9 +225,9 @@ impl Directory {
                 Errno::INVAL | Errno::NAMETOOLONG => ReadFault::BadName,
                 other => ReadFault::System(Step::Look, other.into()),
             })?;
-        let identity = acceptable(&seen, max, owner)?;
+        let (identity, size) = acceptable(&seen, max, owner)?;
         let file = reopen(&seen, self, name, identity)?;
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(size + 1);
         let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         // The file may grow while it is read; one byte too many tells.
         file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
@@ -319,7 +319,8 @@ fn identity_of(stat: &fs::Stat) -> FileIdentity {
     }
 }
 
-fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<FileIdentity, ReadFault> {
+/// What is there, and its size, if it may be read.
+fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIdentity, usize), ReadFault> {
     let stat = fs::fstat(seen).map_err(|e| ReadFault::System(Step::Look, e.into()))?;
     let identity = identity_of(&stat);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -332,7 +333,7 @@ fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<FileIden
         return Err(ReadFault::WrongOwner(identity));
     }
     match usize::try_from(stat.st_size) {
-        Ok(size) if size <= max => Ok(identity),
+        Ok(size) if size <= max => Ok((identity, size)),
         Ok(_) | Err(_) => Err(ReadFault::TooLarge(identity)),
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::event::Event;
+use crate::event::{Event, Reports};
 use crate::host::{Host, Office};
 use clap::Args;
 use serde_json::{Value, json};
-use std::sync::mpsc::Sender;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -42,13 +41,13 @@ pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let office = Office::open(context.home.clone(), &context.effects)?;
     let host = Host::start(&office, &context.effects)?;
-    context.effects.runtime.spawn(stop_on_signal(host.events()));
+    context.effects.runtime.spawn(stop_on_signal(host.reports()));
     context.output.show(ready, || "ready".to_owned());
     host.join();
     Ok(())
 }
 
-async fn stop_on_signal(events: Sender<Event>) {
+async fn stop_on_signal(reports: Reports) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;
@@ -57,5 +56,5 @@ async fn stop_on_signal(events: Sender<Event>) {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    events.send(Event::Stopping).ok();
+    reports.happened(Event::Stopping);
 }

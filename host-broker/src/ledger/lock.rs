@@ -14,7 +14,7 @@ impl Lock {
     /// Takes the lock without waiting.
     ///
     /// # Errors
-    /// [`LedgerError::Locked`] if another process has it, [`LedgerError::Lock`] if the file cannot be used.
+    /// [`LedgerError::Locked`] if another process has it, [`LedgerError::File`] if the file cannot be used.
     pub fn take(path: &Path) -> Result<Self, LedgerError> {
         let file = OpenOptions::new()
             .create(true)
@@ -22,11 +22,11 @@ impl Lock {
             .write(true)
             .mode(0o600)
             .open(path)
-            .map_err(|source| LedgerError::Lock { path: path.into(), source })?;
+            .map_err(|source| LedgerError::File { path: path.into(), source })?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LedgerError::Locked { path: path.into() }),
-            Err(errno) => Err(LedgerError::Lock { path: path.into(), source: errno.into() }),
+            Err(errno) => Err(LedgerError::File { path: path.into(), source: errno.into() }),
         }
     }
 }

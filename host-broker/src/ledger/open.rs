@@ -4,8 +4,9 @@ use crate::effects::clock::Clock;
 use crate::ledger::chain::{Head, Verifier};
 use crate::ledger::lock::Lock;
 use crate::ledger::reserve::Reserve;
-use crate::ledger::{Ledger, LedgerError, at, export};
+use crate::ledger::{Ledger, LedgerError, Tally, at, export};
 use rusqlite::{Connection, OpenFlags};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +16,26 @@ const SCHEMA: &str = include_str!("schema.sql");
 const SCHEMA_VERSION: i64 = 1;
 /// The write-ahead log is grown to this once and then written over and over: an overwrite needs no change of the
 /// file's metadata, so a commit is one sync.
-const LOG_BYTES: i64 = 4 * 1024 * 1024;
+const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// Beyond this the writer moves the rest of the log into the database itself. Under a load that never pauses, another
+/// thread never gets to the end of it, and only a log that is empty is written over.
+const LOG_BYTES_LONG: u64 = 64 * 1024 * 1024;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader or the checkpointer may hold the database this long.
 const BUSY: Duration = Duration::from_secs(5);
 
 impl Ledger {
+    /// Keeps the log from growing for ever. Costs next to nothing as long as it is not long.
+    pub fn shorten_log(&self) {
+        let log = self.path.with_extension("db-wal");
+        if log.metadata().is_ok_and(|file| file.len() > LOG_BYTES_LONG)
+            && let Err(error) = checkpoint(&self.connection)
+        {
+            tracing::warn!(error = ?error, "the ledger's log could not be moved into the database");
+        }
+    }
+
     /// Opens the one writer of a home, making the database if there is none.
     ///
     /// # Errors
@@ -32,17 +46,27 @@ impl Ledger {
         create_private(&path)?;
         let connection = connection(&path)?;
         migrate(&connection, &path)?;
-        grow_log(&connection)?;
+        grow_log(&home.join("ledger.db-wal"))?;
         let head = verify_tail(&connection)?;
         let reserve = Reserve::take(home);
-        Ok(Self { connection, path, head, clock, policy_version, durability: None, reserve, _lock: lock })
+        Ok(Self {
+            connection,
+            path,
+            head,
+            clock,
+            policy_version,
+            durability: None,
+            tally: Tally::default(),
+            reserve,
+            _lock: lock,
+        })
     }
 }
 
 /// SQLite would create the file with the process's umask.
 fn create_private(path: &Path) -> Result<(), LedgerError> {
     let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    made.map(drop).map_err(|source| LedgerError::Lock { path: path.into(), source })
+    made.map(drop).map_err(|source| LedgerError::File { path: path.into(), source })
 }
 
 /// The writer's connection.
@@ -89,8 +113,7 @@ pub fn second_writer(home: &Path) -> Result<Connection, LedgerError> {
     connection(&home.join("ledger.db"))
 }
 
-/// Moves what the log holds into the database, so that the log can be written over. On a thread of its own, because
-/// the writer would wait for its syncs.
+/// Moves what the log holds into the database, so that the log can be written over. On a thread of its own, because the writer would wait for its syncs.
 ///
 /// # Errors
 /// [`LedgerError`]; the log then grows until the next try.
@@ -111,17 +134,15 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-fn grow_log(connection: &Connection) -> Result<(), LedgerError> {
-    connection
-        .execute_batch(&format!(
-            "CREATE TABLE IF NOT EXISTS scratch (filler BLOB) STRICT;
-             BEGIN IMMEDIATE;
-             INSERT INTO scratch VALUES (zeroblob({LOG_BYTES}));
-             DELETE FROM scratch;
-             COMMIT;"
-        ))
-        .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())))
-        .map_err(at("grow the log"))
+/// Appends zeros to the log. SQLite takes what lies behind its last valid frame for nothing.
+fn grow_log(path: &Path) -> Result<(), LedgerError> {
+    let grow = || {
+        let mut log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let missing = LOG_BYTES.saturating_sub(log.metadata()?.len());
+        std::io::copy(&mut std::io::repeat(0).take(missing), &mut log)?;
+        log.sync_all()
+    };
+    grow().map_err(|source| LedgerError::File { path: path.into(), source })
 }
 
 /// The end of the chain, as stored.

@@ -24,7 +24,8 @@ CREATE TABLE ledger (
     event_hash    BLOB    NOT NULL
 ) STRICT;
 
-CREATE INDEX ledger_request ON ledger (caller, request_id) WHERE request_id IS NOT NULL;
+-- Not partial: with a parameter in the condition SQLite would prepare the look-up anew every time.
+CREATE INDEX ledger_request ON ledger (caller, request_id);
 
 CREATE TRIGGER ledger_is_append_only_update BEFORE UPDATE ON ledger
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
@@ -37,17 +38,17 @@ CREATE TRIGGER ledger_has_no_gaps BEFORE INSERT ON ledger
 WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM ledger)
 BEGIN SELECT RAISE(ABORT, 'the next row of the ledger has the next number'); END;
 
--- Intents without an outcome. One row for each effect that is under way.
+-- Intents without an outcome. One row for each effect that is under way, so a caller has few.
 CREATE TABLE open_intents (
-    seq        INTEGER PRIMARY KEY,  -- the intent's row
     caller     TEXT    NOT NULL,
+    seq        INTEGER NOT NULL,     -- the intent's row
     request_id TEXT    NOT NULL,
     stage      TEXT    NOT NULL,     -- prepare, run, probe
     mutating   INTEGER NOT NULL,
     nonce      TEXT    NOT NULL,
-    probe      TEXT                  -- what a probe needs, JSON
-) STRICT;
-CREATE INDEX open_intents_caller ON open_intents (caller, request_id);
+    probe      TEXT,                 -- what a probe needs, JSON
+    PRIMARY KEY (caller, seq)
+) STRICT, WITHOUT ROWID;
 
 -- Outcomes that nobody knows yet, until a probe or a person settles them.
 CREATE TABLE unknown_outcomes (
@@ -60,7 +61,7 @@ CREATE TABLE unknown_outcomes (
     probe      TEXT
 ) STRICT;
 
--- Filtered replies, as long as a repeated request may still ask for them.
+-- Filtered replies, as long as a repeated request may still ask for them. The rows that they rest on say whose.
 CREATE TABLE replies (
     seq        INTEGER PRIMARY KEY,  -- the row that the reply rests on
     caller     TEXT    NOT NULL,
@@ -68,7 +69,6 @@ CREATE TABLE replies (
     stored_at  INTEGER NOT NULL,
     reply      BLOB    NOT NULL
 ) STRICT;
-CREATE INDEX replies_request ON replies (caller, request_id);
 
 -- Replies up to this row have left; the rest is delivered again at start.
 CREATE TABLE delivered (

@@ -78,17 +78,17 @@ pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerErro
 /// # Errors
 /// [`LedgerError`].
 pub fn open(tx: &Transaction<'_>, seq: i64, effect: &Effect, handle: Option<&Value>) -> Result<(), LedgerError> {
-    let (caller, planted, mutating) = match effect {
-        Effect::Run(call) => (call.header.caller_key.as_ref(), &call.planted, call.mutating),
-        Effect::Prepare(call) => (call.header.caller_key.as_ref(), &call.planted, false),
-        Effect::Probe(probe) => ("broker", &probe.planted, false),
+    let (planted, mutating) = match effect {
+        Effect::Run(call) => (&call.planted, call.mutating),
+        Effect::Prepare(call) => (&call.planted, false),
+        Effect::Probe(probe) => (&probe.planted, false),
     };
     tx.connection()
         .prepare_cached("INSERT INTO open_intents VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
         .and_then(|mut s| {
             s.execute(params![
+                effect.caller(),
                 seq,
-                caller,
                 planted.request_id.as_str(),
                 effect.stage(),
                 mutating,
@@ -123,12 +123,13 @@ pub struct Closed {
 ///
 /// # Errors
 /// [`LedgerError`], also if it was not open.
-pub fn close(tx: &Transaction<'_>, seq: i64) -> Result<Closed, LedgerError> {
+pub fn close(tx: &Transaction<'_>, caller: &str, seq: i64) -> Result<Closed, LedgerError> {
     tx.connection()
         .prepare_cached(
-            "DELETE FROM open_intents WHERE seq = ?1 RETURNING seq, caller, request_id, stage, mutating, nonce, probe",
+            "DELETE FROM open_intents WHERE caller = ?1 AND seq = ?2
+             RETURNING seq, caller, request_id, stage, mutating, nonce, probe",
         )
-        .and_then(|mut s| s.query_row(params![seq], read_closed))
+        .and_then(|mut s| s.query_row(params![caller, seq], read_closed))
         .map_err(at("close an intent"))
 }
 
@@ -253,7 +254,8 @@ pub(super) fn keep_reply(
 /// [`LedgerError`].
 pub fn reply(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, LedgerError> {
     const SELECT: &str = "SELECT reply FROM replies
-        WHERE caller = ?1 AND request_id = ?2 AND stored_at >= ?3 ORDER BY seq DESC LIMIT 1";
+        WHERE seq IN (SELECT seq FROM ledger WHERE caller = ?1 AND request_id = ?2) AND stored_at >= ?3
+        ORDER BY seq DESC LIMIT 1";
     let since = tx.now().minus(limits::REPEAT_KEEP).millis();
     tx.connection()
         .prepare_cached(SELECT)

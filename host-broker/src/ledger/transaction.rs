@@ -122,7 +122,7 @@ pub trait Scribe<E> {
     /// Handles one event inside a transaction.
     ///
     /// # Errors
-    /// [`Unwritten`] with the whole event; nothing was executed, and the rows written for it are undone.
+    /// [`Unwritten`] with the whole event; nothing was executed, and the whole transaction is undone.
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, Unwritten<E>>;
 
     /// Rows after this one were undone: whatever is remembered of them must be forgotten.
@@ -139,6 +139,14 @@ pub struct Unwritten<E> {
 }
 
 impl Effect {
+    /// Whose intent it is, as the ledger writes it.
+    pub fn caller(&self) -> &str {
+        match self {
+            Self::Run(call) | Self::Prepare(call) => &call.header.caller_key,
+            Self::Probe(_) => "broker",
+        }
+    }
+
     /// The stage in the ledger's words.
     pub fn stage(&self) -> &'static str {
         match self {
@@ -237,44 +245,6 @@ impl<'c> Transaction<'c> {
 
     pub(super) fn head(&self) -> Head {
         self.head.get()
-    }
-
-    pub(super) fn lives(&self) -> bool {
-        !self.connection.is_autocommit()
-    }
-
-    /// Hands one event to the broker in a savepoint; what fails leaves no trace in the transaction.
-    pub(super) fn savepoint<'tx, E: From<Effect>>(
-        &'tx self,
-        event: E,
-        scribe: &mut impl Scribe<E>,
-    ) -> Result<Step<'tx, E>, Unwritten<E>> {
-        let head = self.head.get();
-        if let Err(error) = self.run(&["SAVEPOINT event"], "set a savepoint") {
-            return Err(Unwritten { event, error });
-        }
-        let result = scribe.write(self, event);
-        let end: &[_] = if result.is_ok() { &["RELEASE event"] } else { &["ROLLBACK TO event", "RELEASE event"] };
-        match (result, self.run(end, "end a savepoint")) {
-            (Ok(step), Ok(())) => Ok(step),
-            (Ok(step), Err(error)) => {
-                self.head.set(head);
-                scribe.undone(head.seq);
-                Err(Unwritten { event: step.loosen().undo(), error })
-            }
-            (Err(fault), _) => {
-                self.head.set(head);
-                scribe.undone(head.seq);
-                Err(fault)
-            }
-        }
-    }
-
-    fn run(&self, statements: &[&'static str], step: &'static str) -> Result<(), LedgerError> {
-        for sql in statements {
-            self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute([])).map_err(at(step))?;
-        }
-        Ok(())
     }
 
     /// Appends a row.

@@ -83,11 +83,39 @@ impl std::fmt::Debug for Brought {
     }
 }
 
+/// More than this much text is bulky: filtering it takes some hundred microseconds.
+const BULK: usize = 16 * 1024;
+
 impl Executed {
+    /// Whether it brought back so much that to filter it takes long.
+    pub fn is_bulky(&self) -> bool {
+        match &self.result {
+            Ok(Brought::Result(success) | Brought::Probe(Probed::Happened(success))) => {
+                left_of(&success.data, BULK).is_none()
+            }
+            Ok(Brought::Facts(_) | Brought::Probe(Probed::Absent { .. } | Probed::State { .. })) | Err(_) => false,
+        }
+    }
+
     /// Spends it.
     pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration) {
         (self.effect, self.intent, self.result, self.took)
     }
+}
+
+/// What the value leaves of so many bytes, and `None` if it is longer. It looks no further than that.
+fn left_of(value: &Value, bytes: usize) -> Option<usize> {
+    let own = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 8,
+        Value::Array(items) => return items.iter().try_fold(bytes.checked_sub(8)?, |left, item| left_of(item, left)),
+        Value::Object(entries) => {
+            return entries.iter().try_fold(bytes.checked_sub(8)?, |left, (name, item)| {
+                left_of(item, left.checked_sub(name.len() + 8)?)
+            });
+        }
+    };
+    bytes.checked_sub(own)
 }
 
 /// How long a probe may take.

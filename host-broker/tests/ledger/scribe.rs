@@ -20,8 +20,6 @@ pub(super) enum Happening {
     Answered(&'static str),
     /// Two rows, and then an error.
     Fails(&'static str),
-    /// An error at the first try, a row at the next.
-    FailsOnce(&'static str),
     /// A row with every column, as the dice fall.
     Random(u64),
 }
@@ -44,7 +42,6 @@ impl Scribe<Happening> for Clerk {
         tx: &'tx Transaction<'_>,
         event: Happening,
     ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
-        let before = self.asked.iter().filter(|asked| **asked == event).count();
         self.asked.push(event.clone());
         let broken = || LedgerError::Stored { what: "test" };
         let row = |caller: &str| tx.append(&Draft::new(Kind::Noted, caller));
@@ -55,8 +52,6 @@ impl Scribe<Happening> for Clerk {
                 tx.answer(caller, Reply::of_code(id, Code::NoGrant, tx.now()), evidence).map(Some)
             }),
             Happening::Fails(caller) => row(caller).and_then(|_| row(caller)).and_then(|_| Err(broken())),
-            Happening::FailsOnce(caller) if before > 0 => row(caller).map(|_| None),
-            Happening::FailsOnce(caller) => row(caller).and_then(|_| Err(broken())),
             Happening::Random(seed) => random(tx, *seed).map(|()| None),
         };
         match written {

@@ -1,0 +1,202 @@
+//! What a request is told: the row of each way to end one, and the reply that rests on it.
+//!
+//! Nothing here decides. [`crate::broker`] says which of these it is.
+
+use crate::call::{Call, Header};
+use crate::filter::finished::{Filtered, Outcome, Shown};
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::store::{self, Earlier};
+use crate::ledger::transaction::{Answer, Effect, Transaction};
+use crate::policy::authorize::Refusal;
+use crate::policy::decide::Decision;
+use crate::policy::explain::explain;
+use crate::policy::facts::Facts;
+use crate::providers::contract::Invocation;
+use serde_json::json;
+use shared::reply::Notice;
+use shared::{Code, Reply, RequestId, limits};
+use std::time::Duration;
+
+/// When to ask again for a request that is not over yet.
+const STILL_RUNNING_RETRY_MS: u64 = 1_000;
+
+/// What a repeated request gets.
+enum Repeat {
+    /// Nothing: the reply of the first is on its way.
+    Join,
+    /// The stored reply.
+    Again(Box<[u8]>),
+    /// A no.
+    Refuse,
+    /// Nothing: an answer would be taken for the answer of the first, which is still open.
+    Silence,
+}
+
+/// A request under an id that was used before.
+pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) -> Result<Option<Answer>, LedgerError> {
+    let same = earlier.request_digest == Some(header.request_digest);
+    let repeat = match (same, earlier.open, earlier.reply) {
+        (true, true, _) => Repeat::Join,
+        (true, false, Some(reply)) => Repeat::Again(reply),
+        (false, true, _) => Repeat::Silence,
+        (true | false, false, _) => Repeat::Refuse,
+    };
+    let refused = matches!(repeat, Repeat::Refuse | Repeat::Silence);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: refused.then_some(Code::ReplayedRequest),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::new(if refused { Kind::Refused } else { Kind::Repeated }, &header.caller_key)
+    })?;
+    match repeat {
+        Repeat::Join | Repeat::Silence => Ok(None),
+        Repeat::Again(document) => {
+            Ok(Some(tx.answer_again(header.request_id.clone(), document.into_vec(), evidence.seq)))
+        }
+        Repeat::Refuse => {
+            let mut reply = Reply::of_code(header.request_id.clone(), Code::ReplayedRequest, tx.now());
+            reply.evidence = Some(evidence);
+            // Not kept: the reply of the first, if there is one, stays the reply under this id.
+            let document = serde_json::to_vec(&reply).unwrap_or_default();
+            Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
+        }
+    }
+}
+
+/// The kept reply of another request, under this request's id.
+pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let stored = store::reply(tx, &header.caller_key, of)?;
+    let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
+    let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: code,
+        body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let reply = match reply {
+        Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
+        None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
+    };
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// The request asked for is not over yet, and this one's time is.
+pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: Some(Code::StillRunning),
+        body: json!({ "request": header.request_digest, "of_request": of }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
+    reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
+    refused_answer(tx, call, refusal).map(Some)
+}
+
+/// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
+/// caller may know.
+pub(crate) fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Answer, LedgerError> {
+    let header = &call.header;
+    let level = call.target.operation().map(|operation| operation.declaration().level);
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        level: call.target.invocation().map(Invocation::level).max(level),
+        params_digest: Some(call.params_digest),
+        summary: call.target.invocation().map(Invocation::summary),
+        reason_code: Some(refusal.code),
+        task_id: call.task_id.as_ref(),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::new(Kind::Refused, &header.caller_key)
+    })?;
+    let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
+    if refusal.code == Code::Busy {
+        reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
+    }
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
+pub(crate) fn explained(
+    tx: &Transaction<'_>,
+    call: &Call,
+    facts: &Facts,
+    decision: &Decision,
+) -> Result<Option<Answer>, LedgerError> {
+    let header = &call.header;
+    let mut data = explain(facts, decision);
+    if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
+        object.remove("steps");
+    }
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        params_digest: Some(call.params_digest),
+        body: json!({ "request": header.request_digest, "dry_run": true }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    let summary = "Decided only; nothing was executed.".to_owned();
+    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+        .map(Some)
+}
+
+/// The row that closes an intent.
+pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed) -> Draft<'a> {
+    let (provider, action, task_id) = match &filtered.effect {
+        Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action, call.task_id.as_ref()),
+        Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action, None),
+    };
+    let (kind, code, shown) = match &filtered.outcome {
+        Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
+        Outcome::Prepared(_) => (Kind::Succeeded, None, None),
+        Outcome::Failed { code: Code::OutcomeUnknown, .. } => (Kind::Unknown, Some(Code::OutcomeUnknown), None),
+        Outcome::Failed { code: Code::ProviderTimeout, .. } => (Kind::TimedOut, Some(Code::ProviderTimeout), None),
+        Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
+    };
+    Draft {
+        request_id: Some(&closed.request_id),
+        provider: Some(provider),
+        action: Some(action),
+        reason_code: code,
+        result_summary: shown.map(|shown| shown.summary.clone()),
+        result_digest: shown.map(|shown| shown.digest),
+        task_id,
+        duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
+        body: json!({ "of": closed.seq, "stage": closed.stage }),
+        ..Draft::new(kind, &closed.caller)
+    }
+}
+
+/// What the caller hears of it.
+pub(crate) fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
+    match outcome {
+        Outcome::Succeeded(shown) => success(id, shown, tx),
+        Outcome::Failed { code, reason, retry_after } => {
+            let mut reply = Reply::of_reason(id, *code, reason, tx.now());
+            reply.retry_after_ms = millis(*retry_after);
+            reply
+        }
+        // Neither can be the outcome of a call's own action.
+        Outcome::Prepared(_) | Outcome::Probed { .. } => Reply::of_code(id, Code::OutcomeUnknown, tx.now()),
+    }
+}
+
+/// What a caller hears of a success, now or when it became known later.
+pub(crate) fn success(id: RequestId, shown: &Shown, tx: &Transaction<'_>) -> Reply {
+    let mut reply = Reply::executed(id, shown.data.clone(), shown.summary.clone(), tx.now());
+    reply.notices = shown.notices.iter().map(|notice| Notice::word(*notice).to_owned()).collect();
+    reply
+}
+
+fn millis(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_millis()).ok())
+}
