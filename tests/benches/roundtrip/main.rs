@@ -1,0 +1,36 @@
+//! What a brokered call costs, beside what it is made of and what others do, in one run.
+//!
+//! Real processes: an MCP client here, the real shim over stdio, a real directory, the real broker with full evidence.
+//! Comparators run in turn with it, round by round, so that a drifting machine drifts for all of them:
+//! a direct SDK echo, the directory protocol without evidence, and the first specification's polling design.
+//! It prints medians and ratios, and never judges.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
+#![expect(clippy::print_stdout, reason = "the figures")]
+#![expect(clippy::disallowed_methods, reason = "it starts processes")]
+#![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
+#![expect(clippy::indexing_slicing, reason = "figures")]
+
+mod figures;
+mod footprint;
+mod latency;
+mod load;
+mod machine;
+mod parts;
+
+use parts::{Programs, Scratch};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let programs = Programs::build();
+    let scratch = Scratch::new();
+    let f = machine::describe(&scratch.0);
+    latency::one_client(&programs, &scratch.0, f).await;
+    load::many_in_flight(&programs, &scratch.0).await;
+    load::beside_a_neighbour(&programs, &scratch.0).await;
+    footprint::shim(&programs, &scratch.0);
+    footprint::broker(&programs, &scratch.0).await;
+}
