@@ -218,12 +218,12 @@ impl Client {
     }
 
     pub(super) fn send(&mut self, message: &Value) {
-        self.send_line(&message.to_string());
+        self.send_line(message.to_string());
     }
 
-    pub(super) fn send_line(&mut self, line: &str) {
+    pub(super) fn send_line(&mut self, line: impl AsRef<[u8]>) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line.as_bytes()).unwrap();
+        stdin.write_all(line.as_ref()).unwrap();
         stdin.write_all(b"\n").unwrap();
         stdin.flush().unwrap();
     }
