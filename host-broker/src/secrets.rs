@@ -100,6 +100,11 @@ impl Secrets {
         self.held.get(name).cloned()
     }
 
+    /// Why the secret of this name is not usable.
+    pub fn fault(&self, name: &str) -> Option<&SecretFault> {
+        self.faults.get(name)
+    }
+
     /// The secrets that are not usable, and why.
     pub fn faults(&self) -> impl Iterator<Item = (&str, &SecretFault)> {
         self.faults.iter().map(|(name, fault)| (name.as_str(), fault))

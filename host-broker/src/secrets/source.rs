@@ -2,8 +2,9 @@
 
 use super::{SecretFault, dotenv, file};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 /// let source: SecretSource = toml::from_str(r#"command = ["op", "read", "op://vault/github/token"]"#).unwrap();
 /// assert!(matches!(source, SecretSource::Command { .. }));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     deny_unknown_fields,
@@ -47,6 +48,28 @@ pub enum SecretSource {
         #[schemars(length(min = 1))]
         command: Vec<String>,
     },
+}
+
+impl SecretSource {
+    /// Whether looking at it starts a program, which may ask somebody to unlock a vault.
+    pub fn runs_a_program(&self) -> bool {
+        match self {
+            Self::Command { .. } => true,
+            Self::Env { .. } | Self::File { .. } | Self::EnvFile { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for SecretSource {
+    /// Where it lies; of a program only the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env { env } => write!(f, "the environment variable {env}"),
+            Self::File { file } => write!(f, "the file {}", file.display()),
+            Self::EnvFile { env_file, name } => write!(f, "{name} in {}", env_file.display()),
+            Self::Command { command } => write!(f, "the program {}", command.first().map_or("", String::as_str)),
+        }
+    }
 }
 
 /// Runs a program for its output.
