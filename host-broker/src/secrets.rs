@@ -6,6 +6,7 @@
 
 mod dotenv;
 mod file;
+mod keyring;
 pub mod source;
 
 use crate::providers::execution::Execution;
