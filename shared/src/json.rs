@@ -402,6 +402,21 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_read_as_the_double_that_it_writes() {
+        let mut bits = 1_u64;
+        for _ in 0..10_000 {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = f64::from_bits(bits ^ (bits >> 29));
+            if number.is_finite() {
+                let text = format!("{number:e}");
+                assert_eq!(parse(text.as_bytes()).unwrap().as_f64(), Some(number), "{text}");
+                assert!(!loses_digits(&text), "{text}");
+            }
+        }
+        assert_eq!(parse(b"-1.6797147598904503").unwrap().to_string(), "-1.6797147598904503");
+    }
+
+    #[test]
     fn numbers_that_canonical_json_would_change_are_found() {
         let exact = ["0", "-0", "1.0", "1e3", "123456789012345680000", "5e-324", "1.7976931348623157e308", "0.1"];
         for token in exact {
