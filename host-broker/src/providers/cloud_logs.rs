@@ -10,6 +10,7 @@ mod backend;
 mod entry;
 mod files;
 mod format;
+pub mod fuzzing;
 mod get_log_entry;
 mod journald;
 mod list_services;
