@@ -9,7 +9,7 @@ pub mod provider;
 use crate::policy::authorize::GateRules;
 use provider::ProviderTable;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Gate, Group, Level, Provider, limits};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The whole file, checked.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// How the broker works.
@@ -41,7 +41,7 @@ pub struct Config {
 }
 
 /// How the broker works.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BrokerTable {
     /// How long a caller waits unless its provider says otherwise, in milliseconds; at most 120000.
@@ -53,7 +53,7 @@ pub struct BrokerTable {
 }
 
 /// What to do with documents whose type is not ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForeignTypes {
     /// Refuse them.
@@ -74,7 +74,7 @@ impl Default for BrokerTable {
 }
 
 /// What the main group's agent may grant by itself; what exceeds it takes a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ceiling {
     /// At most this level.
@@ -90,7 +90,7 @@ impl Default for Ceiling {
 }
 
 /// One group.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupTable {
     /// Whether it is the main group, whose agent may grant.
@@ -102,7 +102,7 @@ pub struct GroupTable {
 }
 
 /// One person at the command line.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonTable {
     /// The user id of the person's processes.
@@ -110,7 +110,7 @@ pub struct PersonTable {
 }
 
 /// One gate.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateTable {
     /// The groups whose agents may open it, for tasks of other groups.

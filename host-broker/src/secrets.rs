@@ -6,6 +6,7 @@
 
 mod dotenv;
 mod file;
+mod keyring;
 pub mod source;
 
 use crate::providers::execution::Execution;
@@ -98,6 +99,11 @@ impl Secrets {
     /// The secret of this name, if it is usable.
     pub fn get(&self, name: &str) -> Option<Arc<Secret>> {
         self.held.get(name).cloned()
+    }
+
+    /// Why the secret of this name is not usable.
+    pub fn fault(&self, name: &str) -> Option<&SecretFault> {
+        self.faults.get(name)
     }
 
     /// The secrets that are not usable, and why.

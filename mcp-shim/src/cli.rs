@@ -54,10 +54,7 @@ fn capabilities(shim: &Shim) -> Answer {
     match (&view.document, &view.fault) {
         (Some(document), _) => Answer::of(document.clone(), None, 0),
         (None, None) => Answer::of(json!({ "capabilities": [] }), Some(words::NO_CAPABILITIES.to_owned()), 0),
-        (None, Some(fault)) => {
-            let reason = render::unreadable_snapshot(fault);
-            Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5)
-        }
+        (None, Some(fault)) => Answer::of(json!({ "ok": false, "error": fault }), Some(fault.clone()), 5),
     }
 }
 

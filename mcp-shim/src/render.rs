@@ -8,8 +8,9 @@ mod local;
 pub mod words;
 
 pub use local::{
-    NOT_A_REPLY, OTHER_REQUEST, bad_arguments, cancel_asked, cancelled, host_down, internal_fault, main_only,
-    no_answer, no_mailbox, no_signing_key, not_confirmed, oversized, still_waiting, withdrawn,
+    NOT_A_REPLY, OTHER_REQUEST, Signs, Unusable, bad_arguments, cancel_asked, cancelled, host_down, internal_fault,
+    main_only, no_answer, no_mailbox, no_signing_key, not_confirmed, oversized, still_waiting, unusable_mailbox,
+    withdrawn,
 };
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
@@ -131,7 +132,7 @@ pub fn capabilities(snapshot: &crate::snapshot::View) -> CallToolResult {
             result.structured_content = Some(document.clone());
             result
         }
-        (None, Some(fault)) => CallToolResult::error(vec![ContentBlock::text(unreadable_snapshot(fault))]),
+        (None, Some(fault)) => CallToolResult::error(vec![ContentBlock::text(fault)]),
         (None, None) => CallToolResult::success(vec![ContentBlock::text(words::NO_CAPABILITIES)]),
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::document;
 use crate::progress::Listener;
-use crate::render;
+use crate::render::{self, Signs, Unusable};
 use crate::settings::Settings;
 use crate::watch::{Arrivals, Watch};
 use shared::limits::{HOST_DEAD, PROGRESS_EVERY, REPLY_BYTES_MAX};
-use shared::mailbox::{self, Directory, FileIdentity};
+use shared::mailbox::{self, Directory, FileIdentity, MailboxError};
 use shared::reply::Progress;
 use shared::request::{CancelRequest, Request};
 use shared::{Reply, RequestId};
@@ -108,12 +108,15 @@ struct Posted<'a> {
 impl<'a> Posted<'a> {
     fn post(way: &'a Rendezvous, id: RequestId, request: &Request, patience: Duration) -> Result<Self, Box<Reply>> {
         let bytes = document::bytes(&way.settings, &id, request)?;
-        let no_mailbox = |error: &dyn std::error::Error| Box::new(render::no_mailbox(&id, &way.settings.ipc, error));
-        let root = Directory::open(&way.settings.ipc).map_err(|e| no_mailbox(&e))?;
-        let tasks = root.open_dir(mailbox::TASKS).map_err(|e| no_mailbox(&e))?;
+        let no_mailbox = |unusable| {
+            let (id, settings) = (&id, &way.settings);
+            move |error: MailboxError| Box::new(render::no_mailbox(id, settings, unusable, &error))
+        };
+        let root = Directory::open(&way.settings.ipc).map_err(no_mailbox(Unusable::Directory))?;
+        let tasks = root.open_dir(mailbox::TASKS).map_err(no_mailbox(Unusable::Tasks))?;
         let name = mailbox::reply_name(&id);
         let started = Instant::now();
-        tasks.write(&name, &bytes, REQUEST_MODE).map_err(|e| no_mailbox(&e))?;
+        tasks.write(&name, &bytes, REQUEST_MODE).map_err(no_mailbox(Unusable::Request))?;
         let written_ns = tasks.modified_ns(&name);
         let earlier = match request {
             Request::Result(result) => Some(result.of.clone()),
@@ -230,6 +233,16 @@ impl<'a> Posted<'a> {
         written.saturating_add(waited).saturating_sub(beat) > dead
     }
 
+    fn signs(&self) -> Signs {
+        if self.responses.is_none() {
+            Signs::NoResponses
+        } else if self.root.modified_ns(mailbox::HOST).is_none() {
+            Signs::NoHost
+        } else {
+            Signs::All
+        }
+    }
+
     /// Takes the request back. `true` means that the host never had it.
     fn withdraw(&mut self) -> bool {
         let withdrawn = matches!(self.tasks.remove(&self.name), Ok(true));
@@ -239,7 +252,7 @@ impl<'a> Posted<'a> {
 
     fn give_up(mut self) -> Reply {
         if self.withdraw() {
-            return render::withdrawn(&self.id, self.patience);
+            return render::withdrawn(&self.id, self.patience, self.signs());
         }
         // The host may have taken it and answered since we last looked.
         match self.look() {

@@ -250,7 +250,7 @@ impl ServerHandler for Server {
             CAPABILITIES => {
                 let view = self.shim.snapshots().view();
                 if let Some(fault) = &view.fault {
-                    return Err(ErrorData::internal_error(render::unreadable_snapshot(fault), None));
+                    return Err(ErrorData::internal_error(fault.clone(), None));
                 }
                 render::pretty(view.document.as_ref().unwrap_or(&json!({ "capabilities": [] })))
             }

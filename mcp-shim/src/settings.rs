@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The group's directory: `EXT_IPC_DIR`, else `NANOCLAW_WORKSPACE_IPC`, else `/workspace/ipc`.
     pub ipc: PathBuf,
+    /// Which of the two variables named it; `None` for the default.
+    pub ipc_variable: Option<&'static str>,
     /// `EXT_CALL_TIMEOUT`, if it was set.
     pub patience: Option<Duration>,
     /// The longest pause between two looks for a reply: `EXT_POLL_INTERVAL_MS`.
@@ -58,7 +60,8 @@ impl Settings {
         // Container set-ups pass variables on unset as empty; both mean that nothing was said.
         let said = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| said(name).and_then(|value| value.into_string().ok());
-        let directory = said("EXT_IPC_DIR").or_else(|| said("NANOCLAW_WORKSPACE_IPC"));
+        let directory =
+            ["EXT_IPC_DIR", "NANOCLAW_WORKSPACE_IPC"].into_iter().find_map(|name| Some((name, said(name)?)));
         let token =
             match (said("EXT_CONTEXT_TOKEN_FILE"), text("EXT_CONTEXT_TOKEN").or_else(|| text("ASH_CONTEXT_TOKEN"))) {
                 (Some(file), _) => TokenSource::File(file.into()),
@@ -68,7 +71,8 @@ impl Settings {
         let patience = millis("EXT_CALL_TIMEOUT", said("EXT_CALL_TIMEOUT"), PATIENCE_MAX)?;
         let poll_interval = millis("EXT_POLL_INTERVAL_MS", said("EXT_POLL_INTERVAL_MS"), POLL_INTERVAL_MAX)?;
         Ok(Self {
-            ipc: directory.map_or_else(|| DEFAULT_DIRECTORY.into(), PathBuf::from),
+            ipc_variable: directory.as_ref().map(|(name, _)| *name),
+            ipc: directory.map_or_else(|| DEFAULT_DIRECTORY.into(), |(_, path)| path.into()),
             patience,
             poll_interval: poll_interval.unwrap_or(POLL_INTERVAL),
             token,
@@ -115,7 +119,7 @@ mod tests {
         let both = read(&[("NANOCLAW_WORKSPACE_IPC", "/n"), ("EXT_IPC_DIR", "/e")]).unwrap();
         assert_eq!(both.ipc, PathBuf::from("/e"));
         let empty = read(&[("NANOCLAW_WORKSPACE_IPC", "/n"), ("EXT_IPC_DIR", "")]).unwrap();
-        assert_eq!(empty.ipc, PathBuf::from("/n"));
+        assert_eq!((empty.ipc, empty.ipc_variable), (PathBuf::from("/n"), Some("NANOCLAW_WORKSPACE_IPC")));
     }
 
     #[test]

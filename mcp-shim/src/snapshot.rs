@@ -3,15 +3,15 @@
 //! It informs; it permits nothing. The host decides every call again, whatever a snapshot says.
 
 use crate::document::now;
+use crate::render::{self, Unusable};
 use crate::settings::Settings;
 use crate::tools::{self, action::ActionTool};
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 use shared::Provider;
 use shared::limits::REPLY_BYTES_MAX;
-use shared::mailbox::{self, Directory, FileIdentity, ReadFault};
+use shared::mailbox::{self, Directory, FileIdentity, MailboxError, ReadFault};
 use shared::snapshot::Snapshot;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,8 +22,10 @@ pub struct View {
     pub document: Option<Value>,
     /// The part that this version knows.
     pub snapshot: Option<Snapshot>,
-    /// Why there is a file but no document.
+    /// Why there is no document although there should be one, for an agent.
     pub fault: Option<String>,
+    /// Whether the group's directory could be opened.
+    pub mounted: bool,
     /// Whether this is the main group.
     pub is_main: bool,
     /// The granted actions that are tools of their own.
@@ -35,9 +37,7 @@ pub struct View {
 /// Reads the snapshot when it has changed.
 #[derive(Debug)]
 pub struct Snapshots {
-    directory: PathBuf,
-    assumed_main: bool,
-    action_tools: bool,
+    settings: Settings,
     seen: Mutex<Option<(Option<Seen>, Arc<View>)>>,
 }
 
@@ -56,29 +56,24 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 impl Snapshots {
     /// Reads nothing yet.
     pub fn new(settings: &Settings) -> Self {
-        Self {
-            directory: settings.ipc.clone(),
-            assumed_main: settings.assumed_main,
-            action_tools: settings.action_tools,
-            seen: Mutex::new(None),
-        }
+        Self { settings: settings.clone(), seen: Mutex::new(None) }
     }
 
     /// What holds now. Costs one look at the file while it does not change.
     pub fn view(&self) -> Arc<View> {
-        let directory = Directory::open(&self.directory).ok();
-        let identity = directory.as_ref().and_then(|directory| directory.look(mailbox::SNAPSHOT));
+        let directory = Directory::open(&self.settings.ipc);
+        let identity = directory.as_ref().ok().and_then(|directory| directory.look(mailbox::SNAPSHOT));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((before, view)) = seen.as_ref()
             && match (before, identity) {
-                (None, None) => true,
+                (None, None) => view.mounted == directory.is_ok(),
                 (Some(before), Some(now)) => before.settled && before.identity == now,
                 (Some(_), None) | (None, Some(_)) => false,
             }
         {
             return Arc::clone(view);
         }
-        let view = self.build(directory.as_ref());
+        let view = self.build(&directory);
         let view = match seen.as_ref() {
             // The same content keeps the same view, so that whoever compares views sees no change.
             Some((_, old)) if old.document == view.document && old.fault == view.fault => Arc::clone(old),
@@ -88,11 +83,14 @@ impl Snapshots {
         view
     }
 
-    fn build(&self, directory: Option<&Directory>) -> View {
-        let read = match directory.map(|directory| directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None)) {
-            None | Some(Err(ReadFault::Missing)) => Ok(None),
-            Some(Err(fault)) => Err(fault.to_string()),
-            Some(Ok(contents)) => parse(&contents.bytes).map(Some),
+    fn build(&self, directory: &Result<Directory, MailboxError>) -> View {
+        let read = match directory {
+            Ok(directory) => match directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None) {
+                Err(ReadFault::Missing) => Ok(None),
+                Err(fault) => Err(render::unreadable_snapshot(&fault.to_string())),
+                Ok(contents) => parse(&contents.bytes).map(Some).map_err(|fault| render::unreadable_snapshot(&fault)),
+            },
+            Err(error) => Err(render::unusable_mailbox(&self.settings, Unusable::Directory, error)),
         };
         let mut view = match read {
             Ok(None) => View::default(),
@@ -101,10 +99,11 @@ impl Snapshots {
             }
             Err(fault) => View { fault: Some(fault), ..View::default() },
         };
+        view.mounted = directory.is_ok();
         // Hosts that know no main group in a snapshot tell the sandbox in the environment.
         let said = view.document.as_ref().and_then(|document| document.get("is_main")).and_then(Value::as_bool);
-        view.is_main = said.unwrap_or(self.assumed_main);
-        if self.action_tools {
+        view.is_main = said.unwrap_or(self.settings.assumed_main);
+        if self.settings.action_tools {
             view.actions = view.snapshot.as_ref().map(tools::action::all).unwrap_or_default();
         }
         view.tools = tools::list(&view);
@@ -191,16 +190,26 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_not_mounted_is_not_one_without_a_grant_and_may_be_mounted_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut snapshots = snapshots(&directory);
+        snapshots.settings.ipc = directory.path().join("later");
+        assert!(snapshots.view().fault.as_ref().unwrap().contains("is not mounted"));
+        std::fs::create_dir(directory.path().join("later")).unwrap();
+        assert_eq!(snapshots.view().fault, None);
+    }
+
+    #[test]
     fn the_environment_counts_only_where_the_snapshot_is_silent() {
         let directory = tempfile::tempdir().unwrap();
         let mut snapshots = snapshots(&directory);
-        snapshots.assumed_main = true;
+        snapshots.settings.assumed_main = true;
         assert!(snapshots.view().is_main);
         write(&directory, EMPTY);
         assert!(snapshots.view().is_main);
         write(&directory, &EMPTY.replace('}', r#","is_main":false}"#));
         assert!(!snapshots.view().is_main);
-        snapshots.assumed_main = false;
+        snapshots.settings.assumed_main = false;
         write(&directory, &EMPTY.replace('}', r#","is_main":true}"#));
         assert!(snapshots.view().is_main);
     }

@@ -6,6 +6,8 @@
 //! - A line that is too long is answered, as far as a request that nobody has read can be.
 //! - A request that cannot be read is answered under its id, if that can be read: half an emoji in an argument, which
 //!   JavaScript writes down without a murmur, would otherwise leave its client waiting for nothing.
+//! - A call whose arguments the SDK would change without a word is refused: of two equal keys it keeps one, and it
+//!   rounds numbers. The host refuses both, but would never see them.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion};
@@ -16,6 +18,9 @@ use rmcp::transport::{StdioReader, StdioWriter, Transport, stdio_pipes};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
+use serde_json::value::RawValue;
+use shared::json;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
@@ -26,6 +31,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest line. A request document has at most 1 MiB, which escaping can make six times as long.
 pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The method whose arguments must reach the host as they were written.
+const CALL: &str = "tools/call";
 
 /// A transport with manners.
 pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
@@ -71,7 +79,8 @@ where
                 self.open = self.open || introduces(&request.request);
                 let fresh = lock(&self.in_flight).insert(request.id.clone());
                 if !fresh {
-                    self.complain(None, "this request id is still in use; the second request was not executed".into());
+                    let what = "this request id is still in use; the second request was not executed";
+                    self.complain(None, ErrorData::invalid_request(what, None));
                 }
                 fresh
             }
@@ -90,9 +99,9 @@ where
 
     /// Answers with an error what does not go on to the SDK. Under an id that is in use it would look like the answer
     /// to the first request, so then it has none.
-    fn complain(&mut self, id: Option<RequestId>, what: String) {
+    fn complain(&mut self, id: Option<RequestId>, error: ErrorData) {
         let id = id.filter(|id| !lock(&self.in_flight).contains(id));
-        let send = self.output.send(ServerJsonRpcMessage::error(ErrorData::invalid_request(what, None), id));
+        let send = self.output.send(ServerJsonRpcMessage::error(error, id));
         // Sent beside the reading, which may be dropped and begun again at any time.
         tokio::spawn(async { send.await.ok() });
     }
@@ -130,17 +139,31 @@ enum Length {
     TooLong,
 }
 
-/// A message that cannot be read: under this id, if that can be read, and why.
+/// A message that does not go on: under this id, if that can be read, and why.
 struct Unreadable {
     id: Option<RequestId>,
-    what: String,
+    error: ErrorData,
 }
 
 /// All of a message that must be readable for an answer.
 #[derive(Deserialize)]
-struct Envelope {
+struct Envelope<'a> {
     id: Option<RequestId>,
-    method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+}
+
+/// A call's arguments, as the client wrote them.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    params: WrittenParams<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenParams<'a> {
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
 }
 
 /// The message of a line; `None` where there is nothing that could be answered.
@@ -151,7 +174,7 @@ fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unreadable>
         return None;
     }
     let fault = match serde_json::from_slice(line) {
-        Ok(message) => return Some(Ok(message)),
+        Ok(message) => return Some(unchanged(line, message)),
         Err(fault) => fault,
     };
     // SECURITY: what does not fit is quoted in the fault, and may be an argument; what is no JSON is not.
@@ -160,15 +183,46 @@ fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unreadable>
         Category::Data | Category::Io => "the message is not one of this protocol".to_owned(),
     };
     // These two pass over strings, numbers and depths that the reader of messages stumbles at.
-    let id = match serde_json::from_slice(line) {
+    let (id, error) = match serde_json::from_slice(line) {
         // A notification is never answered.
         Ok(Envelope { id: None, method: Some(_) }) => return None,
-        Ok(Envelope { id, .. }) => id,
-        Err(_) if serde_json::from_slice::<IgnoredAny>(line).is_ok() => None,
-        // Somebody who sends no JSON may send our complaint back.
+        Ok(Envelope { id: id @ Some(_), method: Some(method) }) if method == CALL => {
+            (id, ErrorData::invalid_params(what, None))
+        }
+        Ok(Envelope { id, .. }) => (id, ErrorData::invalid_request(what, None)),
+        Err(_) if serde_json::from_slice::<IgnoredAny>(line).is_ok() => (None, ErrorData::invalid_request(what, None)),
+        Err(_) if line.starts_with(b"{") || line.starts_with(b"[") => (None, ErrorData::parse_error(what, None)),
+        // What does not even begin like a message is chatter, and who chatters may send our complaint back.
         Err(_) => return None,
     };
-    Some(Err(Unreadable { id, what }))
+    Some(Err(Unreadable { id, error }))
+}
+
+/// The message, unless it is a call whose arguments are no longer what this line says.
+fn unchanged(line: &[u8], message: RxJsonRpcMessage<RoleServer>) -> Result<RxJsonRpcMessage<RoleServer>, Unreadable> {
+    let JsonRpcMessage::Request(request) = &message else { return Ok(message) };
+    let ClientRequest::CallToolRequest(_) = &request.request else { return Ok(message) };
+    match changed(line) {
+        None => Ok(message),
+        Some(what) => {
+            let what = format!("{what}; nothing was executed");
+            Err(Unreadable { id: Some(request.id.clone()), error: ErrorData::invalid_params(what, None) })
+        }
+    }
+}
+
+/// What reading has changed in a call's arguments.
+fn changed(line: &[u8]) -> Option<Cow<'static, str>> {
+    let Ok(Written { params: WrittenParams { arguments } }) = serde_json::from_slice(line) else {
+        return Some("the call has a member twice".into());
+    };
+    let arguments = arguments?.get();
+    if let Err(fault) = json::check(arguments.as_bytes()) {
+        return Some(format!("the arguments are {fault}").into());
+    }
+    // What is inexact and yet kept, the host refuses, and says where it is.
+    json::loses_digits(arguments)
+        .then(|| "the arguments hold a number that cannot be kept exactly; send it as a string".into())
 }
 
 /// Whether the SDK takes this request as the beginning of a conversation; before that it takes requests only.
@@ -210,13 +264,14 @@ where
             let parsed = match self.read_line().await? {
                 Length::Whole => parse(&self.line),
                 Length::TooLong => {
-                    Some(Err(Unreadable { id: None, what: "a line was too long and was not read".to_owned() }))
+                    let error = ErrorData::invalid_request("a line was too long and was not read", None);
+                    Some(Err(Unreadable { id: None, error }))
                 }
             };
             self.line.clear();
             match parsed {
                 Some(Ok(message)) if self.admit(&message) => return Some(message),
-                Some(Err(unreadable)) => self.complain(unreadable.id, unreadable.what),
+                Some(Err(unreadable)) => self.complain(unreadable.id, unreadable.error),
                 Some(Ok(_)) | None => {}
             }
         }

@@ -8,6 +8,7 @@ mod shim {
     mod conversation;
     mod granting;
     mod harness;
+    mod json;
     mod replies;
     mod waiting;
 }

@@ -27,6 +27,8 @@ pub enum Code {
     MainOnly,
     /// Too many calls of this group are under way.
     Busy,
+    /// The group's directory is not in the sandbox, or cannot be written to.
+    NoMailbox,
     /// The host does not beat.
     HostDown,
     /// The shim gave up and took its request back.
@@ -103,6 +105,7 @@ impl Code {
         Self::UnknownType,
         Self::MainOnly,
         Self::Busy,
+        Self::NoMailbox,
         Self::HostDown,
         Self::Withdrawn,
         Self::NoAnswer,
@@ -196,6 +199,11 @@ impl Code {
             Self::Busy => {
                 denied("busy", "Too many calls of this group are under way.", "Wait for one of them, then try again.")
             }
+            Self::NoMailbox => failed(
+                "no_mailbox",
+                "The group's directory is not mounted in this sandbox, or cannot be written to; nothing was sent.",
+                "Show this to the operator, who mounts the group's directory into the sandbox.",
+            ),
             Self::HostDown => failed(
                 "host_down",
                 "The host broker is not running; the request was withdrawn and not executed.",

@@ -150,7 +150,7 @@ await is("refusals say why and what to do", async () => {
 await is("half an emoji is refused at once, and not passed over", async () => {
   const half = { provider: "mock", action: "echo", params: { text: "🦀".slice(0, 1) } };
   const fault = await here.call("ext_call", half, { timeout: 3000 }).then(() => null, (fault) => fault);
-  expect(fault?.code === -32600 && fault.message.includes("nothing was executed"), String(fault));
+  expect(fault?.code === -32602 && fault.message.includes("nothing was executed"), String(fault));
 });
 await is("a tool that never was is an error of the protocol", async () => {
   const fault = await here.call("nonsense", {}).then(() => null, (fault) => fault);

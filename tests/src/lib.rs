@@ -13,6 +13,7 @@
 pub mod canary;
 pub mod effects;
 pub mod evidence;
+pub mod fuzz;
 pub mod group;
 pub mod logs;
 pub mod programs;

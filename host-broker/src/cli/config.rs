@@ -5,6 +5,7 @@ use crate::cli::output::Fault;
 use crate::config::{Config, ConfigError};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// The configuration: check it, describe it, show it.
 #[derive(Debug, Args)]
@@ -19,7 +20,7 @@ enum Command {
     Check(Check),
     /// Print the JSON Schema of the configuration, for editors.
     Schema(Schema),
-    /// Print what the configuration says, without comments, and what the environment overrides.
+    /// Print what the configuration says, without comments, and what the environment overrides; or all that holds.
     Show(Show),
 }
 
@@ -33,8 +34,14 @@ struct Check {}
 struct Schema {}
 
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {path, values: {…}, environment: {NAME: VALUE}}; a secret is shown as `(set)`")]
-struct Show {}
+#[command(after_help = "Of a secret it shows where it comes from, never what it is.
+
+--json prints {path, values: {…}, environment: {NAME: VALUE}}; a secret is shown as `(set)`")]
+struct Show {
+    /// Everything that holds: with the defaults of what the file does not say, and with the environment applied.
+    #[arg(long)]
+    effective: bool,
+}
 
 /// The variables that override the file, and whether their values may be shown.
 const OVERRIDES: [(&str, bool); 5] = [
@@ -54,7 +61,7 @@ impl Configuration {
         match self.command {
             Command::Check(Check {}) => check(context),
             Command::Schema(Schema {}) => schema(context),
-            Command::Show(Show {}) => show(context),
+            Command::Show(Show { effective }) => show(context, effective),
         }
     }
 }
@@ -76,13 +83,11 @@ fn schema(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn show(context: &Context) -> Result<(), Fault> {
+fn show(context: &Context, effective: bool) -> Result<(), Fault> {
     // What does not pass is not shown as if it counted.
-    context.config()?;
+    let config = context.config()?;
     let path = context.home.config();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
-    let values: toml::Table = toml::from_str(&text).map_err(|error| Fault::configuration(&error))?;
+    let values = if effective { said_by(&config)? } else { said_in(&path)? };
     let printed = toml::to_string(&values).map_err(|error| Fault::internal(&error))?;
     let environment: Map<String, Value> = OVERRIDES
         .into_iter()
@@ -96,9 +101,36 @@ fn show(context: &Context) -> Result<(), Fault> {
         let overrides: Vec<String> = environment.iter().map(|(name, value)| format!("# {name} = {value}")).collect();
         let overrides = match overrides.as_slice() {
             [] => String::new(),
+            some if effective => format!("\n# Already applied from the environment:\n{}", some.join("\n")),
             some => format!("\n# The environment overrides:\n{}", some.join("\n")),
         };
         format!("# {}\n{printed}{overrides}", path.display())
     });
     Ok(())
+}
+
+/// What the file says.
+fn said_in(path: &Path) -> Result<toml::Table, Fault> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.to_owned(), source }))?;
+    toml::from_str(&text).map_err(|error| Fault::configuration(&error))
+}
+
+/// What holds. Neither a configuration nor what it is made of contains a secret, only where one comes from.
+fn said_by(config: &Config) -> Result<toml::Table, Fault> {
+    let mut values = serde_json::to_value(config).map_err(|error| Fault::internal(&error))?;
+    without_nulls(&mut values);
+    toml::Table::try_from(values).map_err(|error| Fault::internal(&error))
+}
+
+/// TOML has no word for what is not there.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

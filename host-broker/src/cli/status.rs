@@ -9,17 +9,21 @@ use crate::kill;
 use crate::ledger::calls::{self, Unsettled};
 use crate::ledger::chain::Row;
 use crate::ledger::export;
-use crate::providers::registry::Catalogue;
+use crate::providers::registry::{Catalogue, Listed};
+use crate::providers::setup::{self, Sight};
+use crate::secrets::source::SecretSource;
+use crate::secrets::{SecretFault, Secrets};
 use clap::Args;
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use shared::Timestamp;
+use shared::{Provider, Timestamp};
 use std::time::Duration;
 
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {home, running, daemon: {version, pid}, head: {seq, event_hash, time}, \
-    groups: [{group, main, grants}], providers: [{provider, kind, works, reason}], open_intents: [{seq, caller, \
+    groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
+    source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     ending_soon: [{group, provider, level, expires_at}]}")]
 pub struct Status {}
@@ -56,6 +60,8 @@ struct Page<'a> {
     daemon: Result<Option<Value>, Fault>,
     config: &'a Config,
     catalogue: &'a Catalogue,
+    // As this command sees them: without running a program, and in its own environment.
+    secrets: &'a Secrets,
     recorded: Recorded,
     now: Timestamp,
 }
@@ -73,6 +79,7 @@ impl Status {
             daemon: running(context),
             config: &config,
             catalogue: &context.catalogue(&config),
+            secrets: &setup::secrets_at_hand(&config, &context.effects),
             recorded,
             now: context.effects.clock.now(),
         };
@@ -97,8 +104,17 @@ impl Page<'_> {
             |(group, table)| json!({ "group": group, "main": table.main, "grants": self.live_grants(group).count() }),
         );
         let providers = self.catalogue.providers().map(|(name, listed)| {
-            let reason = listed.state.as_ref().err();
-            json!({ "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason })
+            let sights = self.sights(name);
+            let reason = fault(listed, &sights);
+            let secrets: Vec<_> = sights
+                .iter()
+                .map(
+                    |sight| json!({ "secret": sight.secret, "source": sight.source.to_string(), "state": word(sight) }),
+                )
+                .collect();
+            json!({
+                "provider": name, "kind": listed.kind, "works": reason.is_none(), "reason": reason, "secrets": secrets,
+            })
         });
         let ending = self.ending_soon().map(|grant| {
             json!({
@@ -161,6 +177,27 @@ impl Page<'_> {
         parts.join("\n\n")
     }
 
+    fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {
+        let table = self.config.providers.get(provider);
+        table.map(|table| setup::sights(provider, table, self.secrets)).unwrap_or_default()
+    }
+
+    fn state(&self, provider: &Provider, listed: &Listed) -> String {
+        let sights = self.sights(provider);
+        if let Some(reason) = fault(listed, &sights) {
+            let elsewhere = matches!(self.daemon, Ok(Some(_)))
+                && sights.iter().any(|sight| sight.fault.is_some() && matches!(sight.source, SecretSource::Env { .. }));
+            let but = if elsewhere { " (seen from here; the daemon has an environment of its own)" } else { "" };
+            return format!("{reason}{but}");
+        }
+        match sights.iter().find(|sight| sight.source.runs_a_program()) {
+            Some(Sight { secret, source, .. }) => {
+                format!("ready if {source} gives its secret `{secret}`; host-broker provider check asks it")
+            }
+            None => "ready".to_owned(),
+        }
+    }
+
     fn groups(&self) -> String {
         let row = |(group, table): (&shared::Group, &crate::config::GroupTable)| {
             let grants: Vec<_> =
@@ -176,16 +213,28 @@ impl Page<'_> {
         let rows: Vec<_> = self
             .catalogue
             .providers()
-            .map(|(name, listed)| {
-                let state = listed.state.as_ref().err().map_or("ready", String::as_str);
-                vec![name.to_string(), listed.kind.to_owned(), state.to_owned()]
-            })
+            .map(|(name, listed)| vec![name.to_string(), listed.kind.to_owned(), self.state(name, listed)])
             .collect();
         Output::table_or(
             "No providers; add a [providers.NAME] table to broker.toml.",
             &["PROVIDER", "KIND", "STATE"],
             &rows,
         )
+    }
+}
+
+/// Why a provider takes no calls, as far as that can be seen.
+fn fault(listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
+    let secret = || sights.iter().find_map(|sight| Some(format!("its secret `{}` is {}", sight.secret, sight.fault?)));
+    listed.state.as_ref().err().cloned().or_else(secret)
+}
+
+fn word(sight: &Sight<'_>) -> &'static str {
+    match sight.fault {
+        Some(SecretFault::Missing { .. }) => "missing",
+        Some(SecretFault::Refused { .. } | SecretFault::TooShort) => "refused",
+        None if sight.source.runs_a_program() => "unasked",
+        None => "present",
     }
 }
 

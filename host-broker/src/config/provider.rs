@@ -5,7 +5,7 @@ use crate::providers::{cloud_logs, github, mock};
 use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -74,6 +74,32 @@ impl<'de> Deserialize<'de> for ProviderTable {
             other => return Err(D::Error::unknown_variant(other, &["mock", "github", "cloud-logs"])),
         };
         Ok(Self { enabled, timeout_ms, kind })
+    }
+}
+
+impl Serialize for ProviderTable {
+    /// As it is written in the file, with all that it may leave out.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Written<'a, T> {
+            kind: &'static str,
+            enabled: bool,
+            timeout_ms: Option<u64>,
+            #[serde(flatten)]
+            secrets: BTreeMap<&'static str, &'a SecretSource>,
+            #[serde(flatten)]
+            settings: &'a T,
+        }
+        fn write<T: Serialize, S: Serializer>(table: &ProviderTable, settings: &T, to: S) -> Result<S::Ok, S::Error> {
+            let ProviderTable { enabled, timeout_ms, kind } = table;
+            let (enabled, timeout_ms, secrets) = (*enabled, *timeout_ms, kind.secrets());
+            Written { kind: kind.word(), enabled, timeout_ms, secrets, settings }.serialize(to)
+        }
+        match &self.kind {
+            Kind::Mock(settings) => write(self, settings, serializer),
+            Kind::Github(settings, _) => write(self, settings, serializer),
+            Kind::CloudLogs(settings) => write(self, settings, serializer),
+        }
     }
 }
 

@@ -140,7 +140,7 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules
             (Target::NoAction | Target::Action(..) | Target::Started(_), _) => ProviderFact::Enabled,
         },
         operation: operation_fact(&call.target),
-        params: params_fact(&call.target),
+        params: params_fact(call),
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, rules)?,
@@ -178,20 +178,25 @@ fn operation_fact(target: &Target) -> Option<OperationFact> {
     })
 }
 
-fn params_fact(target: &Target) -> ParamsFact {
-    match target {
-        Target::Action(_, Ok(_)) => ParamsFact::Valid,
-        Target::Action(_, Err(faults)) => ParamsFact::Faulty(
-            faults
-                .iter()
-                .map(|fault| match fault.pointer.as_str() {
-                    "" => fault.fault.clone(),
-                    pointer => format!("{pointer}: {}", fault.fault),
-                })
-                .collect(),
-        ),
-        Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => ParamsFact::Unparsed,
+fn params_fact(call: &Call) -> ParamsFact {
+    let mut faults: Vec<String> = match &call.target {
+        Target::Action(_, Ok(_)) => Vec::new(),
+        Target::Action(_, Err(faults)) => faults
+            .iter()
+            .map(|fault| match fault.pointer.as_str() {
+                "" => fault.fault.clone(),
+                pointer => format!("{pointer}: {}", fault.fault),
+            })
+            .collect(),
+        Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => {
+            return ParamsFact::Unparsed;
+        }
+    };
+    // No provider has accounts. Whoever names one means it, and would otherwise act with another's credentials.
+    if call.account_ref.is_some() {
+        faults.push(format!("provider {} has no accounts, so call again without account_ref", call.provider));
     }
+    if faults.is_empty() { ParamsFact::Valid } else { ParamsFact::Faulty(faults) }
 }
 
 fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {

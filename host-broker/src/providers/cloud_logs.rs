@@ -10,6 +10,7 @@ mod backend;
 mod entry;
 mod files;
 mod format;
+pub mod fuzzing;
 mod get_log_entry;
 mod journald;
 mod list_services;
@@ -32,7 +33,7 @@ use backend::Backend;
 use files::Files;
 use journald::{Journald, Place};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use shared::Provider;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ const MAX_RESULTS_MAX: u32 = 1000;
 const EXPOSES: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
 
 /// The configuration of the provider.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The widest range of one query, in hours: 1 to 744.
@@ -66,7 +67,7 @@ impl Default for Settings {
 }
 
 /// One place where logs are.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum BackendSettings {
     /// Files, with their rotated and compressed predecessors.

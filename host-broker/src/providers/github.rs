@@ -58,12 +58,12 @@ use fields::text;
 use guardrails::{BadGuardrail, Guardrails};
 use params::Repo;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::sync::Arc;
 
 /// `[providers.github]` in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The API's root: `https://api.github.com`, or `https://host/api/v3` of an enterprise server. Plain `http` only

@@ -19,7 +19,7 @@ use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
 use jsonschema::Validator;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider, Timestamp};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The configuration of the provider.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The script, relative to the home.

@@ -15,8 +15,8 @@ use crate::ledger::LedgerKey;
 use crate::providers::contract::Operation;
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, github, mock};
-use crate::secrets::Secrets;
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
+use crate::secrets::{SecretFault, Secrets};
 use shared::{Action, Provider};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,16 +28,39 @@ const SECRET_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`.
 pub fn secrets(config: &Config, effects: &Effects) -> Secrets {
-    let sources: BTreeMap<String, SecretSource> = config
-        .providers
-        .iter()
-        .filter(|(_, table)| table.enabled)
-        .flat_map(|(provider, table)| {
-            table.kind.secrets().into_iter().map(move |(name, source)| (secret_name(provider, name), source.clone()))
-        })
-        .collect();
+    load(config, effects, |_| true)
+}
+
+/// The same, but for secrets that a program would have to be run for.
+pub fn secrets_at_hand(config: &Config, effects: &Effects) -> Secrets {
+    load(config, effects, |source| !source.runs_a_program())
+}
+
+fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bool) -> Secrets {
+    let mut sources = BTreeMap::new();
+    for (provider, table) in config.providers.iter().filter(|(_, table)| table.enabled) {
+        for (name, source) in table.kind.secrets().into_iter().filter(|(_, source)| wanted(source)) {
+            sources.insert(secret_name(provider, name), source.clone());
+        }
+    }
     let helper = Helper(Arc::clone(&effects.commands));
     effects.runtime.block_on(Secrets::load(&sources, &effects.environment, &helper))
+}
+
+/// One secret of a provider, as it can be seen without running anything.
+pub struct Sight<'a> {
+    /// Its name among the provider's.
+    pub secret: &'static str,
+    /// Where it comes from.
+    pub source: &'a SecretSource,
+    /// Why it cannot be used; `None` also where that takes a program to know.
+    pub fault: Option<&'a SecretFault>,
+}
+
+/// The secrets of a provider, given [`secrets_at_hand`].
+pub fn sights<'a>(provider: &Provider, table: &'a ProviderTable, at_hand: &'a Secrets) -> Vec<Sight<'a>> {
+    let sight = |(secret, source)| Sight { secret, source, fault: at_hand.fault(&secret_name(provider, secret)) };
+    table.kind.secrets().into_iter().map(sight).collect()
 }
 
 fn secret_name(provider: &Provider, name: &str) -> String {
@@ -59,7 +82,7 @@ pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: Optio
 fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects, secrets: Option<&Secrets>) -> Listed {
     let missing = table.kind.secrets().into_keys().find_map(|secret| {
         let name = secret_name(name, secret);
-        let (_, fault) = secrets?.faults().find(|(faulty, _)| *faulty == name)?;
+        let fault = secrets?.fault(&name)?;
         Some(format!("its secret `{secret}` is {fault}"))
     });
     let made = operations(name, table, home, effects, secrets);

@@ -1,9 +1,10 @@
 //! Where a secret comes from.
 
-use super::{SecretFault, dotenv, file};
+use super::{SecretFault, dotenv, file, keyring};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -16,12 +17,13 @@ use zeroize::Zeroizing;
 /// let source: SecretSource = toml::from_str(r#"command = ["op", "read", "op://vault/github/token"]"#).unwrap();
 /// assert!(matches!(source, SecretSource::Command { .. }));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     deny_unknown_fields,
     expecting = "a secret's source is one of { env = \"NAME\" }, { file = \"/path\" }, \
-                 { env_file = \"/path/.env\", name = \"NAME\" } and { command = [\"program\", \"argument\"] }"
+                 { env_file = \"/path/.env\", name = \"NAME\" }, { keyring = \"description\" } and \
+                 { command = [\"program\", \"argument\"] }"
 )]
 pub enum SecretSource {
     /// A variable of the broker's environment.
@@ -41,12 +43,42 @@ pub enum SecretSource {
         /// The variable's name.
         name: String,
     },
+    /// A key of the kernel's keyrings, of type `user`; line breaks at its end do not count. `keyctl padd user
+    /// DESCRIPTION @u` adds one, which lasts until the machine is started again. For the keyrings of desktops there is
+    /// a `command`: `["secret-tool", "lookup", "service", "github"]`.
+    Keyring {
+        /// Its description.
+        keyring: String,
+    },
     /// What a program prints; line breaks at its end do not count.
     Command {
         /// The program and its arguments. No shell reads them.
         #[schemars(length(min = 1))]
         command: Vec<String>,
     },
+}
+
+impl SecretSource {
+    /// Whether looking at it starts a program, which may ask somebody to unlock a vault.
+    pub fn runs_a_program(&self) -> bool {
+        match self {
+            Self::Command { .. } => true,
+            Self::Env { .. } | Self::File { .. } | Self::EnvFile { .. } | Self::Keyring { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for SecretSource {
+    /// Where it lies; of a program only the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env { env } => write!(f, "the environment variable {env}"),
+            Self::File { file } => write!(f, "the file {}", file.display()),
+            Self::EnvFile { env_file, name } => write!(f, "{name} in {}", env_file.display()),
+            Self::Keyring { keyring } => write!(f, "the key {keyring} of the kernel's keyrings"),
+            Self::Command { command } => write!(f, "the program {}", command.first().map_or("", String::as_str)),
+        }
+    }
 }
 
 /// Runs a program for its output.
@@ -80,6 +112,9 @@ pub(super) async fn fetch(
                 Ok(None) => Err(missing(format!("add {name}=… to {}", env_file.display()))),
                 Err(line) => Err(missing(format!("correct line {line} of {}", env_file.display()))),
             }
+        }
+        SecretSource::Keyring { keyring: description } => {
+            Ok(without_line_end(&text(&keyring::read(description)?, &source.to_string())?))
         }
         SecretSource::Command { command } => {
             let program = command.first().map_or("", String::as_str);

@@ -1,5 +1,6 @@
 use super::source::Output;
 use super::*;
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -98,7 +99,33 @@ fn a_secret_that_is_too_short_to_be_kept_out_of_results_is_refused() {
 }
 
 #[test]
-fn a_source_is_one_of_four_shapes() {
+fn a_key_of_the_kernels_keyrings_is_a_secret() {
+    for (place, ring) in [("session", KeyRingIdentifier::Session), ("user", KeyRingIdentifier::User)] {
+        let description = format!("host-broker:test:{place}:{}", std::process::id());
+        let source = format!("keyring = '{description}'");
+        let ring = KeyRing::from_special_id(ring, true);
+        let added = ring.and_then(|ring| Ok((ring, ring.add_key(&description, b"from-the-kernel\n")?)));
+        let (ring, key) = match added {
+            Ok(added) => added,
+            Err(fault) => {
+                println!("skipped: the kernel's keyrings cannot be used here: {fault}");
+                let refused = load(&source, &[]).unwrap_err();
+                assert!(matches!(&refused, SecretFault::Missing { .. }), "{refused}");
+                return;
+            }
+        };
+        assert_eq!(load(&source, &[]), Ok("from-the-kernel".to_owned()), "{place}");
+        key.update(b"\xff\xfe\xfd\xfc\xff\xfe\xfd\xfc").unwrap();
+        let fault = load(&source, &[]).unwrap_err().to_string();
+        assert!(fault.contains("is not UTF-8 text"), "{fault}");
+        ring.unlink_key(key).unwrap();
+        let fault = load(&source, &[]).unwrap_err().to_string();
+        assert!(fault.contains(&format!("keyctl padd user {description} @u")), "{fault}");
+    }
+}
+
+#[test]
+fn a_source_is_one_of_five_shapes() {
     for text in ["env = 'A'\nfile = '/b'", "env_file = '/b'", "name = 'A'", "command = 'op'", "vault = 'x'", ""] {
         let error = toml::from_str::<SecretSource>(text).unwrap_err().to_string();
         assert!(error.contains("a secret's source is one of"), "{text}: {error}");

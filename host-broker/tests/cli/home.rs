@@ -157,6 +157,81 @@ fn the_configuration_is_described_and_shown_without_secrets() {
 }
 
 #[test]
+fn the_effective_configuration_says_what_holds_and_means_the_same() {
+    let world = World::with_mock();
+    world.append(
+        "broker.toml",
+        "[providers.github]\nkind = \"github\"\ntoken = { env = \"GITHUB_TOKEN\" }\n\
+         [providers.vaulted]\nkind = \"github\"\nenabled = false\ntoken = { command = [\"op\", \"read\"] }\n\
+         [providers.cloud-logs]\nkind = \"cloud-logs\"\n\
+         [[providers.cloud-logs.backends]]\nkind = \"files\"\npaths = [\"/nowhere/*.log\"]\n",
+    );
+    let environment = [("GITHUB_TOKEN", "sesame-sesame"), ("EXT_CALL_TIMEOUT", "5000"), ("EXT_GITHUB_REPOS", "a/b")];
+    let show =
+        |json: &[&str]| finish(world.command(&[&["config", "show", "--effective"], json].concat()).envs(environment));
+    let shown = show(&["--json"]);
+    assert!(!shown.out.contains("sesame"), "{}", shown.out);
+    let values = &shown.json()["values"];
+    assert_eq!(
+        values["broker"],
+        serde_json::json!({ "patience_ms": 5000, "in_flight": 16, "foreign_types": "refuse" })
+    );
+    assert_eq!(values["main_grants"], serde_json::json!({ "max_level": 1, "sensitive": false }));
+    let github = &values["providers"]["github"];
+    assert_eq!((&github["enabled"], &github["repos"][0]), (&true.into(), &"a/b".into()));
+    assert_eq!(github["token"], serde_json::json!({ "env": "GITHUB_TOKEN" }));
+    assert_eq!(values["providers"]["cloud-logs"]["max_hours"], 24);
+    // Written as a file, it says all this without the environment.
+    let text = show(&[]).ok();
+    assert!(!text.contains("sesame"), "{text}");
+    std::fs::write(world.home.join("broker.toml"), text).unwrap();
+    let again = world.run(&["config", "show", "--effective", "--json"]).json();
+    assert_eq!(&again["values"], values);
+}
+
+#[test]
+fn the_status_of_a_provider_is_also_that_of_its_secret_and_shows_nothing_of_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::empty();
+    let state = |token: &str, environment: &[(&str, &str)]| {
+        std::fs::create_dir_all(&world.home).unwrap();
+        let config = format!("[providers.github]\nkind = \"github\"\n{token}\n");
+        std::fs::write(world.home.join("broker.toml"), config).unwrap();
+        let text = finish(world.command(&["status"]).envs(environment.iter().copied())).ok();
+        let json = finish(world.command(&["status", "--json"]).envs(environment.iter().copied()));
+        for said in [&text, &json.out] {
+            assert!(!said.contains("sesame"), "{said}");
+        }
+        let provider = json.json()["providers"][0].clone();
+        let line = text.lines().find(|line| line.starts_with("github")).unwrap().to_owned();
+        (line, provider["works"].clone(), provider["secrets"][0].clone())
+    };
+    let secret = |source: &str, state: &str| serde_json::json!({ "secret": "token", "source": source, "state": state });
+    let variable = "the environment variable GITHUB_TOKEN";
+    let (line, works, seen) = state("", &[]);
+    assert!(line.contains("its secret `token` is missing: set the environment variable GITHUB_TOKEN"), "{line}");
+    assert_eq!((works, seen), (false.into(), secret(variable, "missing")));
+    let (line, works, seen) = state("", &[("GITHUB_TOKEN", "sesame-sesame")]);
+    assert!(line.ends_with("ready"), "{line}");
+    assert_eq!((works, seen), (true.into(), secret(variable, "present")));
+    let (_, works, seen) = state("", &[("GITHUB_TOKEN", "sesame")]);
+    assert_eq!((works, seen), (false.into(), secret(variable, "refused")), "it is too short");
+    let file = world.home.join("token");
+    std::fs::write(&file, "sesame-sesame").unwrap();
+    for (mode, works, word) in [(0o600, true, "present"), (0o644, false, "refused")] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let (_, seen_works, seen) = state(&format!("token = {{ file = \"{}\" }}", file.display()), &[]);
+        assert_eq!((seen_works, seen), (works.into(), secret(&format!("the file {}", file.display()), word)));
+    }
+    // A program may ask somebody to unlock a vault, which is not what a look at the status is for.
+    let ran = world.home.join("ran");
+    let (line, works, seen) = state(&format!("token = {{ command = [\"touch\", \"{}\"] }}", ran.display()), &[]);
+    assert!(line.contains("ready if the program touch gives its secret `token`"), "{line}");
+    assert_eq!((works, seen), (true.into(), secret("the program touch", "unasked")));
+    assert!(!ran.exists());
+}
+
+#[test]
 fn every_code_is_listed_with_its_remedy() {
     let world = World::empty();
     let codes = world.run(&["codes", "--json"]).json();

@@ -129,6 +129,10 @@ fn call(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>, 
     if let Some(text) = plain.next() {
         let params =
             shared::json::parse_object(text.as_bytes()).map_err(|fault| BadUsage::BadJson(fault.to_string()))?;
+        if shared::json::loses_digits(&text) {
+            let what = "a number cannot be kept exactly; send it as a string";
+            return Err(BadUsage::BadJson(what.to_owned()));
+        }
         arguments.insert("params".to_owned(), Value::Object(params));
     }
     if plain.next().is_some() {
@@ -170,7 +174,9 @@ mod tests {
         assert_eq!(parse("--verbose"), Err(BadUsage::NoSuchOption("--verbose".into())));
         assert_eq!(parse("result"), Err(BadUsage::Missing("the request id")));
         assert_eq!(parse("capabilities x"), Err(BadUsage::TooMany));
-        assert!(matches!(parse("call a b [1]"), Err(BadUsage::BadJson(_))));
+        for text in ["[1]", r#"{"n":1,"n":2}"#, r#"{"n":12345678901234567890123}"#] {
+            assert!(matches!(parse(&format!("call a b {text}")), Err(BadUsage::BadJson(_))), "{text}");
+        }
         let secret = parse(r#"call a b {"token":hunter2}"#).unwrap_err().to_string();
         assert!(!secret.contains("hunter2"), "{secret}");
     }

@@ -1,9 +1,12 @@
 //! The replies that the shim makes itself, where the host did not make one.
 
 use crate::document::now;
+use crate::settings::Settings;
 use shared::limits::REQUEST_BYTES_MAX;
+use shared::mailbox::{self, MailboxError};
 use shared::reply::Progress;
 use shared::{Code, Reply, RequestId};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,18 +20,80 @@ pub fn host_down(id: &RequestId) -> Reply {
     Reply::of_code(id.clone(), Code::HostDown, now())
 }
 
+/// What of the group's directory cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// The directory itself.
+    Directory,
+    /// `tasks/` in it.
+    Tasks,
+    /// A file in `tasks/`.
+    Request,
+}
+
 /// There is nowhere to write the request.
-pub fn no_mailbox(id: &RequestId, directory: &Path, error: &dyn std::error::Error) -> Reply {
-    let cause = error.source().map_or_else(String::new, |source| format!(" ({source})"));
-    let reason =
-        format!("The broker's directory {} cannot be used: {error}{cause}. Nothing was sent.", directory.display());
-    Reply::of_reason(id.clone(), Code::HostDown, &reason, now())
+pub fn no_mailbox(id: &RequestId, settings: &Settings, unusable: Unusable, error: &MailboxError) -> Reply {
+    let reason = format!("{} Nothing was sent.", unusable_mailbox(settings, unusable, error));
+    Reply::of_reason(id.clone(), Code::NoMailbox, &reason, now())
+}
+
+/// What is wrong with the group's directory, and how it is mounted as it should be.
+pub fn unusable_mailbox(settings: &Settings, unusable: Unusable, error: &MailboxError) -> String {
+    let ipc = settings.ipc.display();
+    let tasks = mailbox::TASKS;
+    let named = match settings.ipc_variable {
+        Some(variable) => format!("{ipc} (which {variable} names)"),
+        None => format!("{ipc} (the default; EXT_IPC_DIR names another)"),
+    };
+    let why = &error.source;
+    let what = match (unusable, why.kind()) {
+        (Unusable::Directory, ErrorKind::NotFound) => {
+            format!("The group's directory is not mounted in this sandbox: there is no {named}.")
+        }
+        (Unusable::Directory, _) => format!("The group's directory {named} cannot be opened ({why})."),
+        (Unusable::Tasks, ErrorKind::NotFound) => {
+            format!("The group's directory is not mounted in this sandbox: there is no {tasks} in {named}.")
+        }
+        (Unusable::Tasks, _) => format!("{tasks} in the group's directory {named} cannot be opened ({why})."),
+        (Unusable::Request, ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+            format!(
+                "{tasks} in the group's directory {named} is mounted, but this sandbox may not write to it ({why})."
+            )
+        }
+        // A full disk, for one, is not mended by mounting anything.
+        (Unusable::Request, _) => {
+            return format!("The request cannot be written to {tasks} in the group's directory {named} ({why}).");
+        }
+    };
+    format!(
+        "{what} With DIR for the group's directory on the host (ipc/GROUP in the broker's home) it is mounted by \
+         docker run -v DIR:{ipc}:ro -v DIR/{tasks}:{ipc}/{tasks}, or by \
+         bwrap --ro-bind DIR {ipc} --bind DIR/{tasks} {ipc}/{tasks}."
+    )
 }
 
 /// The host did not take the request in time; it was taken back.
-pub fn withdrawn(id: &RequestId, patience: Duration) -> Reply {
-    let reason = format!("No answer within {}; the request was withdrawn and not executed.", seconds(patience));
+pub fn withdrawn(id: &RequestId, patience: Duration, signs: Signs) -> Reply {
+    let hint = match signs {
+        Signs::All => "",
+        Signs::NoHost => " The group's directory has no host.json, so the host has never run on it, or is another one.",
+        Signs::NoResponses => {
+            " The group's directory has no responses, where answers would lie, so only a part of it may be mounted."
+        }
+    };
+    let reason = format!("No answer within {}; the request was withdrawn and not executed.{hint}", seconds(patience));
     Reply::of_reason(id.clone(), Code::Withdrawn, &reason, now())
+}
+
+/// What a host leaves in the group's directory. Ours leaves all of it; some hosts leave less, and late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// Everything is there.
+    All,
+    /// `host.json` is not.
+    NoHost,
+    /// Not even `responses/` is.
+    NoResponses,
 }
 
 /// The host took the request and did not answer in time, or not with anything that could be used.

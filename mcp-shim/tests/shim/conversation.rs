@@ -187,31 +187,33 @@ fn a_request_that_cannot_be_read_is_answered_under_its_id() {
         )
     };
     let deep = call(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)));
-    for (line, why) in [
+    for (line, code, why) in [
         // What JavaScript makes of a text that was cut in the middle of an emoji.
-        (call(r#"{"provider": "github", "action": "a", "params": {"x": "\ud83d"}}"#), "hex escape"),
-        (call(r#"{"x": 1e400}"#), "out of range"),
-        (deep, "recursion"),
+        (call(r#"{"provider": "github", "action": "a", "params": {"x": "\ud83d"}}"#), -32602, "hex escape"),
+        (call(r#"{"x": 1e400}"#), -32602, "out of range"),
+        (deep, -32602, "recursion"),
         (
             r#"{"jsonrpc":"2.0","id":77,"method":"tools/call","params":["secret"]}"#.to_owned(),
+            -32602,
             "not one of this protocol",
         ),
     ] {
-        client.send_line(&line);
+        client.send_line(line);
         let error = client.answer(77)["error"].clone();
         let said = error["message"].as_str().unwrap();
+        assert_eq!(error["code"], code, "{error}");
         assert!(said.contains(why) && !said.contains("secret"), "{said}");
     }
     // Under the id of a call that is waited for, the error would look like that call's answer.
     let id = client.call("github__list_issues", json!({"repo": "a"}));
     let request = world.take();
-    client.send_line(&call(r#"{"x": 1e400}"#).replace("77", &id.to_string()));
+    client.send_line(call(r#"{"x": 1e400}"#).replace("77", &id.to_string()));
     let complaint = client.next(|message| message.get("error").is_some());
     assert!(complaint.get("id").is_none_or(Value::is_null), "{complaint}");
     world.reply(&request, json!({"status": "executed", "data": "true one"}));
     assert_eq!(text(&client.result(id)), "true one");
     // Nobody waits for an answer to these.
-    for line in ["", "\r", "{", "nonsense", r#"{"jsonrpc":"2.0","method":"notifications/x","params":1e400}"#] {
+    for line in ["", "\r", "nonsense", r#"{"jsonrpc":"2.0","method":"notifications/x","params":1e400}"#] {
         client.send_line(line);
     }
     let id = client.ask("ping", json!({}));

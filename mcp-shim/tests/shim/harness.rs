@@ -18,6 +18,9 @@ pub(super) struct World {
     directory: TempDir,
     environment: Vec<(&'static str, OsString)>,
     arguments: Vec<&'static str>,
+    program: PathBuf,
+    /// As whom the shim runs, if not as the tests do.
+    user: Option<u32>,
 }
 
 /// How a client begins, and what every request of it carries.
@@ -39,7 +42,8 @@ impl World {
         for name in ["tasks", "responses"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Self { directory, environment: Vec::new(), arguments: Vec::new() }
+        let program = env!("CARGO_BIN_EXE_mcp-shim").into();
+        Self { directory, environment: Vec::new(), arguments: Vec::new(), program, user: None }
     }
 
     /// A living host with a snapshot.
@@ -57,6 +61,19 @@ impl World {
 
     pub(super) fn argument(mut self, argument: &'static str) -> Self {
         self.arguments.push(argument);
+        self
+    }
+
+    /// The shim runs as somebody whom permissions keep out, also where the tests run as root.
+    pub(super) fn unprivileged(mut self) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        if rustix::process::geteuid().is_root() {
+            std::fs::set_permissions(self.directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+            let program = self.path("mcp-shim");
+            std::fs::copy(&self.program, &program).unwrap();
+            self.program = program;
+            self.user = Some(65_534);
+        }
         self
     }
 
@@ -128,7 +145,11 @@ impl World {
 
     #[expect(clippy::disallowed_methods, reason = "the binary under test is a process")]
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-shim"));
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new(&self.program);
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command.env_clear().env("EXT_IPC_DIR", self.directory.path()).stderr(Stdio::piped()).stdout(Stdio::piped());
         command.envs(self.environment.iter().map(|(name, value)| (name, value))).args(&self.arguments);
         command
@@ -218,12 +239,12 @@ impl Client {
     }
 
     pub(super) fn send(&mut self, message: &Value) {
-        self.send_line(&message.to_string());
+        self.send_line(message.to_string());
     }
 
-    pub(super) fn send_line(&mut self, line: &str) {
+    pub(super) fn send_line(&mut self, line: impl AsRef<[u8]>) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line.as_bytes()).unwrap();
+        stdin.write_all(line.as_ref()).unwrap();
         stdin.write_all(b"\n").unwrap();
         stdin.flush().unwrap();
     }

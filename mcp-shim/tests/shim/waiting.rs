@@ -208,13 +208,70 @@ fn many_calls_wait_side_by_side() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_said() {
-    let world = World::with_snapshot().set("EXT_IPC_DIR", "/nowhere/at/all");
+fn a_directory_that_is_not_mounted_is_said_and_how_it_is_mounted() {
+    for (variable, missing) in [("EXT_IPC_DIR", "/nowhere/at/all"), ("NANOCLAW_WORKSPACE_IPC", "/nowhere/else")] {
+        let world = World::with_snapshot().set("EXT_IPC_DIR", "").set(variable, missing);
+        let mut client = world.client(Era::Stateless);
+        let id = client.call("ext_call", json!({"provider": "github", "action": "a"}));
+        let result = client.result(id);
+        assert_eq!(code(&result), "no_mailbox");
+        let id = client.call("ext_capabilities", json!({}));
+        let capabilities = client.result(id);
+        assert_eq!(capabilities["isError"], true);
+        for said in [text(&result), text(&capabilities)] {
+            for part in [
+                "is not mounted in this sandbox",
+                missing,
+                variable,
+                &format!("docker run -v DIR:{missing}:ro -v DIR/tasks:{missing}/tasks"),
+                &format!("bwrap --ro-bind DIR {missing} --bind DIR/tasks {missing}/tasks"),
+            ] {
+                assert!(said.contains(part), "{part}: {said}");
+            }
+            assert!(!said.contains("start it"), "{said}");
+        }
+        assert!(text(&result).contains("Nothing was sent"), "{result}");
+    }
+}
+
+#[test]
+fn a_directory_without_tasks_is_not_the_groups() {
+    let world = World::with_snapshot();
+    std::fs::remove_dir(world.path("tasks")).unwrap();
     let mut client = world.client(Era::Stateless);
-    let id = client.call("ext_call", json!({"provider": "github", "action": "a"}));
+    let id = client.call(CALL, arguments());
     let result = client.result(id);
-    assert_eq!(code(&result), "host_down");
-    assert!(text(&result).contains("/nowhere/at/all") && text(&result).contains("Nothing was sent"), "{result}");
+    assert_eq!(code(&result), "no_mailbox");
+    assert!(text(&result).contains("there is no tasks in /"), "{result}");
+}
+
+#[test]
+fn tasks_that_cannot_be_written_to_are_told_from_tasks_that_are_not_there() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::with_snapshot().unprivileged();
+    std::fs::set_permissions(world.path("tasks"), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let mut client = world.client(Era::Stateless);
+    let id = client.call(CALL, arguments());
+    let result = client.result(id);
+    assert_eq!(code(&result), "no_mailbox");
+    assert!(text(&result).contains("is mounted, but this sandbox may not write to it"), "{result}");
+    assert!(text(&result).contains("--bind DIR/tasks"), "{result}");
+}
+
+#[test]
+fn a_request_that_is_withdrawn_tells_what_the_host_has_not_left() {
+    for (missing, said) in [("host.json", "has no host.json"), ("responses", "has no responses")] {
+        let world = World::with_snapshot().set("EXT_CALL_TIMEOUT", "200");
+        std::fs::remove_file(world.path("host.json")).unwrap();
+        if missing == "responses" {
+            std::fs::remove_dir(world.path("responses")).unwrap();
+        }
+        let mut client = world.client(Era::Stateless);
+        let id = client.call(CALL, arguments());
+        let result = client.result(id);
+        assert_eq!(code(&result), "withdrawn");
+        assert!(text(&result).contains(said), "{result}");
+    }
 }
 
 #[test]

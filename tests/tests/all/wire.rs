@@ -82,6 +82,20 @@ fn absent_and_null_members_mean_the_same() {
 }
 
 #[test]
+fn an_account_is_not_named_to_a_provider_that_has_none() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    for account in ["work", ""] {
+        let reply = developer.ask(with(call("charge", json!({})), "account_ref", account));
+        assert_eq!(code(&reply), "invalid_params", "{reply}");
+        assert!(error(&reply).contains("provider demo has no accounts, so call again without account_ref"), "{reply}");
+    }
+    assert!(world.effects_of("charge").is_empty());
+    let stranger = world.group("security").ask(with(call("charge", json!({})), "account_ref", "work"));
+    assert_eq!(code(&stranger), "no_grant", "who has no grant learns nothing of accounts");
+}
+
+#[test]
 fn a_request_written_in_place_is_read_when_it_is_closed() {
     use std::io::Write as _;
     let world = World::with_grant();

@@ -12,7 +12,7 @@ mod syslog;
 use crate::providers::cloud_logs::entry::Parsed;
 use crate::providers::cloud_logs::time::{self, Frame};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Where structured lines keep their time, the most telling name first.
@@ -23,7 +23,7 @@ const LEVEL_KEYS: [&str; 7] = ["level", "severity", "levelname", "lvl", "log.lev
 const MESSAGE_KEYS: [&str; 7] = ["message", "msg", "@message", "log", "event", "text", "MESSAGE"];
 
 /// How lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// As the file's first lines suggest.

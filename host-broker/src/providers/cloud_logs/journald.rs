@@ -3,7 +3,7 @@
 //! Nothing an agent writes becomes an option: options are ours, behind `--` there are only `FIELD=value` matches, and
 //! text is searched for here and not by `journalctl`.
 
-mod decode;
+pub(super) mod decode;
 
 use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
 use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// How much of an entry is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(in crate::providers::cloud_logs) enum Shown {
     /// The best known fields.
     Brief,
     /// All of them.
@@ -20,15 +20,19 @@ pub(super) enum Shown {
 
 /// One entry, and where it is in the journal.
 #[derive(Debug)]
-pub(super) struct Decoded {
+pub(in crate::providers::cloud_logs) struct Decoded {
     /// The journal's own name for the place; it is not shown to anybody.
-    pub(super) cursor: String,
+    pub(in crate::providers::cloud_logs) cursor: String,
     /// The entry.
-    pub(super) record: Record,
+    pub(in crate::providers::cloud_logs) record: Record,
 }
 
 /// The entries among the lines; the last line may have been cut.
-pub(super) fn entries(output: &[u8], stream: StreamKey, shown: Shown) -> impl Iterator<Item = Decoded> {
+pub(in crate::providers::cloud_logs) fn entries(
+    output: &[u8],
+    stream: StreamKey,
+    shown: Shown,
+) -> impl Iterator<Item = Decoded> {
     output.split(|b| *b == b'\n').filter_map(move |line| entry(line, stream, shown))
 }
 

@@ -1,0 +1,234 @@
+//! Every parser of bytes that somebody else chose, as one function of bytes: what `fuzz/` runs by the million, and one
+//! test by the thousand. A target panics where something is wrong: the parser itself, or what must hold of what it read.
+
+use host_broker::filter::mark::Stamp;
+use host_broker::filter::scrub::Scrubber;
+use host_broker::filter::{Rules, Strictness, clean, clean_text};
+use host_broker::providers::cloud_logs::fuzzing;
+use host_broker::secrets::Secrets;
+use host_broker::secrets::source::{CommandOutput, Output, SecretSource};
+use mcp_shim::snapshot::View;
+use mcp_shim::tools;
+use mcp_shim::transport::Polite;
+use rmcp::transport::Transport as _;
+use serde_json::{Value, json};
+use shared::reply::Progress;
+use shared::snapshot::Snapshot;
+use shared::{Action, Gate, Group, IdempotencyKey, Provider, Reply, RequestId, TaskId, Timestamp, limits};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// A target and its name, under which `fuzz/fuzz_targets` and `tests/fixtures/fuzz` have it too.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 10] = [
+    ("json", json),
+    ("request", request),
+    ("names", names),
+    ("signature", signature),
+    ("reply", reply),
+    ("snapshot", snapshot),
+    ("lines", lines),
+    ("journal", journal),
+    ("filter", filter),
+    ("transport", transport),
+];
+
+/// Strict JSON: the check agrees with the reading, and what was read says the same when it is written and read again.
+pub fn json(bytes: &[u8]) {
+    let parsed = shared::json::parse(bytes);
+    assert_eq!(shared::json::check(bytes), parsed.as_ref().map(drop).map_err(Clone::clone));
+    let Ok(value) = parsed else { return };
+    let text = std::str::from_utf8(bytes).expect("what was parsed is UTF-8");
+    assert!(!shared::json::loses_digits(text) || !shared::json::inexact_numbers(text).is_empty());
+    assert_eq!(shared::json::parse(value.to_string().as_bytes()).as_ref(), Ok(&value));
+    let canonical = shared::json::canonical(&value);
+    let again = shared::json::parse(&canonical).expect("canonical JSON is JSON");
+    assert_eq!(shared::json::canonical(&again), canonical);
+}
+
+/// A request document: what is read is what would be written.
+pub fn request(bytes: &[u8]) {
+    let Ok(document) = shared::request::parse(bytes) else { return };
+    let body = Value::Object(document.request.body());
+    let again = shared::request::parse(body.to_string().as_bytes()).expect("a request's own words are a request");
+    assert_eq!(again.request, document.request);
+}
+
+/// Names and times: what is taken prints as it was written, and none of them is a way out of a directory.
+pub fn names(bytes: &[u8]) {
+    fn name<T: std::str::FromStr + std::fmt::Display>(text: &str) {
+        if let Ok(name) = text.parse::<T>() {
+            assert_eq!(name.to_string(), text);
+        }
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    name::<Provider>(text);
+    name::<Action>(text);
+    name::<Gate>(text);
+    name::<TaskId>(text);
+    name::<IdempotencyKey>(text);
+    name::<Group>(text);
+    name::<RequestId>(text);
+    if text.parse::<Group>().is_ok() || text.parse::<RequestId>().is_ok() {
+        assert!(!text.starts_with('.') && !text.contains(['/', '\\', '\0']) && (1..=128).contains(&text.len()));
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        assert_eq!(time.to_string().parse::<Timestamp>().as_ref(), Ok(&time));
+    }
+}
+
+/// Signatures: what is signed verifies, under its own key only, and nothing else does.
+pub fn signature(bytes: &[u8]) {
+    assert!(shared::signature::verify(bytes, "a key that nobody has").is_err());
+    let Ok(document) = shared::json::parse_object(bytes) else { return };
+    let signed = shared::signature::sign(Value::Object(document).to_string().as_bytes(), "the key");
+    assert_eq!(shared::signature::verify(&signed, " the key\n"), Ok(()));
+    assert!(shared::signature::verify(&signed, "another key").is_err());
+}
+
+/// Replies and progress, as the shim reads them.
+pub fn reply(bytes: &[u8]) {
+    if let Ok(document) = shared::json::parse_object(bytes)
+        && let Ok(reply) = serde_json::from_value::<Reply>(document.into())
+    {
+        let shown = mcp_shim::render::result(&reply);
+        assert!(!shown.content.is_empty(), "a model reads the text");
+        let written = serde_json::to_value(&reply).expect("a reply can be written");
+        assert_eq!(serde_json::from_value::<Reply>(written).expect("and read"), reply);
+    }
+    serde_json::from_slice::<Progress>(bytes).ok();
+}
+
+/// The snapshot, as the shim reads it, and the tools that follow: no two under one name, all under names that clients
+/// take.
+pub fn snapshot(bytes: &[u8]) {
+    let Ok(document) = shared::json::parse_object(bytes) else { return };
+    let Ok(snapshot) = serde_json::from_value::<Snapshot>(document.into()) else { return };
+    let actions = tools::action::all(&snapshot);
+    let view = View { actions, snapshot: Some(snapshot), ..View::default() };
+    let mut names: Vec<String> = tools::list(&view).into_iter().map(|tool| tool.name.into_owned()).collect();
+    for name in &names {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        assert!((1..=64).contains(&name.len()) && name.chars().all(fits), "{name}");
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count, "two tools have one name");
+}
+
+/// Log files of every format.
+pub fn lines(bytes: &[u8]) {
+    fuzzing::lines(bytes);
+}
+
+/// What `journalctl` prints.
+pub fn journal(bytes: &[u8]) {
+    fuzzing::journal(bytes);
+}
+
+const SECRET: &str = "k7Qz-9fXw2LmP4vRt8Yb";
+
+struct NoCommands;
+
+impl CommandOutput for NoCommands {
+    fn output<'a>(&'a self, _command: &'a [String]) -> Output<'a> {
+        Box::pin(async { Err("there are none".to_owned()) })
+    }
+}
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_current_thread().build().expect("a runtime"));
+
+static SCRUBBER: LazyLock<Scrubber> = LazyLock::new(|| {
+    let sources = BTreeMap::from([("S".to_owned(), SecretSource::Env { env: "S".to_owned() })]);
+    let environment = BTreeMap::from([("S".to_owned(), SECRET.to_owned())]);
+    let secrets = RUNTIME.block_on(Secrets::load(&sources, &environment, &NoCommands));
+    Scrubber::new(&secrets, Stamp::new([9; 32])).expect("a scrubber")
+});
+
+/// The filter, on a result with a secret in the middle of whatever the bytes say: it is not in what comes out, and that
+/// is no longer than it may be.
+pub fn filter(bytes: &[u8]) {
+    let (before, after) = bytes.split_at(bytes.len() / 2);
+    let [before, after] = [before, after].map(String::from_utf8_lossy);
+    let text = format!("{before}{SECRET}{after}");
+    let read = shared::json::parse(bytes).unwrap_or(Value::Null);
+    let data = json!({ "text": text, "read": read, "parts": [before, SECRET, after], SECRET: text });
+    for strictness in [Strictness::OwnSecrets, Strictness::Ordinary, Strictness::Namespaced] {
+        let rules = Rules { scrubber: &SCRUBBER, output_schema: None, strictness };
+        if let Ok(cleaned) = clean(data.clone(), &rules).data {
+            let shown = cleaned.to_string();
+            assert!(!shown.contains(SECRET), "{shown}");
+            assert!(shown.len() <= limits::DATA_BYTES_MAX);
+        }
+    }
+    let line = clean_text(&text, 200, &SCRUBBER);
+    assert!(!line.contains(SECRET) && !line.contains('\n'), "{line}");
+}
+
+/// The shim's line framing: however the bytes are cut, it comes to their end and answers in JSON. The first byte says
+/// how they are cut.
+pub fn transport(bytes: &[u8]) {
+    let Some((cut, rest)) = bytes.split_first() else { return };
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let input = Pieces { rest: rest.to_vec(), at: 0, most: usize::from(*cut).max(1) };
+    let output = Written(Arc::clone(&written));
+    RUNTIME.block_on(async {
+        let mut transport = Polite::new(input, output, CancellationToken::new());
+        while transport.receive().await.is_some() {}
+        // Complaints are sent beside the reading.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        transport.close().await.expect("nothing is in the way");
+    });
+    let written = written.lock().expect("nobody panicked");
+    let lines = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for line in lines {
+        let said: Value = serde_json::from_slice(line).expect("only JSON on standard output");
+        assert!(said.pointer("/error/code").is_some_and(Value::is_i64), "{said}");
+    }
+}
+
+/// Bytes that come in pieces.
+struct Pieces {
+    rest: Vec<u8>,
+    at: usize,
+    most: usize,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let length = self.most.min(buf.remaining()).min(self.rest.len() - self.at);
+        let end = self.at + length;
+        buf.put_slice(self.rest.get(self.at..end).unwrap_or_default());
+        self.at = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Where the transport's answers go.
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl AsyncWrite for Written {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
