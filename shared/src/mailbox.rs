@@ -326,8 +326,11 @@ fn acceptable(seen: &OwnedFd, max: usize, owner: Option<u32>) -> Result<(FileIde
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ReadFault::NotRegular(identity));
     }
-    if stat.st_nlink != 1 {
-        return Err(ReadFault::Linked(identity));
+    match stat.st_nlink {
+        1 => {}
+        // Removed after it was found.
+        0 => return Err(ReadFault::Missing),
+        _ => return Err(ReadFault::Linked(identity)),
     }
     if owner.is_some_and(|uid| uid != stat.st_uid) {
         return Err(ReadFault::WrongOwner(identity));
