@@ -82,12 +82,18 @@ impl Strace {
         let Point { thread, call, nth } = point;
         let pids: Vec<Pid> = threads.iter().filter(|(name, _)| name == thread).map(|(_, pid)| *pid).collect();
         let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{fault}:when={nth}"));
-        Self::attach(&pids, &["-e", &trace, "-e", &inject], log)
+        Self::attach(&pids, &["-y", "-e", &trace, "-e", &inject], log)
     }
 
     /// Whether a fault has been put somewhere.
     pub fn has_struck(&self) -> bool {
         std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains("INJECTED"))
+    }
+
+    /// Whether a fault has been put where none ever is: what wakes a thread is no file.
+    pub fn has_missed(&self) -> bool {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().any(|line| line.contains("INJECTED") && line.contains("anon_inode"))
     }
 
     /// Lets the process go on as if nothing had been, and returns what was seen.

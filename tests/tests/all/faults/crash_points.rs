@@ -100,7 +100,8 @@ impl Crashes {
         assert!(deaths * 10 >= chosen.len() * 7, "only {deaths} deaths at {} points", chosen.len());
         self.world.settle();
         let history = History::of(&self.world, &["peek", "charge"], self.asked.clone(), self.replies.clone());
-        assert_eq!(history.faults(), []);
+        let rows: Vec<_> = self.asked.iter().map(|id| (id, self.world.kinds_of(&self.group, id))).collect();
+        assert_eq!(history.faults(), [], "{rows:?}");
         history.replies.iter().map(|(_, reply)| code(reply).to_owned()).collect()
     }
 }
