@@ -150,3 +150,26 @@ fn every_file_call_of_a_write_that_meets_a_full_disk_leaves_the_truth_and_a_host
 fn every_file_call_of_a_write_that_gets_no_file_descriptor_leaves_the_truth_and_a_host_that_works() {
     every_call_fails_once_with("EMFILE");
 }
+
+#[test]
+#[ignore = "a file that is gone when it is looked at counts as one with a wrong number of links: it is refused as malformed"]
+fn a_request_that_goes_away_while_it_is_looked_at_was_never_there() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let failing = Failing::new();
+    let (group, log) = (&failing.group, failing.world.outside().join("delay"));
+    let all: Vec<Pid> = vec![failing.world.pid()];
+    // Between the moment in which the host finds the file and the one in which it looks at it lies a second.
+    let delay = ["-f", "-e", "trace=openat2,fstat", "-e", "inject=fstat:delay_enter=1000000"];
+    let strace = Strace::attach(&all, &delay, &log);
+    let id = group.send(call("charge", json!({})));
+    until("it is found", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(&id)).then_some(()));
+    // So does a shim that gives up, and so does the host itself when it has decided what it meets a second time.
+    std::fs::remove_file(group.task(&format!("{id}.json"))).unwrap();
+    until("it is looked at", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("st_mode")).then_some(()));
+    strace.detach();
+    assert_eq!(code(&group.call("echo", json!({}))), "executed");
+    assert_eq!(group.try_reply(&id), None);
+    assert_eq!(failing.world.kinds_of(group, &id), [""; 0]);
+}
