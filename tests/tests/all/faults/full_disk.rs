@@ -11,8 +11,9 @@ use tests::{World, evidence, skipped, until};
 /// The database, its log and what is reserved, and not much more.
 const MEBIBYTES: u32 = 24;
 
-/// An effect that takes place when somebody reads it.
-const HELD: &str = "[actions.held]\nlevel = 2\nappend_to = \"held.log\"\nexposes = [\"egress\"]\n";
+/// An effect that takes place when somebody reads it. It waits a moment first, so that it waits for its reader where
+/// effects run and not where they begin.
+const HELD: &str = "[actions.held]\nlevel = 2\nlatency_ms = 1\nappend_to = \"held.log\"\nexposes = [\"egress\"]\n";
 
 /// Writes until there is no space left.
 fn fill(world: &World) {
