@@ -152,7 +152,7 @@ impl Loop {
         match store::undelivered(self.daemon.ledger.reader()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
-                    self.redeliver(seq, &caller, &document);
+                    self.redeliver(seq, &caller, document);
                 }
             }
             Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
@@ -164,11 +164,11 @@ impl Loop {
         true
     }
 
-    fn redeliver(&mut self, seq: i64, caller: &str, document: &[u8]) {
+    fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
         let group = caller.strip_prefix("group:").and_then(|name| name.parse().ok());
-        let reply: Option<shared::Reply> = serde_json::from_slice(document).ok();
+        let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
         if let (Some(group), Some(reply)) = (group, reply) {
-            self.daemon.outbox.redeliver(&group, &reply.request_id, document, seq);
+            self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
         }
     }
 
@@ -228,7 +228,8 @@ impl Loop {
     }
 
     fn has_ticking(&self) -> bool {
-        self.daemon.outbox.delivered() > self.delivered || !self.unsettled.is_empty()
+        let outbox = &self.daemon.outbox;
+        outbox.delivered() > self.delivered || outbox.has_unsent() || !self.unsettled.is_empty()
     }
 
     /// What only the clock brings.
@@ -252,6 +253,7 @@ impl Loop {
                 self.daemon.ledger.restore_reserve();
             }
             self.daemon.ledger.shorten_log();
+            self.daemon.outbox.send_again();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
                 self.handle(vec![Event::Ticked { delivered }]);

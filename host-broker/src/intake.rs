@@ -28,6 +28,8 @@ const SAFETY_SCAN: Duration = Duration::from_secs(15);
 const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How many names of one group wait; more are found again by the next listing.
 const NAMES_MAX: usize = 4096;
+/// How many documents of one group are taken into one batch: so long do the others wait for who floods.
+const TURNS_MAX: usize = 8;
 /// How many notices are read before what they say is done.
 const NOTICES_MAX: usize = 4096;
 /// How many documents that are no requests a group may send at once, and how many a second in the long run.
@@ -120,7 +122,10 @@ impl Intake {
             queue.list();
         }
         let full = events.len() + most;
-        while events.len() < full && self.serve_in_turn(full, events) {
+        for _ in 0..TURNS_MAX {
+            if events.len() >= full || !self.serve_in_turn(full, events) {
+                break;
+            }
             self.pause = Duration::from_millis(1);
         }
     }
@@ -311,8 +316,8 @@ impl Queue {
         let (bytes, identity) = match result {
             Ok(Contents { bytes, identity }) => (Ok(bytes), identity),
             Err(ReadFault::Missing | ReadFault::BadName) => return None,
-            // The holder must let go within the system's lease-break time; the next listing finds it again.
-            Err(ReadFault::Leased(_)) => {
+            // The holder of a lease must let go within the system's lease-break time; the next listing finds it again.
+            Err(fault) if fault.is_passing() => {
                 self.again = true;
                 return None;
             }
@@ -324,7 +329,9 @@ impl Queue {
             Err(ReadFault::WrongOwner(identity)) => {
                 (malformed("The request's file belongs to another user than configured for this group."), identity)
             }
-            Err(ReadFault::System(..)) => (malformed("The request's file cannot be read."), handles.tasks.look(&name)?),
+            Err(ReadFault::System(..) | ReadFault::Leased(_)) => {
+                (malformed("The request's file cannot be read."), handles.tasks.look(&name)?)
+            }
         };
         if !self.room.take(&name, identity) {
             return None;

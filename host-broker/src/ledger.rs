@@ -133,6 +133,8 @@ pub struct Ledger {
     policy_version: String,
     durability: Option<Durability>,
     tally: Tally,
+    // A sync failed: what the log holds may be on the disk, or not.
+    suspect: bool,
     reserve: Reserve,
     // Held until the ledger is dropped: no second writer.
     _lock: lock::Lock,
@@ -275,6 +277,9 @@ impl Ledger {
         if behind_ms > i64::try_from(CLOCK_BEHIND_MAX.as_millis()).unwrap_or(i64::MAX) {
             return Err(LedgerError::Clock { behind_ms });
         }
+        if self.suspect {
+            self.recover()?;
+        }
         if self.durability != Some(durability) {
             let pragma = match durability {
                 Durability::Full => "PRAGMA synchronous = FULL",
@@ -292,7 +297,9 @@ impl Ledger {
         self.durability = None;
         self.tally.commits += 1;
         self.tally.syncs += 1;
-        self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;").map_err(at("sync"))
+        let synced = self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;");
+        self.suspect |= synced.is_err();
+        synced.map_err(at("sync"))
     }
 
     /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
@@ -307,14 +314,24 @@ impl Ledger {
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK").ok();
         }
-        self.durability = None;
-        self.connection = open::connection(&self.path)?;
-        let found = open::head(&self.connection)?;
-        if found == head {
+        self.suspect = true;
+        self.recover()?;
+        if open::head(&self.connection)? == head {
             self.head = head;
             return Ok(());
         }
         Err(error)
+    }
+
+    /// After a failed sync the kernel may take pages of the log for written that never were, also those of earlier
+    /// commits that were not synced themselves. A later sync would not write them, and after a power cut the log would
+    /// end at that hole. So nothing is written before everything is in the database and the log begins anew.
+    fn recover(&mut self) -> Result<(), LedgerError> {
+        self.durability = None;
+        self.connection = open::connection(&self.path)?;
+        open::empty_log(&self.connection, &self.path)?;
+        self.suspect = false;
+        Ok(())
     }
 
     /// The row with this number.

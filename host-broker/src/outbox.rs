@@ -9,7 +9,8 @@ use crate::mailroom::Mailroom;
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use tokio::time::Instant;
 
 /// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
 const MODE: u32 = 0o644;
@@ -30,11 +31,28 @@ impl Unrecorded {
     }
 }
 
+/// How many replies that could not be written are kept for another try, of all groups together. What is given up can
+/// still be asked for.
+const UNSENT_MAX: usize = 1_024;
+
+/// A reply that could not be written: a full disk, too many open files.
+#[derive(Debug)]
+struct Unsent {
+    group: Group,
+    id: RequestId,
+    bytes: Vec<u8>,
+    // The row that it rests on; none, if there is no evidence.
+    seq: Option<i64>,
+    // Nobody waits longer.
+    until: Instant,
+}
+
 /// The way into the groups' directories.
 #[derive(Debug)]
 pub struct Outbox {
     mailroom: Mailroom,
     delivered: i64,
+    unsent: VecDeque<Unsent>,
     // The calls that have said something while they run.
     talking: BTreeSet<(Group, RequestId)>,
 }
@@ -42,25 +60,42 @@ pub struct Outbox {
 impl Outbox {
     /// Nothing has left yet.
     pub fn new(mailroom: Mailroom) -> Self {
-        Self { mailroom, delivered: 0, talking: BTreeSet::new() }
+        Self { mailroom, delivered: 0, unsent: VecDeque::new(), talking: BTreeSet::new() }
     }
 
     /// Replies up to this row have left.
     pub fn delivered(&self) -> i64 {
-        self.delivered
+        let first = self.unsent.iter().filter_map(|unsent| unsent.seq).min();
+        first.map_or(self.delivered, |seq| self.delivered.min(seq - 1))
+    }
+
+    /// Whether there are replies to be tried again.
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Tries again what could not be written.
+    pub fn send_again(&mut self) {
+        for unsent in std::mem::take(&mut self.unsent) {
+            if Instant::now() < unsent.until {
+                self.send(unsent);
+            } else {
+                tracing::warn!(group = %unsent.group, id = %unsent.id, "a reply could not be written in time");
+            }
+        }
     }
 
     /// Hands over a durable reply. A request that still lies there is removed first.
     pub fn reply(&mut self, origin: Origin, settled: Settled) {
         let seq = settled.seq();
         let (request_id, bytes) = settled.into_document();
-        self.answer(origin, &request_id, bytes);
+        self.answer(origin, request_id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
     }
 
     /// Hands over a durable reply from before a restart.
-    pub fn redeliver(&mut self, group: &Group, id: &RequestId, bytes: &[u8], seq: i64) {
-        self.write_reply(group, id, bytes);
+    pub fn redeliver(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: i64) {
+        self.write_reply(group, id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
     }
 
@@ -68,7 +103,7 @@ impl Outbox {
     /// the request goes first.
     pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
         let bytes = serde_json::to_vec(&reply).unwrap_or_default();
-        self.answer(origin, &reply.request_id, bytes);
+        self.answer(origin, reply.request_id, bytes, None);
     }
 
     /// Removes a request whose row is durable.
@@ -106,38 +141,52 @@ impl Outbox {
         }
     }
 
-    fn answer(&mut self, origin: Origin, request_id: &RequestId, bytes: Vec<u8>) {
+    fn answer(&mut self, origin: Origin, request_id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
                 file.slot.room().retire(&file.name);
-                self.write_reply(&file.group, file.reply_as.as_ref().unwrap_or(request_id), &bytes);
+                self.write_reply(file.group, file.reply_as.unwrap_or(request_id), bytes, seq);
             }
-            Origin::Retired(group, reply_as) => {
-                self.write_reply(&group, reply_as.as_ref().unwrap_or(request_id), &bytes);
-            }
+            Origin::Retired(group, reply_as) => self.write_reply(group, reply_as.unwrap_or(request_id), bytes, seq),
             // The person has left; the reply is kept like every other.
             Origin::Socket(sender) => drop(sender.send(bytes)),
             Origin::Broker => {}
         }
     }
 
+    fn write_reply(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
+        self.send(Unsent { group, id, bytes, seq, until: Instant::now() + limits::PATIENCE_MAX });
+    }
+
     /// A reply, and the end of what was said while the call ran.
-    fn write_reply(&mut self, group: &Group, id: &RequestId, bytes: &[u8]) {
-        self.write(group, &reply_name(id), bytes);
-        if !self.talking.is_empty()
-            && self.talking.remove(&(group.clone(), id.clone()))
-            && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
+    fn send(&mut self, reply: Unsent) {
+        if !self.write(&reply.group, &reply_name(&reply.id), &reply.bytes) {
+            if self.unsent.len() >= UNSENT_MAX {
+                self.unsent.pop_front();
+            }
+            self.unsent.push_back(reply);
+            return;
+        }
+        if self.talking.is_empty() {
+            return;
+        }
+        let call = (reply.group, reply.id);
+        if self.talking.remove(&call)
+            && let Some(handles) = self.mailroom.room(&call.0).and_then(|room| room.handles())
         {
-            handles.responses.remove(&progress_name(id)).ok();
+            handles.responses.remove(&progress_name(&call.1)).ok();
         }
     }
 
-    fn write(&self, group: &Group, name: &str, bytes: &[u8]) {
-        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return };
-        if let Err(error) = handles.responses.write(name, bytes, MODE) {
-            tracing::warn!(%group, %error, source = ?std::error::Error::source(&error), "a reply cannot be written");
+    /// `false` if it is not there now.
+    fn write(&self, group: &Group, name: &str, bytes: &[u8]) -> bool {
+        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return false };
+        let written = handles.responses.write(name, bytes, MODE);
+        if let Err(error) = &written {
+            tracing::warn!(%group, %error, source = ?std::error::Error::source(error), "a reply cannot be written now");
         }
+        written.is_ok()
     }
 
     fn write_root(&self, group: &Group, name: &str, bytes: &[u8]) {

@@ -156,6 +156,15 @@ impl fmt::Display for ReadFault {
     }
 }
 
+impl ReadFault {
+    /// Whether the file has nothing to do with it, and a later try may succeed.
+    pub fn is_passing(&self) -> bool {
+        let Self::System(_, error) = self else { return matches!(self, Self::Leased(_)) };
+        let passing = [Errno::INTR, Errno::AGAIN, Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+        error.raw_os_error().is_some_and(|code| passing.iter().any(|errno| errno.raw_os_error() == code))
+    }
+}
+
 impl std::error::Error for ReadFault {}
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);

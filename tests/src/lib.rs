@@ -15,13 +15,16 @@ pub mod effects;
 pub mod evidence;
 pub mod fuzz;
 pub mod group;
+pub mod history;
 pub mod logs;
 pub mod programs;
 pub mod shim;
+pub mod strace;
 pub mod world;
 
 pub use effects::FakeClock;
 pub use group::Group;
+pub use history::History;
 pub use world::{Builder, World};
 
 use std::time::{Duration, Instant};
@@ -47,4 +50,19 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
+}
+
+/// Whether there is time for everything: `EXT_TEST_LONG=1`. Otherwise what is enumerated is sampled evenly.
+pub fn is_long() -> bool {
+    std::env::var_os("EXT_TEST_LONG").is_some_and(|value| value == "1")
+}
+
+/// At most so many of these, evenly spread; all of them if there is time.
+pub fn sampled<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let (step, taken) = (all.len(), most.min(all.len()));
+    if is_long() || taken == step {
+        return all;
+    }
+    let is_taken = |n: &usize| (n * taken) / step != ((n + 1) * taken) / step;
+    all.into_iter().enumerate().filter(|(n, _)| is_taken(n)).map(|(_, one)| one).collect()
 }

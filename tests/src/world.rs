@@ -101,6 +101,8 @@ reply = "private"
 
 /// A temporary home with a host on it.
 pub struct World {
+    // Before the directory that they are in: it is removed after them.
+    mounts: Vec<Mount>,
     root: TempDir,
     /// The time of hosts in this process.
     pub clock: Arc<FakeClock>,
@@ -116,6 +118,15 @@ enum Running {
     Nothing,
     Here(Host),
     Process(Child),
+}
+
+/// A file system in memory, until it is dropped.
+struct Mount(PathBuf);
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.0).status().ok();
+    }
 }
 
 /// A world that is not made yet.
@@ -177,6 +188,7 @@ impl Builder {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
         World {
+            mounts: Vec::new(),
             root,
             clock: Arc::new(FakeClock::at(self.start)),
             ids: Arc::new(CountedIds::of(&name)),
@@ -229,6 +241,39 @@ impl World {
     /// The home.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
+    }
+
+    /// Puts the home of a world in which nothing runs on a disk of its own, of so many MiB; the groups' directories lie
+    /// on another one. Says why, where that is not possible.
+    ///
+    /// # Errors
+    /// What `mount` says.
+    pub fn move_to_a_small_disk(&mut self, mebibytes: u32) -> Result<(), String> {
+        let files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(self.home())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect();
+        self.mount(&self.home(), mebibytes)?;
+        for (path, bytes) in files {
+            std::fs::write(path, bytes).unwrap();
+        }
+        let ipc = self.path("ipc");
+        std::fs::create_dir(&ipc).unwrap();
+        self.mount(&ipc, 64)
+    }
+
+    fn mount(&mut self, path: &Path, mebibytes: u32) -> Result<(), String> {
+        let options = format!("size={mebibytes}m,mode=0700");
+        let mut command = Command::new("mount");
+        let output = command.args(["-t", "tmpfs", "-o", &options, "none"]).arg(path).output();
+        let output = output.map_err(|error| format!("mount cannot be started: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("nothing can be mounted here: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        }
+        // The inner ones are unmounted first.
+        self.mounts.insert(0, Mount(path.to_owned()));
+        Ok(())
     }
 
     /// A name in the home.
@@ -319,6 +364,38 @@ impl World {
         }
     }
 
+    /// The daemon's threads, by name; the first is `main`.
+    pub fn threads(&self) -> Vec<(String, Pid)> {
+        let main = self.pid();
+        let read = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", main.as_raw_nonzero())).unwrap();
+            let thread = |entry: std::fs::DirEntry| {
+                let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+                let id = entry.file_name().to_string_lossy().parse().ok()?;
+                Some((name.trim().to_owned(), Pid::from_raw(id)?))
+            };
+            tasks.filter_map(|entry| thread(entry.unwrap())).collect::<Vec<_>>()
+        };
+        let mut threads = until("threads with names of their own", || {
+            // A thread that has just begun still has the name of the one that made it.
+            let threads = read();
+            let (first, _) = threads.iter().find(|(_, pid)| *pid == main)?;
+            (threads.iter().filter(|(name, _)| name == first).count() == 1).then(|| threads.clone())
+        });
+        for (name, _) in threads.iter_mut().filter(|(_, pid)| *pid == main) {
+            "main".clone_into(name);
+        }
+        threads
+    }
+
+    /// Whether the daemon's process has ended by itself.
+    pub fn has_died(&mut self) -> bool {
+        match &mut self.running {
+            Running::Process(child) => child.try_wait().unwrap().is_some(),
+            Running::Nothing | Running::Here(_) => panic!("there is no process"),
+        }
+    }
+
     /// What the daemon's processes have logged.
     pub fn daemon_log(&self) -> String {
         std::fs::read_to_string(self.root.path().join("logs").join("daemon.log")).unwrap_or_default()
@@ -332,6 +409,13 @@ impl World {
                 child.wait().unwrap();
             }
             Running::Nothing | Running::Here(_) => panic!("there is no process to kill"),
+        }
+    }
+
+    /// The same, if there is a process.
+    pub fn kill_if_it_runs(&mut self) {
+        if matches!(self.running, Running::Process(_)) {
+            self.kill();
         }
     }
 

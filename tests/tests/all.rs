@@ -6,6 +6,7 @@
 mod all {
     mod documents;
     mod exactly_once;
+    mod faults;
     mod fuzz;
     mod go_no_go;
     mod governance;

@@ -46,7 +46,7 @@ impl Ledger {
         create_private(&path)?;
         let connection = connection(&path)?;
         migrate(&connection, &path)?;
-        grow_log(&home.join("ledger.db-wal"))?;
+        grow_log(&path)?;
         let head = verify_tail(&connection)?;
         let reserve = Reserve::take(home);
         Ok(Self {
@@ -57,6 +57,7 @@ impl Ledger {
             policy_version,
             durability: None,
             tally: Tally::default(),
+            suspect: false,
             reserve,
             _lock: lock,
         })
@@ -134,15 +135,30 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// Appends zeros to the log. SQLite takes what lies behind its last valid frame for nothing.
+/// Moves all of the log into the database and begins the log anew.
+///
+/// # Errors
+/// [`LedgerError`]; some of it may still be in the log only.
+pub(super) fn empty_log(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let step = "begin the log anew";
+    let held: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(at(step))?;
+    if held {
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        return Err(at(step)(rusqlite::Error::SqliteFailure(busy, Some("somebody reads it".into()))));
+    }
+    grow_log(path)
+}
+
+/// Appends zeros to the database's log. SQLite takes what lies behind its last valid frame for nothing.
 fn grow_log(path: &Path) -> Result<(), LedgerError> {
+    let path = path.with_extension("db-wal");
     let grow = || {
-        let mut log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let mut log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
         let missing = LOG_BYTES.saturating_sub(log.metadata()?.len());
         std::io::copy(&mut std::io::repeat(0).take(missing), &mut log)?;
         log.sync_all()
     };
-    grow().map_err(|source| LedgerError::File { path: path.into(), source })
+    grow().map_err(|source| LedgerError::File { path: path.clone(), source })
 }
 
 /// The end of the chain, as stored.

@@ -256,7 +256,7 @@ impl Invocation for MockCall {
                 return Err(Failure::Refused { message: text.clone() });
             }
             if let Some(path) = &self.scripted.append_to {
-                append(path, execution.request_id().as_str())?;
+                append(path.clone(), execution.request_id().as_str().to_owned()).await?;
             }
             if self.scripted.lose_reply {
                 return Err(Failure::Unknown { message: "the answer was lost".into() });
@@ -279,10 +279,17 @@ impl MockCall {
     }
 }
 
-/// One line, in one write: two executions at once do not mix.
-fn append(path: &Path, id: &str) -> Result<(), Failure> {
+/// One line, in one write: two executions at once do not mix. Not on the thread of whoever asked: a path may be a pipe
+/// that nobody reads.
+async fn append(path: PathBuf, id: String) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::Refused { message: format!("the effect could not be counted: {error}") };
-    let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-    file.write_all(format!("{id}\n").as_bytes()).map_err(failed)
+    let append = move || {
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.write_all(format!("{id}\n").as_bytes())
+    };
+    match tokio::task::spawn_blocking(append).await {
+        Ok(done) => done.map_err(failed),
+        Err(_gone) => Err(Failure::Unknown { message: "the provider failed inside".into() }),
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tests::group::{call, code, with};
-use tests::{Group, World, evidence, until};
+use tests::{Group, History, World, evidence, until};
 
 const KILLS: usize = 50;
 /// How many clients send at once, each its own request after the other.
@@ -124,6 +124,9 @@ fn killed_fifty_times_under_load_nothing_happens_twice_and_nothing_acknowledged_
         assert!(intended.values().all(|count| *count == 1), "intended twice: {intended:?}");
         assert!(effects.keys().all(|id| intended.contains_key(id)), "an effect without a row");
     }
+    let replies: Vec<_> = clients.iter().flat_map(|client| client.answered.clone()).collect();
+    let asked = replies.iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(History::of(&world, &["charge", "lossy"], asked, replies).faults(), []);
     one_effect_for_each_key(&world, &clients, &rows);
     replies_tell_the_truth(&world, &clients, &rows);
     unknown_outcomes_have_settled(&world, &rows);

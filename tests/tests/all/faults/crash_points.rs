@@ -1,0 +1,166 @@
+//! The real daemon, killed at every system call with which a request touches a file.
+
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tests::group::{call, code, with};
+use tests::strace::{FILE_CALLS, Point, Strace, missing, points};
+use tests::world::SCRIPT;
+use tests::{Group, History, World, sampled, skipped, until};
+
+/// How many points of one verb are tried unless there is time for all.
+const SAMPLED: usize = 36;
+
+/// A read whose executions are counted.
+const PEEK: &str = "[actions.peek]\nlevel = 1\nappend_to = \"peek.log\"\nexposes = []\n";
+
+/// What is asked for again and again, each time with a death somewhere else in it.
+struct Verb {
+    group: &'static str,
+    document: Value,
+    // The codes that may be heard.
+    truths: &'static [&'static str],
+}
+
+struct Crashes {
+    world: World,
+    group: Group,
+    verb: Verb,
+    asked: Vec<String>,
+    replies: Vec<(String, Value)>,
+}
+
+impl Crashes {
+    fn new(verb: Verb) -> Self {
+        let world = World::builder().script("demo", &format!("{SCRIPT}\n{PEEK}")).process();
+        world.grant("developer", 2);
+        let group = world.group(verb.group);
+        Self { world, group, verb, asked: Vec::new(), replies: Vec::new() }
+    }
+
+    fn send(&mut self) -> String {
+        let id = self.group.send(self.verb.document.clone());
+        self.asked.push(id.clone());
+        id
+    }
+
+    fn take(&mut self, id: &str, reply: Value) {
+        assert!(self.verb.truths.contains(&code(&reply)), "{reply}");
+        self.replies.push((id.to_owned(), reply));
+    }
+
+    /// What a daemon that has just started does for one request.
+    fn rehearse(&mut self) -> Vec<Point> {
+        self.world.kill();
+        self.world.start_process();
+        let (threads, log) = (self.world.threads(), self.world.outside().join("rehearsal"));
+        let trace = format!("trace={}", FILE_CALLS.join(","));
+        let all: Vec<Pid> = vec![self.world.pid()];
+        let strace = Strace::attach(&all, &["-f", "-e", &trace], &log);
+        let id = self.send();
+        let reply = self.group.reply(&id);
+        assert_eq!(code(&reply), self.verb.truths[0]);
+        self.take(&id, reply);
+        points(&strace.detach(), &threads).into_iter().map(|(point, _)| point).collect()
+    }
+
+    /// One request to a daemon that dies there; whether it did.
+    fn die_at(&mut self, point: &Point) -> bool {
+        let log = self.world.outside().join("crash");
+        let strace = Strace::inject(&self.world.threads(), point, "signal=SIGKILL", &log);
+        let id = self.send();
+        let mut early = None;
+        until("a reply, or a death", || {
+            early = self.group.try_reply(&id);
+            (early.is_some() || self.world.has_died()).then_some(())
+        });
+        drop(strace);
+        let died = self.world.has_died();
+        self.world.kill();
+        let early = early.or_else(|| self.group.try_reply(&id));
+        let was_heard = early.is_some();
+        if let Some(reply) = early {
+            self.take(&id, reply);
+        }
+        self.world.start_process();
+        // Who was not answered before is answered now, without asking again.
+        let late = if was_heard { self.group.try_reply(&id) } else { Some(self.group.reply(&id)) };
+        if let Some(reply) = late {
+            self.take(&id, reply);
+        }
+        died
+    }
+
+    /// All of it, and what must hold afterwards. Returns the codes that were heard.
+    fn run(&mut self) -> BTreeSet<String> {
+        let all = self.rehearse();
+        assert!(all.len() > 10, "the points were not found: {all:?}");
+        let chosen = sampled(all, SAMPLED);
+        let deaths = chosen.iter().filter(|point| self.die_at(point)).count();
+        assert!(deaths * 10 >= chosen.len() * 7, "only {deaths} deaths at {} points", chosen.len());
+        self.world.settle();
+        let history = History::of(&self.world, &["peek", "charge"], self.asked.clone(), self.replies.clone());
+        let rows: Vec<_> = self.asked.iter().map(|id| (id, self.world.kinds_of(&self.group, id))).collect();
+        assert_eq!(history.faults(), [], "{rows:?}");
+        history.replies.iter().map(|(_, reply)| code(reply).to_owned()).collect()
+    }
+}
+
+#[test]
+fn killed_at_every_system_call_of_a_read_it_is_executed_once_at_most_and_answered_truly() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let document = call("peek", json!({}));
+    let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["executed", "provider_timeout"] });
+    crashes.run();
+}
+
+#[test]
+fn killed_at_every_system_call_of_a_write_it_is_executed_once_at_most_and_answered_truly() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let document = call("charge", json!({}));
+    let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["executed", "outcome_unknown"] });
+    let heard = crashes.run();
+    assert_eq!(heard.len(), 2, "no death ever met a call under way: {heard:?}");
+    let unknown: Vec<&String> =
+        crashes.replies.iter().filter(|(_, reply)| code(reply) == "outcome_unknown").map(|(id, _)| id).collect();
+    let happened = crashes.world.effects_of("charge");
+    assert!(unknown.iter().any(|id| happened.contains(id)), "no death ever came after the effect");
+    assert!(unknown.iter().any(|id| !happened.contains(id)), "no death ever came between the intent and the effect");
+}
+
+#[test]
+fn killed_at_every_system_call_of_a_refusal_it_is_refused_once_and_answered() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let document = call("deploy", json!({}));
+    let mut crashes = Crashes::new(Verb { group: "developer", document, truths: &["level_too_low"] });
+    crashes.run();
+    assert_eq!(crashes.world.effects_of("deploy"), [""; 0]);
+}
+
+#[test]
+fn killed_at_every_system_call_of_a_grant_it_takes_effect_as_often_as_it_is_recorded() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let document = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 1, "allowed_actions": ["echo"] });
+    let mut crashes = Crashes::new(Verb { group: "main", document, truths: &["executed"] });
+    crashes.run();
+    let world = &crashes.world;
+    for id in &crashes.asked {
+        let kinds = world.kinds_of(&crashes.group, id);
+        // A request that was decided and not yet removed is found again.
+        let again = kinds.iter().skip(1).all(|kind| kind == "repeated");
+        assert!(kinds.first().is_some_and(|kind| kind == "granted") && again, "{id}: {kinds:?}");
+    }
+    let security = world.group("security");
+    assert_eq!(security.snapshot()["capabilities"][0]["access_level"], 1);
+    assert_eq!(code(&security.call("echo", json!({}))), "executed");
+    let more = with(call("peek", json!({})), "request_id", "more");
+    assert_eq!(code(&security.ask(more)), "action_not_allowed");
+}

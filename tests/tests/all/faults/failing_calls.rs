@@ -1,0 +1,172 @@
+//! Every system call with which a request touches a file fails once: bad disk, full disk, no file descriptors. The
+//! host tells the truth about that request, and the next one works, without a restart.
+
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use tests::group::{call, code};
+use tests::strace::{FILE_CALLS, Point, Strace, missing, points};
+use tests::{Group, History, World, sampled, skipped, until};
+
+/// How many faults of one kind are tried unless there is time for all.
+const SAMPLED: usize = 24;
+
+struct Failing {
+    world: World,
+    group: Group,
+    asked: Vec<String>,
+    replies: Vec<(String, Value)>,
+    // Requests whose reply did not come, although the next one's did.
+    late: Vec<String>,
+}
+
+impl Failing {
+    fn new() -> Self {
+        let world = World::builder().process();
+        world.grant("developer", 2);
+        let group = world.group("developer");
+        Self { world, group, asked: Vec::new(), replies: Vec::new(), late: Vec::new() }
+    }
+
+    fn take(&mut self, id: &str, reply: Value) {
+        let truths = ["executed", "outcome_unknown", "evidence_unavailable", "provider_failed", "malformed_request"];
+        assert!(truths.contains(&code(&reply)), "{reply}");
+        self.replies.push((id.to_owned(), reply));
+    }
+
+    /// The system calls of one request that can fail, and what they name.
+    fn rehearse(&self) -> Vec<(Point, String)> {
+        let (threads, log) = (self.world.threads(), self.world.outside().join("rehearsal"));
+        let trace = format!("trace={}", FILE_CALLS.join(","));
+        let all: Vec<Pid> = vec![self.world.pid()];
+        let strace = Strace::attach(&all, &["-f", "-y", "-e", &trace], &log);
+        let reply = self.group.call("charge", json!({}));
+        assert_eq!(code(&reply), "executed");
+        // What wakes a thread is no file, and never fails.
+        let is_a_file = |(_, arguments): &(Point, String)| !arguments.contains("anon_inode");
+        points(&strace.detach(), &threads).into_iter().filter(is_a_file).collect()
+    }
+
+    /// One request, with that fault there.
+    fn fail_at(&mut self, point: &Point, error: &str) -> bool {
+        let log = self.world.outside().join("fault");
+        let strace = Strace::inject(&self.world.threads(), point, &format!("error={error}"), &log);
+        let id = self.group.send(call("charge", json!({})));
+        self.asked.push(id.clone());
+        let mut reply = None;
+        until("a reply, or the fault", || {
+            reply = self.group.try_reply(&id);
+            (reply.is_some() || strace.has_struck()).then_some(())
+        });
+        let (has_struck, has_missed) = (strace.has_struck(), strace.has_missed());
+        drop(strace);
+        if has_missed {
+            // Which of a thread's calls wakes another thread is not always the same. That one cannot fail, and nobody
+            // needs to survive it.
+            self.world.kill();
+            self.world.start_process();
+        }
+        assert!(!self.world.has_died(), "{point:?} {error}: {}", self.world.daemon_log());
+        // The fault is over: sooner or later a call works.
+        until("a call that works", || {
+            let next = self.group.call("echo", json!({}));
+            assert!(["executed", "evidence_unavailable"].contains(&code(&next)), "{point:?} {error}: {next}");
+            (code(&next) == "executed").then_some(())
+        });
+        match reply.or_else(|| self.group.try_reply(&id)) {
+            Some(reply) => self.take(&id, reply),
+            None => self.late.push(id),
+        }
+        has_struck && !has_missed
+    }
+}
+
+fn every_call_fails_once_with(error: &str) {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let mut failing = Failing::new();
+    let chosen = sampled(failing.rehearse(), SAMPLED);
+    let struck = chosen.iter().filter(|(point, _)| failing.fail_at(point, error)).count();
+    assert!(struck * 10 >= chosen.len() * 7, "only {struck} faults at {} points", chosen.len());
+    // Whoever got no reply asks what became of it; whatever a failing call has lost is found by the next listing.
+    for id in std::mem::take(&mut failing.late) {
+        let reply = until("an answer", || {
+            let told = failing.group.ask(json!({ "type": "ext_result", "of": id }));
+            failing.group.try_reply(&id).or_else(|| (code(&told) != "unknown_request").then_some(told))
+        });
+        failing.take(&id, reply);
+    }
+    failing.world.settle();
+    let history = History::of(&failing.world, &["charge"], failing.asked.clone(), failing.replies.clone());
+    assert_eq!(history.faults(), []);
+}
+
+#[test]
+fn a_reply_that_could_not_be_written_is_written_when_it_can_be() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let mut failing = Failing::new();
+    let replies: Vec<_> =
+        failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/responses")).collect();
+    assert!(!replies.is_empty(), "no reply was written");
+    for (point, _) in &replies {
+        failing.fail_at(point, "ENOSPC");
+    }
+    for id in std::mem::take(&mut failing.late) {
+        failing.group.reply(&id);
+    }
+}
+
+#[test]
+fn a_request_that_could_not_be_read_is_read_when_it_can_be() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let mut failing = Failing::new();
+    let reads: Vec<_> = failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/tasks")).collect();
+    assert!(!reads.is_empty(), "no request was read");
+    for (point, _) in &reads {
+        failing.fail_at(point, "EMFILE");
+    }
+    for (id, reply) in &failing.replies {
+        assert_eq!(code(reply), "executed", "{id}: {reply}");
+    }
+}
+
+#[test]
+fn every_file_call_of_a_write_that_meets_a_bad_disk_leaves_the_truth_and_a_host_that_works() {
+    every_call_fails_once_with("EIO");
+}
+
+#[test]
+fn every_file_call_of_a_write_that_meets_a_full_disk_leaves_the_truth_and_a_host_that_works() {
+    every_call_fails_once_with("ENOSPC");
+}
+
+#[test]
+fn every_file_call_of_a_write_that_gets_no_file_descriptor_leaves_the_truth_and_a_host_that_works() {
+    every_call_fails_once_with("EMFILE");
+}
+
+#[test]
+fn a_request_that_goes_away_while_it_is_looked_at_was_never_there() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    let failing = Failing::new();
+    let (group, log) = (&failing.group, failing.world.outside().join("delay"));
+    let all: Vec<Pid> = vec![failing.world.pid()];
+    // Between the moment in which the host finds the file and the one in which it looks at it lies a second.
+    let delay = ["-f", "-e", "trace=openat2,fstat", "-e", "inject=fstat:delay_enter=1000000"];
+    let strace = Strace::attach(&all, &delay, &log);
+    let id = group.send(call("charge", json!({})));
+    until("it is found", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(&id)).then_some(()));
+    // So does a shim that gives up, and so does the host itself when it has decided what it meets a second time.
+    std::fs::remove_file(group.task(&format!("{id}.json"))).unwrap();
+    until("it is looked at", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("st_mode")).then_some(()));
+    strace.detach();
+    assert_eq!(code(&group.call("echo", json!({}))), "executed");
+    assert_eq!(group.try_reply(&id), None);
+    assert_eq!(failing.world.kinds_of(group, &id), [""; 0]);
+}
