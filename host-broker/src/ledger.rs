@@ -149,6 +149,10 @@ pub struct Tally {
     pub syncs: u64,
 }
 
+fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
+}
+
 /// What became of a batch.
 #[derive(Debug)]
 pub struct Batch<E> {
@@ -298,13 +302,13 @@ impl Ledger {
         self.tally.commits += 1;
         self.tally.syncs += 1;
         let synced = self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;");
-        self.suspect |= synced.is_err();
+        self.suspect |= synced.as_ref().is_err_and(is_failed_sync);
         synced.map_err(at("sync"))
     }
 
     /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
     fn commit(&mut self, head: Head) -> Result<(), LedgerError> {
-        let result = self.connection.prepare_cached("COMMIT").and_then(|mut s| s.execute([])).map_err(at("commit"));
+        let result = self.connection.prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
         self.tally.commits += 1;
         self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
         let Err(error) = result else {
@@ -314,23 +318,25 @@ impl Ledger {
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK").ok();
         }
-        self.suspect = true;
+        self.suspect |= is_failed_sync(&error);
         self.recover()?;
         if open::head(&self.connection)? == head {
             self.head = head;
             return Ok(());
         }
-        Err(error)
+        Err(at("commit")(error))
     }
 
-    /// After a failed sync the kernel may take pages of the log for written that never were, also those of earlier
+    /// Opens the database anew. After a failed sync the kernel may take pages of the log for written that never were, also those of earlier
     /// commits that were not synced themselves. A later sync would not write them, and after a power cut the log would
     /// end at that hole. So nothing is written before everything is in the database and the log begins anew.
     fn recover(&mut self) -> Result<(), LedgerError> {
         self.durability = None;
         self.connection = open::connection(&self.path)?;
-        open::empty_log(&self.connection, &self.path)?;
-        self.suspect = false;
+        if self.suspect {
+            open::empty_log(&self.connection, &self.path)?;
+            self.suspect = false;
+        }
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use crate::ledger::lock::Lock;
 use crate::ledger::reserve::Reserve;
 use crate::ledger::{Ledger, LedgerError, Tally, at, export};
 use rusqlite::{Connection, OpenFlags};
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +45,10 @@ impl Ledger {
         create_private(&path)?;
         let connection = connection(&path)?;
         migrate(&connection, &path)?;
-        grow_log(&path)?;
+        // A predecessor may have died of a sync that failed. Where somebody reads just now, the log stays as it is.
+        if empty_log(&connection, &path).is_err() {
+            grow_log(&path)?;
+        }
         let head = verify_tail(&connection)?;
         let reserve = Reserve::take(home);
         Ok(Self {
@@ -138,24 +140,34 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
 /// Moves all of the log into the database and begins the log anew.
 ///
 /// # Errors
-/// [`LedgerError`]; some of it may still be in the log only.
+/// [`LedgerError`], also while somebody reads; some of it may still be in the log only.
 pub(super) fn empty_log(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     let step = "begin the log anew";
-    let held: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(at(step))?;
-    if held {
+    // Nobody is waited for: every group waits meanwhile, and the next try is near.
+    connection.busy_timeout(Duration::ZERO).map_err(at(step))?;
+    let held = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    connection.busy_timeout(BUSY).map_err(at(step))?;
+    if held.map_err(at(step))? {
         let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
         return Err(at(step)(rusqlite::Error::SqliteFailure(busy, Some("somebody reads it".into()))));
     }
-    grow_log(path)
+    // A short log is only slower.
+    grow_log(path).ok();
+    Ok(())
 }
 
 /// Appends zeros to the database's log. SQLite takes what lies behind its last valid frame for nothing.
 fn grow_log(path: &Path) -> Result<(), LedgerError> {
+    const STEP: u64 = 64 * 1024;
+    let zeros = [0; 64 * 1024];
     let path = path.with_extension("db-wal");
     let grow = || {
-        let mut log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
-        let missing = LOG_BYTES.saturating_sub(log.metadata()?.len());
-        std::io::copy(&mut std::io::repeat(0).take(missing), &mut log)?;
+        let log = std::fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+        let mut end = log.metadata()?.len();
+        while end < LOG_BYTES {
+            log.write_all_at(&zeros, end)?;
+            end += STEP;
+        }
         log.sync_all()
     };
     grow().map_err(|source| LedgerError::File { path: path.clone(), source })
