@@ -114,6 +114,7 @@ impl Daemon {
         while !state.is_over() {
             let events = state.wait();
             state.handle(events);
+            state.daemon.ledger.shorten_log();
             state.on_time();
         }
         // What has left is marked before the last row, so that the next start does not deliver it again.
@@ -252,7 +253,6 @@ impl Loop {
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
             }
-            self.daemon.ledger.shorten_log();
             self.daemon.outbox.send_again();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {

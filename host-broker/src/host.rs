@@ -12,8 +12,7 @@ use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
 use crate::intake::Intake;
-use crate::ledger::open::checkpoint;
-use crate::ledger::{Ledger, LedgerError, LedgerKey, open};
+use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
 use crate::outbox::{Outbox, sweep};
 use crate::providers::registry::Catalogue;
@@ -28,7 +27,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 /// The effects that everything is given.
 #[derive(Clone)]
@@ -66,7 +64,7 @@ pub struct Host {
     reports: Reports,
     stop: Arc<AtomicBool>,
     broker: JoinHandle<()>,
-    chores: JoinHandle<()>,
+    sweeper: JoinHandle<()>,
     socket: PathBuf,
 }
 
@@ -199,8 +197,6 @@ pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// How often the log is moved into the database.
-const CHECKPOINT: Duration = Duration::from_millis(500);
 /// How often replies that nobody took are removed.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -245,20 +241,15 @@ impl Host {
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
         runtime.spawn(control::listen(listener, office.clerk(effects), reports.clone()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let chores = Chores {
-            ledger: open::second_writer(office.home.path())?,
-            mailroom,
-            clock: Arc::clone(&effects.clock),
-            stop: Arc::clone(&stop),
-        };
         let (ready, started) = channel();
         let broker = thread("broker", move || daemon.run(&ready))?;
         if started.recv().is_err() {
             return Err(StartError::FirstRow);
         }
-        let chores = thread("chores", move || chores.run())?;
-        Ok(Self { reports, stop, broker, chores, socket })
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
+        let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
+        Ok(Self { reports, stop, broker, sweeper, socket })
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
@@ -271,8 +262,8 @@ impl Host {
     pub fn join(self) {
         self.broker.join().ok();
         self.stop.store(true, Ordering::Release);
-        self.chores.thread().unpark();
-        self.chores.join().ok();
+        self.sweeper.thread().unpark();
+        self.sweeper.join().ok();
         std::fs::remove_file(&self.socket).ok();
     }
 
@@ -286,27 +277,11 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(StartError::Thread)
 }
 
-/// What has to be done now and then, and would hold the loop up.
-struct Chores {
-    ledger: rusqlite::Connection,
-    mailroom: Mailroom,
-    clock: Arc<dyn Clock>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Chores {
-    fn run(self) {
-        let mut swept = Instant::now();
-        while !self.stop.load(Ordering::Acquire) {
-            std::thread::park_timeout(CHECKPOINT);
-            if let Err(error) = checkpoint(&self.ledger) {
-                tracing::warn!(error = ?error, "the ledger's log could not be moved into the database");
-            }
-            if swept.elapsed() >= SWEEP {
-                swept = Instant::now();
-                sweep(&self.mailroom, self.clock.now());
-            }
-        }
+/// Beside the loop, which it would hold up where many replies lie.
+fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        std::thread::park_timeout(SWEEP);
+        sweep(mailroom, clock.now());
     }
 }
 

@@ -29,7 +29,7 @@ const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How many names of one group wait; more are found again by the next listing.
 const NAMES_MAX: usize = 4096;
 /// How many documents of one group are taken into one batch: so long do the others wait for who floods.
-const TURNS_MAX: usize = 8;
+const TURNS_MAX: usize = 4;
 /// How many notices are read before what they say is done.
 const NOTICES_MAX: usize = 4096;
 /// How many documents that are no requests a group may send at once, and how many a second in the long run.

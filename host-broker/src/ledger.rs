@@ -12,6 +12,7 @@ pub mod open;
 pub mod reserve;
 pub mod store;
 pub mod transaction;
+pub mod wal;
 
 use crate::effects::clock::Clock;
 use chain::{Break, Head, Row};
@@ -127,6 +128,7 @@ const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
 /// The one writer.
 pub struct Ledger {
     connection: Connection,
+    log: wal::Log,
     path: PathBuf,
     head: Head,
     clock: Arc<dyn Clock>,
@@ -147,10 +149,6 @@ pub struct Tally {
     pub commits: u64,
     /// Those that were synced to the disk.
     pub syncs: u64,
-}
-
-fn is_failed_sync(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
 }
 
 /// What became of a batch.
@@ -296,13 +294,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it.
+    /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it. It must
+    /// change something, because a commit that changes nothing is not written, and not synced either.
     fn sync(&mut self) -> Result<(), LedgerError> {
         self.durability = None;
         self.tally.commits += 1;
         self.tally.syncs += 1;
-        let synced = self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET seq = seq;");
-        self.suspect |= synced.as_ref().is_err_and(is_failed_sync);
+        let synced = self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET turn = 1 - turn;");
+        self.suspect |= synced.as_ref().is_err_and(wal::is_failed_sync);
         synced.map_err(at("sync"))
     }
 
@@ -318,7 +317,7 @@ impl Ledger {
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK").ok();
         }
-        self.suspect |= is_failed_sync(&error);
+        self.suspect |= wal::is_failed_sync(&error);
         self.recover()?;
         if open::head(&self.connection)? == head {
             self.head = head;
@@ -332,12 +331,18 @@ impl Ledger {
     /// end at that hole. So nothing is written before everything is in the database and the log begins anew.
     fn recover(&mut self) -> Result<(), LedgerError> {
         self.durability = None;
-        self.connection = open::connection(&self.path)?;
+        (self.connection, self.log) = open::connection(&self.path)?;
         if self.suspect {
-            open::empty_log(&self.connection, &self.path)?;
+            wal::write_again(&self.path)?;
+            wal::empty(&self.connection, &self.path)?;
             self.suspect = false;
         }
         Ok(())
+    }
+
+    /// Moves the log into the database when it is long. For when nobody waits for what was just written.
+    pub fn shorten_log(&mut self) {
+        self.suspect |= self.log.shorten(&self.connection);
     }
 
     /// The row with this number.

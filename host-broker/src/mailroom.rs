@@ -215,15 +215,16 @@ impl Room {
         self.taken().get(name) == Some(&identity)
     }
 
-    /// Removes a request whose row is durable. What cannot be removed stays in hand, so that it is not read again.
+    /// Removes a request whose row is durable. What cannot be removed stays in hand, so that it is not read again; a file
+    /// of the same name that has come in meanwhile is another request.
     pub fn retire(&self, name: &str) {
-        let identity = self.taken().get(name).copied();
-        if self.handles().is_some_and(|handles| handles.tasks.remove(name).is_ok()) {
-            let mut taken = self.taken();
-            // A file of the same name that came in between is another one.
-            if taken.get(name).copied() == identity {
-                taken.remove(name);
-            }
+        let Some(read) = self.taken().get(name).copied() else { return };
+        let Some(handles) = self.handles() else { return };
+        let is_the_same = |now: FileIdentity| (now.device, now.inode) == (read.device, read.inode);
+        let gone = handles.tasks.look(name).is_none_or(|now| !is_the_same(now)) || handles.tasks.remove(name).is_ok();
+        let mut taken = self.taken();
+        if gone && taken.get(name).copied() == Some(read) {
+            taken.remove(name);
         }
     }
 

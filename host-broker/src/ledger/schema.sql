@@ -72,10 +72,11 @@ CREATE TABLE replies (
 
 -- Replies up to this row have left; the rest is delivered again at start.
 CREATE TABLE delivered (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    seq INTEGER NOT NULL
+    one  INTEGER PRIMARY KEY CHECK (one = 1),
+    seq  INTEGER NOT NULL,
+    turn INTEGER NOT NULL             -- changes when there is nothing to write but a sync
 ) STRICT;
-INSERT INTO delivered VALUES (1, 0);
+INSERT INTO delivered VALUES (1, 0, 0);
 
 CREATE TABLE idempotency (
     caller     TEXT    NOT NULL,

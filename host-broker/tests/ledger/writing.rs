@@ -173,6 +173,11 @@ fn a_row_names_the_version_of_the_policy_that_it_was_written_under() {
     assert_eq!(versions, ["v1", "v2"]);
 }
 
+/// A sync is a commit, and a commit is written only if it changes something.
+fn turn(world: &World) -> i64 {
+    world.ledger.reader().query_row("SELECT turn FROM delivered", [], |row| row.get(0)).unwrap()
+}
+
 /// How a commit of the writer is synced now (1: ordered only, 2: synced), and how many rows it has changed so far.
 fn synced(world: &World) -> (i64, u64) {
     let connection = world.ledger.reader();
@@ -190,6 +195,7 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     assert!(matches!(world.admit(Durability::Normal, vec![read]).committed.as_slice(), [Committed::Start(_)]));
     // The row and the note that it is open.
     assert_eq!(synced(&world), (1, before + 2));
+    assert_eq!(turn(&world), 0);
 
     let calls =
         vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
@@ -197,6 +203,7 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
     // Two rows and what belongs to them, and then one more change, whose commit syncs all that came before it.
     assert_eq!(synced(&world), (2, before + 2 + 4 + 1));
+    assert_eq!(turn(&world), 1);
 
     // That was for once: the next intent of a read is not synced, the next batch of another kind is.
     for (durability, level, changes) in [(Durability::Normal, 1, 2), (Durability::Full, 2, 4)] {

@@ -59,7 +59,7 @@ fn record(faults: &[&str], rounds: usize) -> Session {
     let watch = Watch::new(faults);
     let (developer, main) = (watch.world.group("developer"), watch.world.group("main"));
     let (mut asked, mut replies) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let mut sent = Vec::new();
         for action in ["charge", "echo", "deploy", "charge", "lossy", "charge"] {
             sent.push((&developer, developer.send(call(action, json!({})))));
@@ -71,9 +71,14 @@ fn record(faults: &[&str], rounds: usize) -> Session {
             replies.push((id.clone(), group.reply(&id)));
             asked.push(id);
         }
-        if faults.is_empty() {
-            let before = watch.checkpoints();
-            until("the log is moved into the database", || (watch.checkpoints() > before).then_some(()));
+        // Long replies fill the log until it is moved into the database.
+        while faults.is_empty() && round == 0 && watch.checkpoints() == 0 {
+            let long: Vec<String> =
+                (0..8).map(|_| developer.send(call("echo", json!({ "long": "x".repeat(100_000) })))).collect();
+            for id in long {
+                replies.push((id.clone(), developer.reply(&id)));
+                asked.push(id);
+            }
         }
     }
     watch.end(asked, replies)
