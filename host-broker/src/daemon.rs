@@ -72,6 +72,8 @@ struct Loop {
     daemon: Daemon,
     // What has happened and is not written yet.
     pending: VecDeque<Event>,
+    // The last batch took in no documents.
+    ending: bool,
     // Events that wait for another request of the same caller, with the time at which they stop waiting.
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
@@ -97,6 +99,7 @@ impl Daemon {
         let mut state = Loop {
             daemon: self,
             pending: VecDeque::new(),
+            ending: false,
             waiting: BTreeMap::new(),
             unsettled: Vec::new(),
             delivered: 0,
@@ -197,10 +200,15 @@ impl Loop {
 
     /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
     fn wait(&mut self) -> Vec<Event> {
-        let wait = if self.pending.is_empty() { self.patience() } else { Duration::ZERO };
-        // Once it stops, what comes in stays in its directory for the next daemon.
-        let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
-        self.daemon.intake.gather(wait, room, &mut self.pending);
+        // What is begun is ended before more is begun, so that who floods stands before nobody's outcome; but new documents
+        // are never left out twice.
+        self.ending = !self.pending.is_empty() && !self.ending;
+        if !self.ending {
+            let wait = if self.pending.is_empty() { self.patience() } else { Duration::ZERO };
+            // Once it stops, what comes in stays in its directory for the next daemon.
+            let room = if self.stopping.is_some() { 0 } else { BATCH_MAX.saturating_sub(self.pending.len()) };
+            self.daemon.intake.gather(wait, room, &mut self.pending);
+        }
         while let Ok(news) = self.daemon.news.try_recv() {
             match news {
                 News::Happened(Event::Stopping) => {

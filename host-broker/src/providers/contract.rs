@@ -111,7 +111,8 @@ pub trait Invocation: Send + Sync {
     /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
     fn probe_handle(&self, planted: &Planted) -> Option<Value>;
 
-    /// Performs the action.
+    /// Performs the action. Its first step is taken on the thread that serves every group, so what blocks belongs into
+    /// `spawn_blocking`: a file that may be a pipe, a long computation.
     ///
     /// # Errors
     /// [`Failure`] says whether anything may have been changed.
