@@ -1,9 +1,9 @@
 use host_broker::call::Origin;
-use host_broker::outbox::{Outbox, Outgoing};
+use host_broker::outbox::Outbox;
 use shared::Reply;
 
-fn hand_over(outbox: &Outbox, origin: Origin, reply: Reply) {
-    outbox.send(Outgoing::Reply(origin, reply));
+fn hand_over(outbox: &mut Outbox, origin: Origin, reply: Reply) {
+    outbox.reply(origin, reply);
 }
 
 fn main() {}
