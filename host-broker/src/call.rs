@@ -1,6 +1,6 @@
 //! From a document to a parsed, typed request.
 //!
-//! [`parse`] runs on a worker, before the transaction: it verifies the signature, reads the document, finds the
+//! [`parse`] runs before the transaction: it verifies the signature, reads the document, finds the
 //! action in the catalogue, parses the parameters into its type and takes the digests. It decides nothing; what
 //! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
 //! group without a grant learns nothing from it.

@@ -200,8 +200,8 @@ impl Loop {
 
     /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
     fn wait(&mut self) -> Vec<Event> {
-        // What is begun is ended before more is begun, so that who floods stands before nobody's outcome; but new documents
-        // are never left out twice.
+        // What is begun is ended before more is begun, so that who floods stands before nobody's outcome; but new
+        // documents are never left out twice.
         self.ending = !self.pending.is_empty() && !self.ending;
         if !self.ending {
             let wait = if self.pending.is_empty() { self.patience() } else { Duration::ZERO };
@@ -238,7 +238,10 @@ impl Loop {
 
     fn has_ticking(&self) -> bool {
         let outbox = &self.daemon.outbox;
-        outbox.delivered() > self.delivered || outbox.has_unsent() || !self.unsettled.is_empty()
+        outbox.delivered() > self.delivered
+            || outbox.has_unsent()
+            || !self.unsettled.is_empty()
+            || self.daemon.ledger.lives_on_its_reserve()
     }
 
     /// What only the clock brings.
@@ -328,9 +331,9 @@ impl Loop {
         }
     }
 
-    /// While outcomes cannot be written, nothing new is admitted.
+    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted.
     fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
-        if self.unsettled.is_empty() {
+        if self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve() {
             return (events, Vec::new());
         }
         events.into_iter().partition(|event| !matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_)))

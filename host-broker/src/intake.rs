@@ -76,6 +76,8 @@ struct Queue {
     names: VecDeque<String>,
     // More names than fit, or a file that could not be read yet: list again.
     again: bool,
+    // Listing takes a tenth of the time at most: whoever fills a directory does not hold the others up with it.
+    rests_until: Instant,
     started: Instant,
 }
 
@@ -85,7 +87,13 @@ impl Intake {
         let now = Instant::now();
         let queues = mailroom
             .rooms()
-            .map(|room| Queue { room: Arc::clone(room), names: VecDeque::new(), again: true, started: now })
+            .map(|room| Queue {
+                room: Arc::clone(room),
+                names: VecDeque::new(),
+                again: true,
+                rests_until: now,
+                started: now,
+            })
             .collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if watch.is_none() {
@@ -110,16 +118,23 @@ impl Intake {
         intake
     }
 
-    /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents.
+    /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With
+    /// none it only waits.
     pub fn gather(&mut self, wait: Duration, most: usize, events: &mut VecDeque<Event>) {
         if self.swept.elapsed() >= SAFETY_SCAN {
             self.swept = Instant::now();
             self.refresh(events);
         }
-        let wait = if wait.is_zero() { wait } else { wait.min(self.patience()) };
+        let wait = if wait.is_zero() || most == 0 { wait } else { wait.min(self.patience()) };
         self.notice(wait);
+        if most == 0 {
+            return;
+        }
+        let now = Instant::now();
         for queue in self.queues.iter_mut().filter(|queue| queue.again && queue.names.is_empty()) {
-            queue.list();
+            if queue.rests_until <= now {
+                queue.list();
+            }
         }
         let full = events.len() + most;
         for _ in 0..TURNS_MAX {
@@ -258,6 +273,7 @@ impl Queue {
     }
 
     fn list(&mut self) {
+        let began = Instant::now();
         self.again = false;
         let Some(handles) = self.room.handles() else { return };
         let mut found = Vec::new();
@@ -279,6 +295,7 @@ impl Queue {
         // What is in hand already would only be skipped again.
         found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.room.has(name, identity)));
         self.names.extend(found);
+        self.rests_until = Instant::now() + began.elapsed() * 9;
     }
 
     /// Whether the group has sent few enough documents that are no requests.

@@ -1,8 +1,8 @@
 //! The ledger: one append-only, hash-chained log of everything that matters.
 //!
-//! One thread owns it and does nothing but look up, decide and insert. [`Ledger::batch`] is the only way to
-//! write: it hands every event of a batch to the broker in one transaction, commits once, and only
-//! then gives out what may start and what may be answered. The proofs of that are in [`transaction`].
+//! One thread owns it. [`Ledger::batch`] is the only way to write: it hands every event of a batch to the broker in one
+//! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
+//! in [`transaction`].
 
 pub mod calls;
 pub mod chain;
@@ -319,24 +319,21 @@ impl Ledger {
         }
         self.suspect |= wal::is_failed_sync(&error);
         self.recover()?;
-        if open::head(&self.connection)? == head {
-            self.head = head;
-            return Ok(());
-        }
-        Err(at("commit")(error))
+        if self.head == head { Ok(()) } else { Err(at("commit")(error)) }
     }
 
-    /// Opens the database anew. After a failed sync the kernel may take pages of the log for written that never were, also those of earlier
-    /// commits that were not synced themselves. A later sync would not write them, and after a power cut the log would
-    /// end at that hole. So nothing is written before everything is in the database and the log begins anew.
+    /// Opens the database anew and looks where the chain ends. After a failed sync the kernel may take pages of the log
+    /// for written that never were, also those of earlier commits that were not synced themselves. A later sync would
+    /// not write them, and after a power cut the log would end at that hole. So nothing is written before everything is
+    /// in the database and the log begins anew.
     fn recover(&mut self) -> Result<(), LedgerError> {
         self.durability = None;
         (self.connection, self.log) = open::connection(&self.path)?;
         if self.suspect {
-            wal::write_again(&self.path)?;
             wal::empty(&self.connection, &self.path)?;
             self.suspect = false;
         }
+        self.head = open::head(&self.connection)?;
         Ok(())
     }
 
@@ -356,6 +353,11 @@ impl Ledger {
     /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
     pub fn release_reserve(&mut self) -> bool {
         self.reserve.release()
+    }
+
+    /// Whether that space is given up and must be had again before anything new is written.
+    pub fn lives_on_its_reserve(&self) -> bool {
+        self.reserve.is_given_up()
     }
 
     /// Takes that space again, once there is some.

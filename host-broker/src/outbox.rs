@@ -31,9 +31,9 @@ impl Unrecorded {
     }
 }
 
-/// How many replies that could not be written are kept for another try, of all groups together. What is given up can
-/// still be asked for.
-const UNSENT_MAX: usize = 1_024;
+/// How many replies of one group that could not be written are kept for another try. What is given up can still be
+/// asked for.
+const UNSENT_MAX: usize = 16;
 
 /// A reply that could not be written: a full disk, too many open files.
 #[derive(Debug)]
@@ -45,6 +45,12 @@ struct Unsent {
     seq: Option<i64>,
     // Nobody waits longer.
     until: Instant,
+}
+
+impl Unsent {
+    fn give_up(&self) {
+        tracing::warn!(group = %self.group, id = %self.id, "a reply could not be written in time");
+    }
 }
 
 /// The way into the groups' directories.
@@ -77,11 +83,7 @@ impl Outbox {
     /// Tries again what could not be written.
     pub fn send_again(&mut self) {
         for unsent in std::mem::take(&mut self.unsent) {
-            if Instant::now() < unsent.until {
-                self.send(unsent);
-            } else {
-                tracing::warn!(group = %unsent.group, id = %unsent.id, "a reply could not be written in time");
-            }
+            if Instant::now() < unsent.until { self.send(unsent) } else { unsent.give_up() }
         }
     }
 
@@ -162,10 +164,7 @@ impl Outbox {
     /// A reply, and the end of what was said while the call ran.
     fn send(&mut self, reply: Unsent) {
         if !self.write(&reply.group, &reply_name(&reply.id), &reply.bytes) {
-            if self.unsent.len() >= UNSENT_MAX {
-                self.unsent.pop_front();
-            }
-            self.unsent.push_back(reply);
+            self.keep(reply);
             return;
         }
         if self.talking.is_empty() {
@@ -177,6 +176,16 @@ impl Outbox {
         {
             handles.responses.remove(&progress_name(&call.1)).ok();
         }
+    }
+
+    fn keep(&mut self, reply: Unsent) {
+        let of_the_group = |unsent: &Unsent| unsent.group == reply.group;
+        if self.unsent.iter().filter(|unsent| of_the_group(unsent)).count() >= UNSENT_MAX
+            && let Some(oldest) = self.unsent.iter().position(of_the_group)
+        {
+            self.unsent.remove(oldest).into_iter().for_each(|oldest| oldest.give_up());
+        }
+        self.unsent.push_back(reply);
     }
 
     /// `false` if it is not there now.
@@ -216,5 +225,42 @@ pub fn sweep(mailroom: &Mailroom, now: Timestamp) {
                 responses.remove(&name).ok();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::config::home::Home;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_group_whose_directory_is_broken_takes_no_place_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().to_owned());
+        let config = Config::parse("[groups.broken]\n[groups.other]\n", &home.config(), &BTreeMap::new()).unwrap();
+        let mut outbox = Outbox::new(Mailroom::open(&home, &config).unwrap());
+        let [broken, other]: [Group; 2] = ["broken", "other"].map(|name| name.parse().unwrap());
+        let responses = |group: &Group| home.mailbox(group).join("responses");
+        for group in [&broken, &other] {
+            std::fs::remove_dir(responses(group)).unwrap();
+        }
+        outbox.redeliver(other.clone(), "the-one".parse().unwrap(), b"{}".to_vec(), 1);
+        for n in 2..100 {
+            outbox.redeliver(broken.clone(), format!("n-{n}").parse().unwrap(), b"{}".to_vec(), n);
+        }
+        assert_eq!(outbox.delivered(), 0, "the first is not there yet");
+        for group in [&broken, &other] {
+            std::fs::create_dir(responses(group)).unwrap();
+            assert!(outbox.mailroom.room(group).unwrap().refresh().unwrap());
+        }
+        outbox.send_again();
+        assert!(!outbox.has_unsent());
+        assert_eq!(outbox.delivered(), 99);
+        assert!(responses(&other).join("the-one.json").is_file());
+        let left = |group| std::fs::read_dir(responses(group)).unwrap().count();
+        assert_eq!((left(&other), left(&broken)), (1, UNSENT_MAX));
+        assert!(responses(&broken).join("n-99.json").is_file(), "the newest are kept");
     }
 }

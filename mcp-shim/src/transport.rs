@@ -217,7 +217,7 @@ fn changed(line: &[u8]) -> Option<Cow<'static, str>> {
         return Some("the call has a member twice".into());
     };
     let arguments = arguments?.get();
-    if let Err(fault) = json::check(arguments.as_bytes()) {
+    if let Err(fault) = json::parse(arguments.as_bytes()) {
         return Some(format!("the arguments are {fault}").into());
     }
     // What is inexact and yet kept, the host refuses, and says where it is.

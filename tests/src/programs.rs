@@ -62,7 +62,7 @@ fn build() -> Programs {
 
 /// Takes away what cargo has set for this program. Some build scripts ask for it, and would build again because it
 /// changed.
-pub fn undisturbed(cargo: &mut Command) {
+fn undisturbed(cargo: &mut Command) {
     for (name, _) in std::env::vars() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|set| name.starts_with(set)) {
             cargo.env_remove(name);

@@ -115,7 +115,7 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// Filters what an effect brought back. Runs on a worker.
+/// Filters what an effect brought back.
 pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (effect, intent, result, took) = executed.into_parts();
     let changes = match &effect {

@@ -62,34 +62,13 @@ pub(super) fn is_failed_sync(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_FSYNC)
 }
 
-/// Writes all of the log once more, as it is in memory, and syncs it. After a sync that failed this must come before the
-/// log is moved into the database: if the power went in between, the one would have a hole and the other be half new.
-///
-/// # Errors
-/// [`LedgerError::File`]; the log is as doubtful as before.
-pub(super) fn write_again(path: &Path) -> Result<(), LedgerError> {
-    let path = path.with_extension("db-wal");
-    let again = || {
-        let log = std::fs::OpenOptions::new().read(true).write(true).open(&path)?;
-        let mut piece = vec![0; 64 * 1024];
-        let mut at = 0;
-        loop {
-            let read = log.read_at(&mut piece, at)?;
-            let Some(read) = piece.get(..read).filter(|read| !read.is_empty()) else { break };
-            log.write_all_at(read, at)?;
-            at += u64::try_from(read.len()).unwrap_or(0);
-        }
-        log.sync_all()
-    };
-    again().map_err(|source| LedgerError::File { path: path.clone(), source })
-}
-
-/// Moves all of the log into the database and begins the log anew.
+/// Moves all of the log into the database and begins the log anew, also if a sync of it has failed.
 ///
 /// # Errors
 /// [`LedgerError`], also while somebody reads; some of it may still be in the log only.
 pub(super) fn empty(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     let step = "begin the log anew";
+    write_again(path)?;
     // Nobody is waited for: every group waits meanwhile, and the next try is near.
     connection.busy_timeout(Duration::ZERO).map_err(at(step))?;
     let held = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
@@ -124,4 +103,24 @@ pub(super) fn grow(path: &Path) -> Result<(), LedgerError> {
         log.sync_all()
     };
     grow().map_err(|source| LedgerError::File { path: path.clone(), source })
+}
+
+/// Writes all of the log once more, as it is in memory, and syncs it. It must not have a hole when the database is written
+/// to: if the power went then, the one would end too early and the other be half new.
+fn write_again(path: &Path) -> Result<(), LedgerError> {
+    let path = path.with_extension("db-wal");
+    let again = || {
+        let log =
+            std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        let mut piece = vec![0; 64 * 1024];
+        let mut at = 0;
+        loop {
+            let read = log.read_at(&mut piece, at)?;
+            let Some(read) = piece.get(..read).filter(|read| !read.is_empty()) else { break };
+            log.write_all_at(read, at)?;
+            at += u64::try_from(read.len()).unwrap_or(0);
+        }
+        log.sync_all()
+    };
+    again().map_err(|source| LedgerError::File { path: path.clone(), source })
 }

@@ -5,7 +5,7 @@ use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::TokioChildProcess;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::mailbox::{Directory, reply_name};
 use shared::{Reply, Timestamp};
 use std::fmt::Write as _;
@@ -40,6 +40,7 @@ pub(crate) async fn client(mut command: Command) -> Client {
     ().serve(TokioChildProcess::new(tokio::process::Command::from(command)).unwrap()).await.unwrap()
 }
 
+/// What is started. They are built in the profile of this benchmark.
 pub(crate) struct Programs {
     pub(crate) broker: PathBuf,
     pub(crate) shim: PathBuf,
@@ -48,37 +49,9 @@ pub(crate) struct Programs {
 
 impl Programs {
     pub(crate) fn build() -> Self {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-        let mut command = Command::new(cargo);
-        tests::programs::undisturbed(&mut command);
-        let output = command
-            .args([
-                "build",
-                "--release",
-                "--message-format=json",
-                "-p",
-                "host-broker",
-                "-p",
-                "mcp-shim",
-                "-p",
-                "tests",
-                "--bins",
-            ])
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "the programs do not build");
-        let found: Map<String, Value> = String::from_utf8(output.stdout)
-            .unwrap()
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter_map(|message| {
-                let path = message.get("executable")?.as_str()?.to_owned();
-                Some((message.get("target")?.get("name")?.as_str()?.to_owned(), path.into()))
-            })
-            .collect();
-        let path = |name: &str| PathBuf::from(found[name].as_str().unwrap());
-        Self { broker: path("host-broker"), shim: path("mcp-shim"), echo: path("mcp-echo") }
+        let built = tests::programs::programs();
+        let echo = env!("CARGO_BIN_EXE_mcp-echo").into();
+        Self { broker: built.host_broker(), shim: built.mcp_shim(), echo }
     }
 
     pub(crate) fn shim(&self, mailbox: &Path) -> Command {

@@ -73,6 +73,7 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     assert_eq!(effect.trim(), held);
     assert_eq!(code(&developer.reply(&held)), "executed");
     assert_eq!(world.kinds_of(&developer, &held), ["intended", "succeeded"]);
+    assert_eq!(code(&developer.call("charge", json!({}))), "evidence_unavailable", "the rest is for outcomes");
     drop(reader);
     std::fs::remove_file(world.path("filler")).unwrap();
     until("calls work again", || (code(&developer.call("charge", json!({}))) == "executed").then_some(()));
