@@ -35,7 +35,7 @@ pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>
         Question::Capabilities => return capabilities(shim),
     };
     match tools::request(word, arguments) {
-        Ok(request) => answer(&shim.ask(request, stop, &mut Silent).await),
+        Ok(request) => answer(&shim.ask(&shim.snapshots().view(), request, stop, &mut Silent).await),
         Err(fault) => {
             let reply = tools::bad_arguments(&fault);
             Answer { code: USAGE, ..answer(&reply) }

@@ -8,7 +8,7 @@ use crate::document;
 use crate::progress::Listener;
 use crate::render::{self, Signs, Unusable};
 use crate::settings::Settings;
-use crate::watch::{Arrivals, Watch};
+use crate::watch::{Arrivals, Watch, stem};
 use shared::limits::{HOST_DEAD, PROGRESS_EVERY, REPLY_BYTES_MAX};
 use shared::mailbox::{self, Directory, FileIdentity, MailboxError};
 use shared::reply::Progress;
@@ -46,10 +46,10 @@ impl Rendezvous {
         &self.settings
     }
 
-    /// Notices of arrivals in the group's directory itself, where the snapshot is.
-    pub fn arrivals(&self) -> Arrivals {
+    /// Notices of new snapshots.
+    pub fn snapshots(&self) -> Arrivals {
         self.watch_snapshot();
-        self.watch.arrivals()
+        self.watch.arrivals(vec![stem(mailbox::SNAPSHOT).to_owned()])
     }
 
     /// Watches the group's directory, also if it was not there before or is another one now.
@@ -70,8 +70,20 @@ impl Rendezvous {
     ) -> Reply {
         // ORDER: watch, then write, then look. A reply that comes between any two of them is still seen.
         self.watch.add(&self.responses());
-        let arrivals = self.watch.arrivals();
-        match Posted::post(self, id, request, patience) {
+        let earlier = match request {
+            Request::Result(result) => Some(&result.of),
+            Request::Call(_)
+            | Request::Capabilities(_)
+            | Request::Grant(_)
+            | Request::Revoke(_)
+            | Request::List(_)
+            | Request::TaskCreate(_)
+            | Request::GateApprove(_)
+            | Request::Cancel(_) => None,
+        };
+        let wanted: Vec<Wanted> = [Some(&id), earlier].into_iter().flatten().cloned().map(Wanted::new).collect();
+        let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
+        match Posted::post(self, id, request, wanted, patience) {
             Ok(posted) => posted.wait(arrivals, stop, listener).await,
             Err(reply) => *reply,
         }
@@ -106,7 +118,13 @@ struct Posted<'a> {
 }
 
 impl<'a> Posted<'a> {
-    fn post(way: &'a Rendezvous, id: RequestId, request: &Request, patience: Duration) -> Result<Self, Box<Reply>> {
+    fn post(
+        way: &'a Rendezvous,
+        id: RequestId,
+        request: &Request,
+        wanted: Vec<Wanted>,
+        patience: Duration,
+    ) -> Result<Self, Box<Reply>> {
         let bytes = document::bytes(&way.settings, &id, request)?;
         let no_mailbox = |unusable| {
             let (id, settings) = (&id, &way.settings);
@@ -118,21 +136,10 @@ impl<'a> Posted<'a> {
         let started = Instant::now();
         tasks.write(&name, &bytes, REQUEST_MODE).map_err(no_mailbox(Unusable::Request))?;
         let written_ns = tasks.modified_ns(&name);
-        let earlier = match request {
-            Request::Result(result) => Some(result.of.clone()),
-            Request::Call(_)
-            | Request::Capabilities(_)
-            | Request::Grant(_)
-            | Request::Revoke(_)
-            | Request::List(_)
-            | Request::TaskCreate(_)
-            | Request::GateApprove(_)
-            | Request::Cancel(_) => None,
-        };
         Ok(Self {
             way,
             name,
-            wanted: [Some(id.clone()), earlier].into_iter().flatten().map(Wanted::new).collect(),
+            wanted,
             may_stay_silent: matches!(
                 request,
                 Request::Grant(_) | Request::Revoke(_) | Request::TaskCreate(_) | Request::GateApprove(_)
@@ -159,6 +166,8 @@ impl<'a> Posted<'a> {
         let deadline = self.started + self.patience;
         let mut heartbeat = self.started + HEARTBEAT;
         let mut pause = FIRST_PAUSE;
+        // The quick looks of the beginning are for the reply only.
+        let mut around = true;
         loop {
             if let Some(reply) = self.look() {
                 return reply;
@@ -167,10 +176,10 @@ impl<'a> Posted<'a> {
             if now >= deadline {
                 return self.give_up();
             }
-            if self.host_is_dead(now) && self.withdraw() {
+            if around && self.host_is_dead(now) && self.withdraw() {
                 return render::host_down(&self.id);
             }
-            if let Some(progress) = self.progress() {
+            if around && let Some(progress) = self.progress() {
                 listener.hear(progress).await;
                 heartbeat = now + HEARTBEAT;
             } else if now >= heartbeat {
@@ -180,8 +189,9 @@ impl<'a> Posted<'a> {
             tokio::select! {
                 biased;
                 () = &mut stop => return self.abandon(),
-                () = arrivals.next() => {}
+                () = arrivals.next() => around = true,
                 () = sleep_until((now + pause).min(deadline)) => {
+                    around = pause >= self.way.settings.poll_interval;
                     pause = (pause * 2).min(self.way.settings.poll_interval);
                 }
             }
@@ -193,6 +203,10 @@ impl<'a> Posted<'a> {
         self.open_responses();
         let responses = self.responses.as_ref()?;
         let reply = self.wanted.iter_mut().find_map(|wanted| wanted.look(responses))?;
+        if self.told.is_some() {
+            // Hosts that do not clear it up themselves leave it for whoever has read it.
+            responses.remove(&mailbox::progress_name(&reply.request_id)).ok();
+        }
         if reply.request_id != self.id {
             // The late reply is here, so the question for it need not be answered any more.
             self.withdraw();
@@ -305,8 +319,7 @@ impl Wanted {
     /// What cannot be used is passed over until patience ends: a host that does not rename its files may still be
     /// writing, and nobody but the host gets to end a call early by planting rubbish.
     fn look(&mut self, responses: &Directory) -> Option<Reply> {
-        let identity = responses.look(&self.name);
-        identity?;
+        let identity = Some(responses.look(&self.name)?);
         let known = self.rubbish.as_ref().filter(|rubbish| rubbish.identity == identity);
         let since = known.map_or_else(Instant::now, |rubbish| rubbish.since);
         if since.elapsed() > RUBBISH_RESTS {
@@ -316,7 +329,6 @@ impl Wanted {
             Ok(reply) => {
                 // Best effort: the mount may be read-only, and then the host clears up.
                 responses.remove(&self.name).ok();
-                responses.remove(&mailbox::progress_name(&self.id)).ok();
                 Some(reply)
             }
             Err(fault) => {

@@ -114,7 +114,7 @@ impl Server {
 /// Watches the snapshot for as long as the server runs.
 async fn follow(server: Arc<Server>) {
     let snapshots = server.shim.snapshots();
-    let mut arrivals = server.shim.rendezvous().arrivals();
+    let mut arrivals = server.shim.rendezvous().snapshots();
     let mut known = snapshots.view();
     loop {
         tokio::select! {

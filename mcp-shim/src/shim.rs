@@ -5,7 +5,7 @@ use crate::document;
 use crate::progress::Listener;
 use crate::rendezvous::Rendezvous;
 use crate::settings::Settings;
-use crate::snapshot::Snapshots;
+use crate::snapshot::{Snapshots, View};
 use crate::watch::Watch;
 use shared::Reply;
 use shared::request::Request;
@@ -40,14 +40,14 @@ impl Shim {
         &self.rendezvous
     }
 
-    /// Asks the host; see [`Rendezvous::ask`]. The host is told how long the caller waits.
+    /// Asks the host; see [`Rendezvous::ask`]. How long a caller waits is in the snapshot, and the host is told.
     pub async fn ask(
         &self,
+        view: &View,
         mut request: Request,
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
-        let view = self.snapshots.view();
         let configured = |provider| self.rendezvous.settings().patience(provider);
         let patience = match &mut request {
             Request::Call(call) => {

@@ -9,6 +9,7 @@ use crate::tools::{self, action::ActionTool};
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 use shared::Provider;
+use shared::digest::Digest;
 use shared::limits::REPLY_BYTES_MAX;
 use shared::mailbox::{self, Directory, FileIdentity, MailboxError, ReadFault};
 use shared::snapshot::Snapshot;
@@ -38,16 +39,29 @@ pub struct View {
 #[derive(Debug)]
 pub struct Snapshots {
     settings: Settings,
-    seen: Mutex<Option<(Option<Seen>, Arc<View>)>>,
+    seen: Mutex<Option<Seen>>,
 }
 
-/// What file a view was made from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A view, and what it was made from.
+#[derive(Debug)]
 struct Seen {
-    identity: FileIdentity,
+    identity: Option<FileIdentity>,
     /// Whether the file had been at rest when it was read. One that had just been written may be written again
     /// within the clock's grain, on the same inode, and would look the same.
     settled: bool,
+    source: Source,
+    view: Arc<View>,
+}
+
+/// What was found in the place of the snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// No document.
+    Nothing,
+    /// One with this content.
+    Document(Digest),
+    /// Something that cannot be read, and why.
+    Fault(String),
 }
 
 /// Coarser than the time stamps of any file system that matters.
@@ -59,47 +73,50 @@ impl Snapshots {
         Self { settings: settings.clone(), seen: Mutex::new(None) }
     }
 
-    /// What holds now. Costs one look at the file while it does not change.
+    /// What holds now. Costs one look at the file while it does not change; the same content keeps the same view, so
+    /// that whoever compares views sees no change.
     pub fn view(&self) -> Arc<View> {
         let directory = Directory::open(&self.settings.ipc);
+        let mounted = directory.is_ok();
         let identity = directory.as_ref().ok().and_then(|directory| directory.look(mailbox::SNAPSHOT));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, view)) = seen.as_ref()
-            && match (before, identity) {
-                (None, None) => view.mounted == directory.is_ok(),
-                (Some(before), Some(now)) => before.settled && before.identity == now,
-                (Some(_), None) | (None, Some(_)) => false,
-            }
+        let before = seen.as_ref().filter(|before| before.view.mounted == mounted);
+        if let Some(before) = before
+            && before.settled
+            && before.identity == identity
         {
-            return Arc::clone(view);
+            return Arc::clone(&before.view);
         }
-        let view = self.build(&directory);
-        let view = match seen.as_ref() {
-            // The same content keeps the same view, so that whoever compares views sees no change.
-            Some((_, old)) if old.document == view.document && old.fault == view.fault => Arc::clone(old),
-            Some(_) | None => Arc::new(view),
+        let (source, bytes) = self.read(&directory);
+        let view = match before {
+            Some(before) if before.source == source => Arc::clone(&before.view),
+            Some(_) | None => Arc::new(self.build(&source, &bytes, mounted)),
         };
-        *seen = Some((identity.map(|identity| Seen { identity, settled: settled(identity) }), Arc::clone(&view)));
+        let settled = identity.is_none_or(settled);
+        *seen = Some(Seen { identity, settled, source, view: Arc::clone(&view) });
         view
     }
 
-    fn build(&self, directory: &Result<Directory, MailboxError>) -> View {
-        let read = match directory {
-            Ok(directory) => match directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None) {
-                Err(ReadFault::Missing) => Ok(None),
-                Err(fault) => Err(render::unreadable_snapshot(&fault.to_string())),
-                Ok(contents) => parse(&contents.bytes).map(Some).map_err(|fault| render::unreadable_snapshot(&fault)),
+    fn read(&self, directory: &Result<Directory, MailboxError>) -> (Source, Vec<u8>) {
+        let fault = |fault: String| (Source::Fault(fault), Vec::new());
+        match directory.as_ref().map(|directory| directory.read(mailbox::SNAPSHOT, REPLY_BYTES_MAX, None)) {
+            Ok(Ok(contents)) => (Source::Document(Digest::of(&contents.bytes)), contents.bytes),
+            Ok(Err(ReadFault::Missing)) => (Source::Nothing, Vec::new()),
+            Ok(Err(unread)) => fault(render::unreadable_snapshot(&unread.to_string())),
+            Err(error) => fault(render::unusable_mailbox(&self.settings, Unusable::Directory, error)),
+        }
+    }
+
+    fn build(&self, source: &Source, bytes: &[u8], mounted: bool) -> View {
+        let mut view = View { mounted, ..View::default() };
+        match source {
+            Source::Nothing => {}
+            Source::Fault(fault) => view.fault = Some(fault.clone()),
+            Source::Document(_) => match parse(bytes) {
+                Ok((document, snapshot)) => (view.document, view.snapshot) = (Some(document), Some(snapshot)),
+                Err(fault) => view.fault = Some(render::unreadable_snapshot(&fault)),
             },
-            Err(error) => Err(render::unusable_mailbox(&self.settings, Unusable::Directory, error)),
-        };
-        let mut view = match read {
-            Ok(None) => View::default(),
-            Ok(Some((document, snapshot))) => {
-                View { document: Some(document), snapshot: Some(snapshot), ..View::default() }
-            }
-            Err(fault) => View { fault: Some(fault), ..View::default() },
-        };
-        view.mounted = directory.is_ok();
+        }
         // Hosts that know no main group in a snapshot tell the sandbox in the environment.
         let said = view.document.as_ref().and_then(|document| document.get("is_main")).and_then(Value::as_bool);
         view.is_main = said.unwrap_or(self.settings.assumed_main);

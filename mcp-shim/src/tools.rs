@@ -116,7 +116,7 @@ pub async fn call(
         return name.contains("__").then(|| render::tool_gone(name));
     };
     Some(match request {
-        Ok(request) => render::result(&shim.ask(request, stop, listener).await),
+        Ok(request) => render::result(&shim.ask(&view, request, stop, listener).await),
         Err(fault) => refuse(&fault),
     })
 }

@@ -16,7 +16,10 @@ const FOR: Duration = Duration::from_secs(3);
 
 /// How many calls a second, with so many in flight, spread over groups of sixteen.
 pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
-    println!("\n{:<44} {:>9} {:>9} {:>9} {:>10}", "in flight", "calls/s", "p50 µs", "p99 µs", "syncs/call");
+    println!(
+        "\n{:<44} {:>9} {:>9} {:>9} {:>10}   CPU µs a call: client, shims, broker",
+        "in flight", "calls/s", "p50 µs", "p99 µs", "syncs/call"
+    );
     for flight in [16, 64] {
         let direct = client(Command::new(&programs.echo)).await;
         let flood = flood(&[direct.peer().clone()], flight, "echo", json!({ "a": 1 })).await;
@@ -26,8 +29,10 @@ pub(crate) async fn many_in_flight(programs: &Programs, scratch: &Path) {
         let mailboxes: Vec<Bare> =
             (0..flight / IN_FLIGHT).map(|group| Bare::start(&scratch.join(format!("bare-{flight}-{group}")))).collect();
         let clients = clients(programs, mailboxes.iter().map(|bare| bare.mailbox.clone())).await;
+        let before = Shares::now();
         let flood = flood(&peers(&clients), flight, "ext_call", call("echo")).await;
-        print("directory protocol, no evidence", flight, &flood, None);
+        let shares = Shares::now().since(&before);
+        print("directory protocol, no evidence", flight, &flood, Some((0, shares)));
     }
     for (name, action) in [("brokered read", "echo"), ("brokered write", "note")] {
         for flight in [16, 64, 256] {
@@ -45,10 +50,12 @@ async fn brokered(programs: &Programs, home: &Path, name: &str, action: &str, fl
     let groups = flight / IN_FLIGHT;
     let mut broker = Broker::start(programs, home, groups);
     let clients = clients(programs, (0..groups).map(|group| broker.mailbox(group))).await;
+    let before = Shares::now();
     let flood = flood(&peers(&clients), flight, "ext_call", call(action)).await;
+    let shares = Shares::now().since(&before);
     drop(clients);
     let syncs = broker.stop();
-    print(name, flight, &flood, Some(syncs));
+    print(name, flight, &flood, Some((syncs, shares)));
     broker.verify();
 }
 
@@ -64,10 +71,44 @@ fn peers(clients: &[Client]) -> Vec<Peer<RoleClient>> {
     clients.iter().map(|client| client.peer().clone()).collect()
 }
 
-fn print(name: &str, flight: usize, (rate, figures): &(f64, Vec<Duration>), syncs: Option<u64>) {
-    let syncs = syncs.map_or(String::new(), |syncs| format!("{:.3}", syncs as f64 / figures.len() as f64));
+fn print(name: &str, flight: usize, (rate, figures): &(f64, Vec<Duration>), cost: Option<(u64, Shares)>) {
+    let calls = figures.len() as f64;
+    let cost = cost.map_or(String::new(), |(syncs, shares)| {
+        let [client, shims, broker] = shares.0.map(|ticks| ticks as f64 * 10_000.0 / calls);
+        format!("{:.3}   {client:.0}, {shims:.0}, {broker:.0}", syncs as f64 / calls)
+    });
     let (p50, p99) = (micros(median(figures)), micros(percentile(figures, 99)));
-    println!("{:<44} {rate:>9.0} {p50:>9.0} {p99:>9.0} {syncs:>10}", format!("{name}, {flight}"));
+    println!("{:<44} {rate:>9.0} {p50:>9.0} {p99:>9.0}      {cost}", format!("{name}, {flight}"));
+}
+
+/// What this process, its shims and its broker have used of the processors, in ticks of 10 ms.
+#[derive(Clone, Copy)]
+struct Shares([u64; 3]);
+
+impl Shares {
+    fn now() -> Self {
+        let mut shares = [0; 3];
+        let own = std::process::id();
+        for entry in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+            let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            let number = |index: usize| fields[index].parse::<u64>().unwrap();
+            let whose = match command.split('\0').nth(1) {
+                _ if process == own => 0,
+                Some("--no-action-tools") if number(1) == u64::from(own) => 1,
+                Some("serve") if number(1) == u64::from(own) => 2,
+                _ => continue,
+            };
+            shares[whose] += number(11) + number(12);
+        }
+        Self(shares)
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self(std::array::from_fn(|whose| self.0[whose] - before.0[whose]))
+    }
 }
 
 async fn flood(
