@@ -64,7 +64,9 @@ fn an_outcome_that_cannot_be_written_is_not_handed_over_and_is_written_when_it_c
     limit_files(&world, None);
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.kinds_of(&developer, &id), ["intended", "succeeded"]);
-    assert_eq!(code(&world.group("security").call("echo", json!({}))), "executed");
+    // The space for outcomes was given up for this one, and is taken again before anything new is admitted.
+    let security = world.group("security");
+    until("room for new calls", || (code(&security.call("echo", json!({}))) == "executed").then_some(()));
 }
 
 #[test]
