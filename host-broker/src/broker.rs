@@ -23,7 +23,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
-use crate::policy::authorize::{self, GateRules, Refusal};
+use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::Decision;
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
@@ -37,7 +37,7 @@ use tokio::time::Instant;
 pub struct Broker {
     pub(crate) config: Arc<Config>,
     pub(crate) catalogue: Arc<Catalogue>,
-    pub(crate) gates: GateRules,
+    pub(crate) policy: Policy,
     /// Groups whose snapshot no longer equals the database.
     pub(crate) stale_snapshots: BTreeSet<Group>,
     pub(crate) folding: Folding,
@@ -113,7 +113,7 @@ impl Broker {
 
     /// The decision, with facts of this very transaction.
     fn decide<'tx>(&mut self, tx: &'tx Transaction<'_>, call: Box<Call>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.gates);
+        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy);
         let (facts, decision) = match judged {
             Ok(judged) => judged,
             Err(error) => return Err(unwritten(call, error)),
@@ -366,12 +366,11 @@ pub(crate) fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
 
 impl Broker {
     /// A new broker on this configuration and catalogue.
-    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>) -> Self {
-        let gates = config.gate_rules();
+    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy) -> Self {
         Self {
             config,
             catalogue,
-            gates,
+            policy,
             stale_snapshots: BTreeSet::new(),
             folding: Folding::default(),
             waiting: BTreeMap::new(),

@@ -4,9 +4,9 @@
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
 pub mod home;
+pub mod profiles;
 pub mod provider;
 
-use crate::policy::authorize::GateRules;
 use provider::ProviderTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,15 @@ pub enum ConfigError {
         /// What does not fit, and what to do.
         fault: String,
     },
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// A value of the environment is wrong.
     #[error("environment variable {name}: {fault}")]
     Environment {
@@ -181,21 +190,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`].
     pub fn parse(text: &str, path: &Path, environment: &Environment) -> Result<Self, ConfigError> {
-        let parse_error = |place: String, error: &toml::de::Error| {
-            let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-            let place = match (line, place.as_str()) {
-                (Some(line), "" | ".") => format!("line {line}: "),
-                (Some(line), place) => format!("line {line}, {place}: "),
-                (None, "" | ".") => String::new(),
-                (None, place) => format!("{place}: "),
-            };
-            let fault = error.message().to_owned();
-            let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-            ConfigError::Parse { path: path.into(), place, fault, hint }
-        };
-        let deserializer = toml::Deserializer::parse(text).map_err(|error| parse_error(String::new(), &error))?;
-        let mut config: Self = serde_path_to_error::deserialize(deserializer)
-            .map_err(|error| parse_error(error.path().to_string(), error.inner()))?;
+        let mut config: Self = parse(text, path)?;
         config.apply(environment)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for group in config.groups.values_mut() {
@@ -257,9 +252,9 @@ impl Config {
         Duration::from_millis(self.broker.patience_ms)
     }
 
-    /// What decisions need to know about gates.
-    pub fn gate_rules(&self) -> GateRules {
-        GateRules { quorum: self.gates.iter().map(|(gate, table)| (gate.clone(), table.quorum.unwrap_or(1))).collect() }
+    /// How many different approvers each gate needs.
+    pub fn quorums(&self) -> BTreeMap<Gate, usize> {
+        self.gates.iter().map(|(gate, table)| (gate.clone(), table.quorum.unwrap_or(1))).collect()
     }
 
     /// The gates that a group's agent may open.
@@ -277,6 +272,24 @@ impl Config {
     pub fn digest(text: &str) -> Digest {
         Digest::of(text.as_bytes())
     }
+}
+
+/// Reads a TOML document; an error names the line, the key and what may have been meant.
+fn parse<T: serde::de::DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigError> {
+    let error = |place: String, error: &toml::de::Error| {
+        let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
+        let place = match (line, place.as_str()) {
+            (Some(line), "" | ".") => format!("line {line}: "),
+            (Some(line), place) => format!("line {line}, {place}: "),
+            (None, "" | ".") => String::new(),
+            (None, place) => format!("{place}: "),
+        };
+        let fault = error.message().to_owned();
+        let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+        ConfigError::Parse { path: path.into(), place, fault, hint }
+    };
+    let deserializer = toml::Deserializer::parse(text).map_err(|fault| error(String::new(), &fault))?;
+    serde_path_to_error::deserialize(deserializer).map_err(|fault| error(fault.path().to_string(), fault.inner()))
 }
 
 /// The expected word nearest to the unknown one, from serde's own message:

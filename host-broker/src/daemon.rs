@@ -491,8 +491,8 @@ impl Loop {
         let now = self.daemon.clock.now();
         let reader = self.daemon.ledger.reader();
         for group in stale {
-            let (config, catalogue) = (&self.daemon.broker.config, &self.daemon.broker.catalogue);
-            match snapshot::snapshot(reader, now, &group, config, catalogue) {
+            let Broker { config, catalogue, policy, .. } = &self.daemon.broker;
+            match snapshot::snapshot(reader, now, &group, config, catalogue, &policy.profiles) {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
                     self.daemon.outbox.snapshot(&group, &bytes);

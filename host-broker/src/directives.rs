@@ -88,7 +88,8 @@ impl Broker {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
-        let mut snapshot = snapshot::snapshot(tx.connection(), tx.now(), group, &self.config, &self.catalogue)?;
+        let mut snapshot =
+            snapshot::snapshot(tx.connection(), tx.now(), group, &self.config, &self.catalogue, &self.policy.profiles)?;
         if !request.include_unavailable {
             hide_unavailable(&mut snapshot);
         }

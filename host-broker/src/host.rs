@@ -3,6 +3,7 @@
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::home::Home;
+use crate::config::profiles;
 use crate::config::{Config, ConfigError, Environment};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
@@ -15,6 +16,7 @@ use crate::intake::Intake;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
 use crate::outbox::{Outbox, sweep};
+use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
 use shared::snapshot::{HostInfo, PROTOCOL};
@@ -51,6 +53,8 @@ pub struct Office {
     pub config: Arc<Config>,
     /// The actions that exist.
     pub catalogue: Arc<Catalogue>,
+    /// Who else must agree, and when.
+    pub policy: Policy,
     /// What every result is held to.
     pub filters: Arc<Filters>,
     /// The key of digests.
@@ -122,9 +126,10 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let catalogue = Arc::new(setup::catalogue(&config, &home, effects, Some(&secrets)));
         let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
+        let policy = Policy { quorum: config.quorums(), profiles: profiles::load(&home, &config, &catalogue)? };
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
-        let policy_version = version(&text, &catalogue);
-        Ok(Self { home, config: Arc::new(config), catalogue, filters, key, policy_version })
+        let policy_version = version(&text, &catalogue, &policy);
+        Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, key, policy_version })
     }
 
     /// The one writer of this home.
@@ -137,7 +142,7 @@ impl Office {
 
     /// A broker on this configuration.
     pub fn broker(&self) -> Broker {
-        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue))
+        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone())
     }
 
     /// Who turns a person's words into events.
@@ -151,10 +156,10 @@ impl Office {
     }
 }
 
-/// Twelve digits of what decides: the configuration's text and the catalogue.
-fn version(text: &str, catalogue: &Catalogue) -> String {
-    let both = format!("{}\n{}", Config::digest(text), catalogue.version());
-    Config::digest(&both).hex().chars().take(12).collect()
+/// Twelve digits of what decides: the configuration's text, the catalogue and the profiles.
+fn version(text: &str, catalogue: &Catalogue, policy: &Policy) -> String {
+    let all = format!("{}\n{}\n{}", Config::digest(text), catalogue.version(), policy.profiles.version());
+    Config::digest(&all).hex().chars().take(12).collect()
 }
 
 /// The key of digests; made once, 0600, never shown.
@@ -207,6 +212,10 @@ impl Host {
     /// [`StartError`]; nothing is running then.
     pub fn start(office: &Office, effects: &Effects) -> Result<Self, StartError> {
         let runtime = &effects.runtime;
+        if profiles::furnish(&office.home, &office.config)? {
+            let path = office.home.profiles();
+            tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
+        }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (sender, news) = channel();

@@ -8,3 +8,4 @@ pub mod authorize;
 pub mod decide;
 pub mod explain;
 pub mod facts;
+pub mod profile;

@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::grants::{self, Grant};
 use crate::ledger::LedgerError;
-use crate::providers::contract::{Declaration, Tier};
+use crate::policy::profile::{Profiles, Setting};
+use crate::providers::contract::Declaration;
 use crate::providers::registry::Catalogue;
 use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
@@ -19,11 +20,13 @@ pub fn snapshot(
     group: &Group,
     config: &Config,
     catalogue: &Catalogue,
+    profiles: &Profiles,
 ) -> Result<Snapshot, LedgerError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
     let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
-    let capabilities: Vec<Capability> = live.iter().filter_map(|grant| capability(grant, config, catalogue)).collect();
+    let capabilities: Vec<Capability> =
+        live.iter().filter_map(|grant| capability(grant, config, catalogue, profiles)).collect();
     let providers_available: Vec<Provider> = if is_main {
         catalogue.providers().map(|(name, _)| name.clone()).collect()
     } else {
@@ -40,13 +43,17 @@ pub fn snapshot(
     })
 }
 
-fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue) -> Option<Capability> {
+fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue, profiles: &Profiles) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
     let patience = listed.patience.unwrap_or(config.patience());
     let actions = listed
         .operations
         .iter()
-        .map(|(name, operation)| (name.clone(), entry(grant, operation.declaration(), listed.state.is_ok())))
+        .map(|(name, operation)| {
+            let declaration = operation.declaration();
+            let setting = profiles.setting(Some(&grant.group), declaration, declaration.level);
+            (name.clone(), entry(grant, declaration, setting, listed.state.is_ok()))
+        })
         .collect();
     Some(Capability {
         provider: grant.provider.clone(),
@@ -59,15 +66,15 @@ fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue) -> Option<C
     })
 }
 
-fn entry(grant: &Grant, declaration: &Declaration, enabled: bool) -> ActionEntry {
-    let status = availability(grant, declaration, enabled);
+fn entry(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bool) -> ActionEntry {
+    let status = availability(grant, declaration, setting, enabled);
     let refused = matches!(status, Availability::Denied | Availability::RequiresHigherLevel);
     let suffix = if refused { " (DENIED)" } else { "" };
     // What a group cannot use it needs no schema for.
     let schema = |value: &serde_json::Value| (!refused).then(|| value.clone());
     ActionEntry {
         level: declaration.level,
-        tier: Some(tier(declaration).word().to_owned()),
+        tier: setting.tier().map(|tier| tier.word().to_owned()),
         description: format!("{}{suffix}", declaration.description),
         status,
         input_schema: schema(&declaration.input_schema),
@@ -76,28 +83,18 @@ fn entry(grant: &Grant, declaration: &Declaration, enabled: bool) -> ActionEntry
     }
 }
 
-fn availability(grant: &Grant, declaration: &Declaration, enabled: bool) -> Availability {
+fn availability(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bool) -> Availability {
     let listed = grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action));
     let catalogued = grant.catalogue.get(&declaration.action) == Some(&declaration.level);
-    if !enabled || grant.denied.contains(&declaration.action) || !listed || !catalogued {
+    if !enabled || setting == Setting::Off || grant.denied.contains(&declaration.action) || !listed || !catalogued {
         Availability::Denied
     } else if declaration.level > grant.level {
         Availability::RequiresHigherLevel
-    } else if declaration.tier == Some(Tier::Human) {
-        Availability::NeedsApproval
     } else if declaration.level >= Level::Production {
         Availability::NeedsGate
+    } else if setting == Setting::Human {
+        Availability::NeedsApproval
     } else {
         Availability::Available
     }
-}
-
-/// Who else must agree: what the action declares, or what its level does.
-fn tier(declaration: &Declaration) -> Tier {
-    let by_level = match declaration.level {
-        Level::None | Level::Read => Tier::Auto,
-        Level::Write => Tier::Rules,
-        Level::Production => Tier::Human,
-    };
-    declaration.tier.map_or(by_level, |tier| tier.max(by_level))
 }

@@ -10,4 +10,5 @@ mod cli {
     mod evidence;
     mod groups;
     mod home;
+    mod profiles;
 }

@@ -4,8 +4,8 @@ use crate::canary::Canary;
 use crate::effects::{CountedIds, FakeClock, real_now};
 use crate::group::Group;
 use crate::{evidence, logs, programs, until};
-use host_broker::config::Environment;
 use host_broker::config::home::Home;
+use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
 use host_broker::effects::clock::Clock as _;
 use host_broker::effects::commands::SystemCommands;
@@ -184,7 +184,15 @@ impl Builder {
         for (name, bytes) in &self.files {
             std::fs::write(home.join(name), bytes).unwrap();
         }
-        std::fs::write(home.join("broker.toml"), config).unwrap();
+        let path = home.join("broker.toml");
+        if !home.join("policy").exists() {
+            // Who must agree is not what most tests are about.
+            let parsed = Config::parse(&config, &path, &Environment::new()).map(|config| config.groups);
+            for group in parsed.unwrap_or_default().keys() {
+                profiles::write(&Home::at(home.clone()), group, "production = \"auto\"\n").unwrap();
+            }
+        }
+        std::fs::write(&path, config).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
         World {
@@ -252,12 +260,15 @@ impl World {
         let files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(self.home())
             .unwrap()
             .map(|entry| entry.unwrap().path())
+            // The profiles stay behind, so that the defaults hold.
+            .filter(|path| path.is_file())
             .map(|path| (path.clone(), std::fs::read(path).unwrap()))
             .collect();
         self.mount(&self.home(), mebibytes)?;
         for (path, bytes) in files {
             std::fs::write(path, bytes).unwrap();
         }
+        std::fs::create_dir_all(self.path("policy/profiles")).unwrap();
         let ipc = self.path("ipc");
         std::fs::create_dir(&ipc).unwrap();
         self.mount(&ipc, 64)

@@ -32,8 +32,9 @@ impl Capabilities {
         let config = context.config()?;
         known_group(&config, &self.group)?;
         let catalogue = context.catalogue(&config);
+        let policy = context.policy(&config, &catalogue)?;
         let now = context.effects.clock.now();
-        let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue)?;
+        let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue, &policy.profiles)?;
         let document = serde_json::to_value(&snapshot).map_err(|error| Fault::internal(&error))?;
         context.output.show(&document, || table(&snapshot, self.all));
         Ok(())

@@ -3,6 +3,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, ConfigError};
+use crate::policy::profile::Profile;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -31,7 +32,11 @@ enum Command {
 struct Check {}
 
 #[derive(Debug, Args)]
-struct Schema {}
+struct Schema {
+    /// The schema of a group's profile, policy/profiles/GROUP.toml.
+    #[arg(long)]
+    profile: bool,
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Of a secret it shows where it comes from, never what it is.
@@ -60,7 +65,7 @@ impl Configuration {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Check(Check {}) => check(context),
-            Command::Schema(Schema {}) => schema(context),
+            Command::Schema(Schema { profile }) => schema(context, profile),
             Command::Show(Show { effective }) => show(context, effective),
         }
     }
@@ -68,6 +73,7 @@ impl Configuration {
 
 fn check(context: &Context) -> Result<(), Fault> {
     let config = context.config()?;
+    context.policy(&config, &context.catalogue(&config))?;
     let path = context.home.config().display().to_string();
     let (groups, providers) = (config.groups.len(), config.providers.len());
     context.output.show(&json!({ "ok": true, "path": path, "groups": groups, "providers": providers }), || {
@@ -76,8 +82,9 @@ fn check(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn schema(context: &Context) -> Result<(), Fault> {
-    let schema = Value::from(schemars::schema_for!(Config));
+fn schema(context: &Context, profile: bool) -> Result<(), Fault> {
+    let schema = if profile { schemars::schema_for!(Profile) } else { schemars::schema_for!(Config) };
+    let schema = Value::from(schema);
     let pretty = serde_json::to_string_pretty(&schema).map_err(|error| Fault::internal(&error))?;
     context.output.show(&schema, || pretty);
     Ok(())

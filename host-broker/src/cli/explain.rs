@@ -78,6 +78,7 @@ impl Explain {
         let Some((provider, action)) = splits.into_iter().next() else {
             return Err(Fault::usage(format!("`{}` names no provider and action", self.target.text)));
         };
+        let policy = context.policy(&config, &catalogue)?;
         let desk = Desk {
             catalogue,
             // Nothing that is digested here is compared with anything or kept.
@@ -95,7 +96,7 @@ impl Explain {
         // The steps look at several tables; all of them as of one moment.
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
         let now = context.effects.clock.now();
-        let (facts, decision) = authorize::judge(&reading, now, &call, &config.gate_rules())?;
+        let (facts, decision) = authorize::judge(&reading, now, &call, &policy)?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));
         Ok(())

@@ -6,6 +6,7 @@ use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
+use crate::config::profiles;
 use crate::grants;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ pub struct Group {
 enum Command {
     /// List the groups.
     List(List),
-    /// Add a group to the configuration. It starts without any access.
+    /// Add a group to the configuration. It starts without any access, and a person must agree to each of its writes.
     Add(Add),
     /// Remove a group from the configuration. Its access must have been revoked before.
     Remove(Remove),
@@ -35,7 +36,7 @@ struct List {}
 #[derive(Debug, Args)]
 #[command(
     after_help = "Writes a [groups.NAME] table at the end of broker.toml; comments stay as they are. A running daemon \
-    takes it up when it is started again.
+    takes it up when it is started again. policy/profiles/NAME.toml says who must agree each time.
 
 --json prints {group, added: true, mailbox, restart_needed}"
 )]
@@ -121,6 +122,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
         return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
     edit::change(context, |text| edit::added(text, name, uid))?;
+    profiles::write(&context.home, name, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
     let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });
@@ -150,6 +152,15 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
         }
     }
     edit::change(context, |text| edit::removed(text, name))?;
+    let profile = context.home.profile(name);
+    if let Err(error) = std::fs::remove_file(&profile)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(Fault::home(format!(
+            "cannot remove {}: {error}; remove it, or serve does not start",
+            profile.display()
+        )));
+    }
     let restart = running(context)?.is_some();
     context.output.show(&json!({ "group": name, "removed": true, "restart_needed": restart }), || {
         format!("Group {name} is no longer in the configuration.\n{}", follow_up(restart, "forgets the group"))

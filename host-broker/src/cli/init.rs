@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, profiles};
 use crate::host::{Office, make_private_directory};
 use crate::mailroom::Mailroom;
 use clap::Args;
@@ -106,6 +106,9 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
             Ok(()) | Err(_) => {}
         }
     }
+    for group in config.groups.keys() {
+        profiles::write(&context.home, group, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
+    }
     Mailroom::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
     Ok(())
 }
@@ -168,7 +171,8 @@ fn report(context: &Context, config: &Config) {
         let mut parts = vec![
             format!(
                 "Made {}: broker.toml (the configuration), groups/<group>/CLAUDE.md (for each group's agent), \
-                 ipc/<group> (shared with its sandbox). No group has any access yet.",
+                 policy/profiles/<group>.toml (who must agree each time), ipc/<group> (shared with its sandbox). No \
+                 group has any access yet.",
                 home.display()
             ),
             list("Mount each group's directory into its sandbox, read-only but for tasks; for docker run:", &mounts),

@@ -6,6 +6,7 @@ use crate::cli::init::person;
 use crate::cli::output::Fault;
 use crate::cli::serve::serve;
 use crate::config::home::Home;
+use crate::config::profiles;
 use crate::control::Control;
 use crate::effects::ids::Nonce;
 use crate::host::make_private_directory;
@@ -114,6 +115,11 @@ fn make(context: &Context) -> Result<bool, Fault> {
     }
     make_private_directory(context.home.path()).map_err(|error| cannot(context.home.path(), &error))?;
     write(&context.home.path().join("mock.toml"), SCRIPT)?;
+    for (group, _) in GRANTS {
+        let group = group.parse().map_err(|error| Fault::internal(&error))?;
+        profiles::write(&context.home, &group, &profiles::with_free_mock("mock"))
+            .map_err(|error| Fault::configuration(&error))?;
+    }
     write(&path, &config)?;
     Ok(true)
 }

@@ -3,8 +3,9 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::Config;
+use crate::config::{Config, profiles};
 use crate::ledger::{LedgerError, open};
+use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
 use rusqlite::Connection;
@@ -25,6 +26,15 @@ impl Context {
     /// environment may be another one than this command's.
     pub fn catalogue(&self, config: &Config) -> Catalogue {
         setup::catalogue(config, &self.home, &self.effects, None)
+    }
+
+    /// What the operators have laid down.
+    ///
+    /// # Errors
+    /// [`Fault`] if a profile cannot be used.
+    pub fn policy(&self, config: &Config, catalogue: &Catalogue) -> Result<Policy, Fault> {
+        let profiles = profiles::load(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))?;
+        Ok(Policy { quorum: config.quorums(), profiles })
     }
 
     /// The same, with the secrets as this command can load them.

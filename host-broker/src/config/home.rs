@@ -28,6 +28,16 @@ impl Home {
         self.0.join("ipc").join(group.as_str())
     }
 
+    /// The profiles of the groups.
+    pub fn profiles(&self) -> PathBuf {
+        self.0.join("policy").join("profiles")
+    }
+
+    /// A group's profile.
+    pub fn profile(&self, group: &Group) -> PathBuf {
+        self.profiles().join(format!("{group}.toml"))
+    }
+
     /// The keys.
     pub fn keys(&self) -> PathBuf {
         self.0.join("keys")

@@ -12,17 +12,20 @@ use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
     Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
 };
-use crate::providers::contract::{Guard, Tier};
+use crate::policy::profile::Profiles;
+use crate::providers::contract::Guard;
 use rusqlite::Connection;
 use shared::{Action, Code, Gate, Group, Level, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
-/// What configuration says about gates.
+/// What the operators have laid down, beside what is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GateRules {
+pub struct Policy {
     /// How many different approvers each gate needs.
     pub quorum: BTreeMap<Gate, usize>,
+    /// Who else must agree, by group.
+    pub profiles: Profiles,
 }
 
 /// An effect permitted inside this transaction: without one, no intent can be written.
@@ -108,14 +111,14 @@ pub fn judge(
     connection: &Connection,
     now: Timestamp,
     call: &Call,
-    rules: &GateRules,
+    policy: &Policy,
 ) -> Result<(Facts, Decision), LedgerError> {
-    let facts = facts(connection, now, call, rules)?;
+    let facts = facts(connection, now, call, policy)?;
     let decision = decide(&facts);
     Ok((facts, decision))
 }
 
-fn facts(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules) -> Result<Facts, LedgerError> {
+fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) -> Result<Facts, LedgerError> {
     let group = call.header.caller.group();
     let killed = kill::find(connection, group, &call.provider)?;
     let grant = match group {
@@ -139,11 +142,11 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, rules: &GateRules
             (Target::Disabled(_), _) => ProviderFact::Disabled,
             (Target::NoAction | Target::Action(..) | Target::Started(_), _) => ProviderFact::Enabled,
         },
-        operation: operation_fact(&call.target),
+        operation: operation_fact(&call.target, group, &policy.profiles),
         params: params_fact(call),
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
-        gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, rules)?,
+        gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
     })
 }
 
@@ -169,13 +172,12 @@ fn grant_fact(grant: Option<Grant>, action: &Action, now: Timestamp) -> GrantFac
     }
 }
 
-fn operation_fact(target: &Target) -> Option<OperationFact> {
+fn operation_fact(target: &Target, group: Option<&Group>, profiles: &Profiles) -> Option<OperationFact> {
     let declaration = target.operation()?.declaration();
-    Some(OperationFact {
-        declared: declaration.level,
-        demanded: target.invocation().map_or(declaration.level, |invocation| invocation.level().max(declaration.level)),
-        needs_person: declaration.tier == Some(Tier::Human),
-    })
+    let demanded =
+        target.invocation().map_or(declaration.level, |invocation| invocation.level().max(declaration.level));
+    let setting = profiles.setting(group, declaration, demanded);
+    Some(OperationFact { declared: declaration.level, demanded, setting })
 }
 
 fn params_fact(call: &Call) -> ParamsFact {
@@ -220,9 +222,9 @@ fn gate_fact(
     caller: &Caller,
     task: Option<&TaskId>,
     gate: Option<Gate>,
-    rules: &GateRules,
+    policy: &Policy,
 ) -> Result<GateFact, LedgerError> {
-    let Some((gate, quorum)) = gate.and_then(|gate| rules.quorum.get(&gate).copied().map(|quorum| (gate, quorum)))
+    let Some((gate, quorum)) = gate.and_then(|gate| policy.quorum.get(&gate).copied().map(|quorum| (gate, quorum)))
     else {
         return Ok(GateFact::NotConfigured);
     };

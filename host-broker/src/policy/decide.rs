@@ -6,6 +6,7 @@
 use crate::policy::facts::{
     Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
 };
+use crate::policy::profile::Setting;
 use shared::{Code, Level};
 use std::fmt;
 
@@ -208,7 +209,12 @@ fn level(facts: &Facts) -> Verdict {
 
 fn lists(facts: &Facts) -> Verdict {
     let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
-    if grant.denied {
+    if matches!(facts.operation, Some(OperationFact { setting: Setting::Off, .. })) {
+        Verdict::refuse(
+            Code::ActionDenied,
+            format!("Action '{}' is switched off for {}.", facts.action, uncapped(&facts.caller)),
+        )
+    } else if grant.denied {
         Verdict::refuse(
             Code::ActionDenied,
             format!("Action '{}' is explicitly denied to {}.", facts.action, uncapped(&facts.caller)),
@@ -279,8 +285,8 @@ fn gate(facts: &Facts) -> Verdict {
 
 fn tier(facts: &Facts) -> Verdict {
     match facts.operation {
-        Some(operation) if operation.needs_person => {
-            Verdict::RequireApproval { reason: format!("Action '{}' always needs a person's agreement.", facts.action) }
+        Some(OperationFact { setting: Setting::Human, .. }) => {
+            Verdict::RequireApproval { reason: format!("A person must agree to action '{}'.", facts.action) }
         }
         Some(_) | None => Verdict::Permit,
     }

@@ -1,5 +1,6 @@
 //! What a decision may look at: everything about one call, and nothing else.
 
+use crate::policy::profile::Setting;
 use shared::{Action, Code, Gate, Level, Provider};
 
 /// The facts of one call, as they are in one transaction.
@@ -84,8 +85,8 @@ pub struct OperationFact {
     pub declared: Level,
     /// The level that this very call demands.
     pub demanded: Level,
-    /// Whether it declares that a person must agree.
-    pub needs_person: bool,
+    /// Who else must agree, if it is not switched off.
+    pub setting: Setting,
 }
 
 /// The parameters.

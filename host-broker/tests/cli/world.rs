@@ -88,6 +88,10 @@ impl World {
         let config = world.read("broker.toml");
         let (config, _real_providers) = config.split_once("# GitHub.").expect("the template");
         std::fs::write(world.home.join("broker.toml"), config).expect("written");
+        for group in ["main", "developer", "security"] {
+            let profile = world.home.join(format!("policy/profiles/{group}.toml"));
+            std::fs::write(profile, "production = \"auto\"\n").expect("written");
+        }
         world.append("broker.toml", "\n[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
         world.append(
             "mock.toml",

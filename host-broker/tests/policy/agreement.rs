@@ -4,6 +4,7 @@ use crate::policy::facts::any_facts;
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{Facts, GrantFact, LiveGrant, ProviderFact, Stopped};
+use host_broker::policy::profile::Setting;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use shared::{Code, Level};
@@ -112,6 +113,7 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
                     || live.level < found.demanded
                     || live.denied
                     || !live.allowed
+                    || found.setting == Setting::Off
             }
             (GrantFact::Live(_) | GrantFact::None | GrantFact::Expired, _) => true,
         },

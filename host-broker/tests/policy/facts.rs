@@ -3,6 +3,7 @@
 use host_broker::policy::facts::{
     Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
 };
+use host_broker::policy::profile::Setting;
 use proptest::prelude::*;
 use shared::{Code, Level};
 
@@ -30,7 +31,7 @@ pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
 
 /// An action that demands what it declares.
 pub(super) fn operation(level: Level) -> OperationFact {
-    OperationFact { declared: level, demanded: level, needs_person: false }
+    OperationFact { declared: level, demanded: level, setting: Setting::Rules }
 }
 
 pub(super) fn closed() -> GateFact {
@@ -62,7 +63,17 @@ fn chosen(bytes: &[u8; 16]) -> Facts {
     let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
     let declared = evenly(bytes[0], &Level::ALL);
     let demanded = choose(bytes[1], &[declared, Level::Read, Level::Write, Level::Production]);
-    let found = OperationFact { declared, demanded, needs_person: bytes[2] > 200 };
+    let found = OperationFact {
+        declared,
+        demanded,
+        setting: if bytes[2] > 230 {
+            Setting::Off
+        } else if bytes[2] > 180 {
+            Setting::Human
+        } else {
+            Setting::Rules
+        },
+    };
     let live = LiveGrant {
         level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
         catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),

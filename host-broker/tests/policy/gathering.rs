@@ -1,13 +1,13 @@
 //! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
 
-use crate::policy::world::{ACTIONS, START, World, listed, with_mock};
+use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::gates;
 use host_broker::ledger::Durability;
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
-use host_broker::policy::authorize::{GateRules, judge};
+use host_broker::policy::authorize::{Policy, judge};
 use host_broker::policy::facts::{Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use host_broker::providers::registry::Listed;
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ impl World {
     /// From now on the provider is this one.
     fn relist(&mut self, mock: Listed) {
         self.catalogue = Arc::new(with_mock(mock));
-        self.broker = Broker::new(Arc::clone(&self.clerk.config), Arc::clone(&self.catalogue));
+        self.broker =
+            Broker::new(Arc::clone(&self.clerk.config), Arc::clone(&self.catalogue), policy(&self.clerk.config));
     }
 
     /// One call of the developers, and what becomes of it: `run`, `prepare`, or the code of the refusal.
@@ -43,7 +44,7 @@ impl World {
     fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
         let call = self.call("developer", action, params, task);
         let now = Timestamp::from_millis(START);
-        judge(self.ledger.reader(), now, &call, &self.clerk.config.gate_rules()).unwrap().0
+        judge(self.ledger.reader(), now, &call, &policy(&self.clerk.config)).unwrap().0
     }
 
     /// A grant to the developers by a person.
@@ -102,12 +103,17 @@ fn a_grant_is_one_groups_at_one_provider() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3 }));
     let other = world.call("finance", "read", &json!({}), None);
-    let rules = world.clerk.config.gate_rules();
     let now = Timestamp::from_millis(START);
-    assert_eq!(judge(world.ledger.reader(), now, &other, &rules).unwrap().0.grant, GrantFact::None);
+    assert_eq!(
+        judge(world.ledger.reader(), now, &other, &policy(&world.clerk.config)).unwrap().0.grant,
+        GrantFact::None
+    );
     let mut elsewhere = world.call("developer", "read", &json!({}), None);
     elsewhere.provider = "github".parse().unwrap();
-    assert_eq!(judge(world.ledger.reader(), now, &elsewhere, &rules).unwrap().0.grant, GrantFact::None);
+    assert_eq!(
+        judge(world.ledger.reader(), now, &elsewhere, &policy(&world.clerk.config)).unwrap().0.grant,
+        GrantFact::None
+    );
 }
 
 #[test]
@@ -198,7 +204,7 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     let mut call = world.call("developer", "read", &json!({}), None);
     call.target = host_broker::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
-    let (_, decision) = judge(world.ledger.reader(), now, &call, &world.clerk.config.gate_rules()).unwrap();
+    let (_, decision) = judge(world.ledger.reader(), now, &call, &policy(&world.clerk.config)).unwrap();
     let code = format!("{:?}", decision.verdict);
     assert!(code.contains("ProviderDisabled"), "{code}");
 }
@@ -432,8 +438,8 @@ fn a_gate_that_takes_nobody_is_closed() {
     world.grant(json!({ "access_level": 3, "requires_task_gate": "Security" }));
     world.task("gov-1", "developer");
     let call = world.call("developer", "produce", &json!({}), Some("gov-1"));
-    let rules = GateRules { quorum: [("Security".parse().unwrap(), 0)].into() };
-    let (facts, _) = judge(world.ledger.reader(), Timestamp::from_millis(START), &call, &rules).unwrap();
+    let policy = Policy { quorum: [("Security".parse().unwrap(), 0)].into(), ..Policy::default() };
+    let (facts, _) = judge(world.ledger.reader(), Timestamp::from_millis(START), &call, &policy).unwrap();
     assert_eq!(facts.gate, GateFact::Closed("Security".parse().unwrap()));
 }
 

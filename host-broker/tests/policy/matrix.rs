@@ -7,6 +7,7 @@ use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{
     Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
 };
+use host_broker::policy::profile::Setting;
 use shared::{Code, Level};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -180,7 +181,7 @@ fn catalogue() -> String {
         .iter()
         .map(|granted| {
             let cells = [Level::Write, Level::Production].map(|demanded| {
-                let found = OperationFact { declared: Level::Write, demanded, needs_person: false };
+                let found = OperationFact { declared: Level::Write, demanded, setting: Setting::Rules };
                 cell(&Facts { operation: Some(found), ..governed(*granted, Level::Write) })
             });
             (format!("granted {granted}"), cells.to_vec())
@@ -199,15 +200,17 @@ fn governance() -> String {
     ];
     let gates = [("no gate configured", GateFact::NotConfigured), ("gate closed", closed()), ("gate open", open())];
     let mut text = title("4. Tasks, gates, and who must agree");
-    for (heading, needs_person) in [
-        ("An action of which its level says who must agree", false),
-        ("An action that declares that a person must agree each time", true),
+    for (heading, setting) in [
+        ("An action to which nobody else must agree", Setting::Auto),
+        ("An action that the rules decide", Setting::Rules),
+        ("An action to which a person must agree each time", Setting::Human),
+        ("An action that is switched off", Setting::Off),
     ] {
         let mut rows = Vec::new();
         for (task_name, task) in &tasks {
             for (gate_name, gate) in &gates {
                 let cells = LEVELS.map(|action| {
-                    let found = OperationFact { needs_person, ..operation(action) };
+                    let found = OperationFact { setting, ..operation(action) };
                     let facts = Facts {
                         operation: Some(found),
                         task: *task,
@@ -267,7 +270,7 @@ const FAULTS: &[Fault] = &[
     ("no gate configured", |f| f.gate = GateFact::NotConfigured),
     ("a person must agree", |f| {
         if let Some(found) = &mut f.operation {
-            found.needs_person = true;
+            found.setting = Setting::Human;
         }
     }),
 ];
@@ -364,9 +367,8 @@ fn each_combination(mut each: impl FnMut(&Facts)) {
                             facts.task = task;
                             for gate in &gates {
                                 facts.gate = gate.clone();
-                                for needs_person in [false, true] {
-                                    facts.operation =
-                                        found.map(|level| OperationFact { needs_person, ..operation(level) });
+                                for setting in [Setting::Auto, Setting::Rules, Setting::Human, Setting::Off] {
+                                    facts.operation = found.map(|level| OperationFact { setting, ..operation(level) });
                                     each(&facts);
                                 }
                             }

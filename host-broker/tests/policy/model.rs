@@ -5,6 +5,7 @@ use host_broker::policy::decide::{Decision, Step, Verdict};
 use host_broker::policy::facts::{
     Facts, GateFact, GrantFact, GuardFact, LiveGrant, ParamsFact, ProviderFact, TaskFact,
 };
+use host_broker::policy::profile::Setting;
 use shared::{Code, Level};
 
 /// What a decision comes to, without its words; in the order of strictness.
@@ -64,7 +65,8 @@ const CLAUSES: &[Clause] = &[
     }),
     // 4. The level.
     (Step::Level, |f| no(Code::LevelTooLow, grant(f)?.level < f.operation?.demanded)),
-    // 5. The denied list, then the allowed list.
+    // 5. What the group's profile switches off; the denied list, then the allowed list.
+    (Step::Lists, |f| no(Code::ActionDenied, f.operation?.setting == Setting::Off)),
     (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
     (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
     // 6. The parameters: what was not looked at is not known to fit.
@@ -82,8 +84,8 @@ const CLAUSES: &[Clause] = &[
     (Step::Governance, |f| {
         no(Code::GateMissing, demands(f, Level::Production) && !matches!(f.gate, GateFact::Open(..)))
     }),
-    // 12. Who else must agree: an action that declares so asks a person each time, also behind a gate.
-    (Step::Tier, |f| f.operation?.needs_person.then_some(Answer::AskPerson)),
+    // 12. Who else must agree: at tier `human` a person is asked each time, also behind a gate.
+    (Step::Tier, |f| (f.operation?.setting == Setting::Human).then_some(Answer::AskPerson)),
 ];
 
 fn no(code: Code, applies: bool) -> Option<Answer> {

@@ -9,6 +9,8 @@ use host_broker::effects::clock::Clock;
 use host_broker::effects::ids::{Ids, NoRandomness, Nonce};
 use host_broker::event::Event;
 use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
+use host_broker::policy::authorize::Policy;
+use host_broker::policy::profile::{Profile, Profiles, Setting};
 use host_broker::providers::contract::{
     Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Refusal, Running, Success, Tier,
 };
@@ -179,6 +181,13 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError
     Ledger::open(home, clock, "v1".to_owned())
 }
 
+/// Who must agree is not what most tests are about: production takes its gate only.
+pub(crate) fn policy(config: &Config) -> Policy {
+    let profile = Profile { production: Some(Setting::Auto), ..Profile::default() };
+    let profiles = config.groups.keys().map(|group| (group.clone(), profile.clone())).collect();
+    Policy { quorum: config.quorums(), profiles: Profiles::new(profiles) }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
@@ -191,7 +200,7 @@ impl World {
         let key = Arc::new(LedgerKey::new(vec![7; 32]));
         Self {
             ledger: open(home.path(), &clock).unwrap(),
-            broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue)),
+            broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config)),
             clerk: Clerk { config, key, ids, uid },
             home,
             clock,

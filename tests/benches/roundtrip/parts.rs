@@ -101,6 +101,8 @@ impl Broker {
         for group in 0..groups {
             writeln!(config, "[groups.g{group}]").unwrap();
         }
+        // Without a line of their own the levels decide: a write is for the rules.
+        std::fs::create_dir_all(home.join("policy/profiles")).unwrap();
         std::fs::write(home.join("broker.toml"), config).unwrap();
         std::fs::write(home.join("mock.toml"), SCRIPT).unwrap();
     }

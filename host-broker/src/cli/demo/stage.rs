@@ -1,6 +1,8 @@
 //! The processes of the demo: the daemon, the shims, and the clients that drive them.
 
 use crate::cli::output::{Fault, Output};
+use crate::config::home::Home;
+use crate::config::profiles;
 use crate::host::Effects;
 use crate::ledger::chain::{Kind, Verifier};
 use crate::ledger::{export, open};
@@ -63,6 +65,11 @@ impl Stage {
         let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
         stage.write("broker.toml", CONFIG)?;
         stage.write("mock.toml", SCRIPT)?;
+        for group in ["main", "developer", "security"] {
+            let group = group.parse().map_err(|error| Fault::internal(&error))?;
+            profiles::write(&Home::at(stage.home.clone()), &group, &profiles::with_free_mock("mock"))
+                .map_err(|error| Fault::configuration(&error))?;
+        }
         stage.start()?;
         Ok(stage)
     }

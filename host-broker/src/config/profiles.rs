@@ -1,0 +1,112 @@
+//! The files of the groups' profiles: `policy/profiles/<group>.toml`.
+
+use crate::config::home::Home;
+use crate::config::{Config, ConfigError, parse};
+use crate::policy::profile::{Profile, Profiles};
+use crate::providers::registry::Catalogue;
+use shared::Group;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What a group starts with: every write that crosses to another system takes a person. Relaxing is a line of somebody
+/// who meant it.
+pub const STARTING: &str = "\
+# Who must agree each time this group acts. Per level or per action:
+#   auto   nobody     rules  the rules     human  a person     off  not at all
+# A grant says what the group may do at all; this file never adds to it.
+write = \"human\"
+production = \"human\"
+
+# [providers.github]
+# write = \"rules\"
+# actions = { create_issue = \"auto\", merge_pr = \"off\" }
+";
+
+/// Reads every profile and holds it against the configuration and the catalogue. A home from before there were profiles
+/// has no directory for them; its groups have the starting profile, which [`furnish`] writes down.
+///
+/// # Errors
+/// [`ConfigError`], naming the file, the place and what to do.
+pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+    let directory = home.profiles();
+    let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
+    let entries = match std::fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let starting: Profile = parse(STARTING, &directory)?;
+            return Ok(Profiles::new(config.groups.keys().map(|group| (group.clone(), starting.clone())).collect()));
+        }
+        Err(source) => return Err(read(&directory, source)),
+    };
+    let mut profiles = BTreeMap::new();
+    for entry in entries {
+        let path = entry.map_err(|source| read(&directory, source))?.path();
+        let Some(stem) = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".toml"))
+        else {
+            continue;
+        };
+        let inconsistent = |fault: String| ConfigError::Inconsistent { path: path.clone(), fault };
+        let group = stem.parse::<Group>().ok().filter(|group| config.groups.contains_key(group));
+        let group = group.ok_or_else(|| {
+            inconsistent(format!("there is no group `{stem}`; add [groups.{stem}] to broker.toml or remove this file"))
+        })?;
+        let text = std::fs::read_to_string(&path).map_err(|source| read(&path, source))?;
+        let profile: Profile = parse(&text, &path)?;
+        check(&profile, catalogue).map_err(inconsistent)?;
+        profiles.insert(group, profile);
+    }
+    Ok(Profiles::new(profiles))
+}
+
+/// Writes the starting profile of each group of a home that has no directory for profiles yet, and says whether it did.
+///
+/// # Errors
+/// [`ConfigError::Write`] with the file.
+pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
+    let directory = home.profiles();
+    if directory.exists() {
+        return Ok(false);
+    }
+    for group in config.groups.keys() {
+        write(home, group, STARTING)?;
+    }
+    Ok(true)
+}
+
+/// What a group has in a home that is for trying things out: nobody is asked about its mock.
+pub fn with_free_mock(provider: &str) -> String {
+    format!("{STARTING}\n[providers.{provider}]\nwrite = \"auto\"\nproduction = \"auto\"\n")
+}
+
+/// Writes a group's profile unless it has one.
+///
+/// # Errors
+/// [`ConfigError::Write`] with the file.
+pub fn write(home: &Home, group: &Group, text: &str) -> Result<(), ConfigError> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let path = home.profile(group);
+    let failed = |source| ConfigError::Write { path: path.clone(), source };
+    crate::host::make_private_directory(&home.profiles()).map_err(failed)?;
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    match made {
+        Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(failed(source)),
+    }
+}
+
+/// A line about something that does not exist protects nothing.
+fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
+    for (provider, posture) in &profile.providers {
+        let listed = catalogue
+            .provider(provider)
+            .ok_or_else(|| format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"))?;
+        if let Some(action) = posture.actions.keys().find(|action| !listed.operations.contains_key(*action)) {
+            let known: Vec<&str> = listed.operations.keys().map(shared::Action::as_str).collect();
+            return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Who else must agree: a group's profile, by provider, level and action.
+//!
+//! A level says what a group may do at all; the tier says who agrees each time. An action's own tier is the least that
+//! holds, whatever a profile says.
+
+use crate::providers::contract::{Declaration, Tier};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::digest::Digest;
+use shared::{Action, Group, Level, Provider};
+use std::collections::BTreeMap;
+
+/// What a profile says of a level or an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Setting {
+    /// Nobody is asked.
+    Auto,
+    /// The rules decide.
+    Rules,
+    /// A person decides, each time.
+    Human,
+    /// Not at all.
+    Off,
+}
+
+/// The settings of one provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Posture {
+    /// Its reading actions.
+    pub read: Option<Setting>,
+    /// Its writing actions.
+    pub write: Option<Setting>,
+    /// Its production actions.
+    pub production: Option<Setting>,
+    /// Single actions, whatever their level says.
+    pub actions: BTreeMap<Action, Setting>,
+}
+
+/// One group's profile.
+///
+/// ```toml
+/// write = "human"
+///
+/// [providers.github]
+/// write = "rules"
+/// actions = { create_issue = "auto", merge_pr = "off" }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// Reading actions of every provider that says nothing else.
+    pub read: Option<Setting>,
+    /// Writing actions of every provider that says nothing else.
+    pub write: Option<Setting>,
+    /// Production actions of every provider that says nothing else.
+    pub production: Option<Setting>,
+    /// What differs from that, by provider.
+    pub providers: BTreeMap<Provider, Posture>,
+}
+
+/// The profiles, by group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profiles(BTreeMap<Group, Profile>);
+
+impl Profile {
+    /// The setting for a call of this action that demands this level.
+    pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
+        let posture = self.providers.get(&declaration.provider);
+        let of_level = |level: Level| {
+            let (own, common) = match level {
+                Level::None | Level::Read => (posture.and_then(|posture| posture.read), self.read),
+                Level::Write => (posture.and_then(|posture| posture.write), self.write),
+                Level::Production => (posture.and_then(|posture| posture.production), self.production),
+            };
+            own.or(common).unwrap_or_else(|| by_level(level))
+        };
+        let named = posture.and_then(|posture| posture.actions.get(&declaration.action).copied());
+        let setting = match named {
+            // SECURITY: what was said of the action was said of its own level. A call that demands more, such as one at
+            // a production branch, is not relaxed by it.
+            Some(named) if demanded > declaration.level => named.max(of_level(demanded)),
+            Some(named) => named,
+            None => of_level(demanded),
+        };
+        let least = match declaration.tier {
+            None | Some(Tier::Auto) => Setting::Auto,
+            Some(Tier::Rules) => Setting::Rules,
+            Some(Tier::Human) => Setting::Human,
+        };
+        setting.max(least)
+    }
+}
+
+fn by_level(level: Level) -> Setting {
+    match level {
+        Level::None | Level::Read => Setting::Auto,
+        Level::Write => Setting::Rules,
+        Level::Production => Setting::Human,
+    }
+}
+
+impl Profiles {
+    /// These; a group without one has the defaults of the levels.
+    pub fn new(profiles: BTreeMap<Group, Profile>) -> Self {
+        Self(profiles)
+    }
+
+    /// A digest of all of them.
+    pub fn version(&self) -> Digest {
+        Digest::of(&shared::json::canonical(&self.0))
+    }
+
+    /// The setting for a call of this group. Who is no group has the defaults of the levels.
+    pub fn setting(&self, group: Option<&Group>, declaration: &Declaration, demanded: Level) -> Setting {
+        match group.and_then(|group| self.0.get(group)) {
+            Some(profile) => profile.setting(declaration, demanded),
+            None => Profile::default().setting(declaration, demanded),
+        }
+    }
+}
+
+impl Setting {
+    /// The tier, unless it is off.
+    pub fn tier(self) -> Option<Tier> {
+        match self {
+            Self::Auto => Some(Tier::Auto),
+            Self::Rules => Some(Tier::Rules),
+            Self::Human => Some(Tier::Human),
+            Self::Off => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers::contract::Exposure;
+
+    fn declaration(action: &str, level: Level, tier: Option<Tier>) -> Declaration {
+        Declaration {
+            provider: "github".parse().unwrap(),
+            action: action.parse().unwrap(),
+            level,
+            tier,
+            description: String::new(),
+            input_schema: serde_json::Value::Null,
+            output_schema: None,
+            idempotent: false,
+            exposes: Exposure::NONE,
+            deadline: None,
+        }
+    }
+
+    fn setting(profile: &str, declared: &Declaration, demanded: Level) -> Setting {
+        toml::from_str::<Profile>(profile).unwrap().setting(declared, demanded)
+    }
+
+    #[test]
+    fn the_narrowest_line_decides_and_without_a_line_the_level_does() {
+        let [read, write, production] = [Level::Read, Level::Write, Level::Production];
+        let of = |profile: &str, level| setting(profile, &declaration("a", level, None), level);
+        assert_eq!(
+            [read, write, production].map(|level| of("", level)),
+            [Setting::Auto, Setting::Rules, Setting::Human]
+        );
+        assert_eq!(of("write = 'human'", write), Setting::Human);
+        assert_eq!(of("write = 'human'\n[providers.other]\nwrite = 'auto'", write), Setting::Human);
+        assert_eq!(of("write = 'human'\n[providers.github]\nwrite = 'auto'", write), Setting::Auto);
+        assert_eq!(of("[providers.github]\nwrite = 'auto'\nactions = { a = 'off' }", write), Setting::Off);
+        assert_eq!(of("[providers.github]\nproduction = 'auto'", production), Setting::Auto);
+    }
+
+    #[test]
+    fn an_actions_own_tier_is_the_least() {
+        let delete = declaration("delete", Level::Write, Some(Tier::Human));
+        assert_eq!(setting("[providers.github]\nactions = { delete = 'auto' }", &delete, Level::Write), Setting::Human);
+        assert_eq!(setting("[providers.github]\nactions = { delete = 'off' }", &delete, Level::Write), Setting::Off);
+    }
+
+    #[test]
+    fn a_line_for_an_action_does_not_relax_a_call_that_demands_more() {
+        let create = declaration("create_pr", Level::Write, None);
+        let profile = "[providers.github]\nactions = { create_pr = 'auto' }";
+        assert_eq!(setting(profile, &create, Level::Write), Setting::Auto);
+        assert_eq!(setting(profile, &create, Level::Production), Setting::Human);
+    }
+}
