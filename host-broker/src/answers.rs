@@ -13,6 +13,7 @@ use crate::policy::decide::Decision;
 use crate::policy::explain::explain;
 use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
+use crate::questions;
 use serde_json::json;
 use shared::reply::Notice;
 use shared::{Code, Reply, RequestId, limits};
@@ -96,13 +97,9 @@ pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestI
     tx.answer(&header.caller_key, reply, evidence)
 }
 
-pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
-    refused_answer(tx, call, refusal).map(Some)
-}
-
 /// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
 /// caller may know.
-pub(crate) fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Answer, LedgerError> {
+pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
     let header = &call.header;
     let level = call.target.operation().map(|operation| operation.declaration().level);
     let evidence = tx.append(&Draft {
@@ -121,7 +118,7 @@ pub(crate) fn refused_answer(tx: &Transaction<'_>, call: &Call, refusal: &Refusa
     if refusal.code == Code::Busy {
         reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
     }
-    tx.answer(&header.caller_key, reply, evidence)
+    questions::answer(tx, call, reply, evidence)
 }
 
 /// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.

@@ -10,12 +10,11 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
-use crate::answers::{
-    copy_of, explained, outcome_row, refused, refused_answer, repeated, reply_to, still_running, success,
-};
+use crate::answers::{copy_of, explained, outcome_row, refused, repeated, reply_to, still_running, success};
+use crate::approvals;
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
-use crate::effects::ids::Nonce;
+use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
 use crate::filter::finished::{Filtered, Filters, Outcome, filter};
 use crate::folding::Folding;
@@ -27,6 +26,7 @@ use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::Decision;
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
+use crate::questions;
 use serde_json::{Value, json};
 use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +45,11 @@ pub struct Broker {
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
     /// Calls that were cancelled while their remote facts were being fetched.
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
+    /// Requests about which a person was asked, and that are decided on again now.
+    pub(crate) resolved: Vec<(Arc<str>, RequestId)>,
+    /// Whether the time of the next silence may be another one.
+    pub(crate) questions_changed: bool,
+    pub(crate) ids: Arc<dyn Ids>,
 }
 
 /// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
@@ -62,7 +67,12 @@ impl Scribe<Event> for Broker {
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match event {
             Event::Arrived(Parsed::Call(call)) => self.arrived(tx, call),
-            Event::Prepared(call) => self.decide(tx, call),
+            Event::Prepared(call) | Event::Readmitted(call) => self.decide(tx, call),
+            Event::Impatient(key) => {
+                let answer = questions::pending(tx, &key.0, &key.1);
+                closed(tx, Event::Impatient(key), answer)
+            }
+            Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => finished(tx, filtered),
             Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
@@ -79,6 +89,7 @@ impl Scribe<Event> for Broker {
 
     fn undone(&mut self, seq: i64) {
         self.folding.forget_after(seq);
+        self.resolved.clear();
     }
 }
 
@@ -122,6 +133,15 @@ impl Broker {
             let answer = explained(tx, &call, &facts, &decision);
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
+        if call.was_asked()
+            && let Some(refusal) = match questions::answered_no(tx, &call) {
+                Ok(refusal) => refusal,
+                Err(error) => return Err(unwritten(call, error)),
+            }
+        {
+            let answer = refused(tx, &call, &refusal);
+            return closed(tx, event_of(call), answer);
+        }
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
         if call.prepared
             && self.cancelled.contains(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone()))
@@ -133,15 +153,16 @@ impl Broker {
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
             Ok(Before::Wait(of)) => return Ok(Step::Wait(Event::Arrived(Parsed::Call(call)), of)),
-            Ok(Before::Answered(answer)) => return Ok(tx.close(Event::Arrived(Parsed::Call(call)), Some(answer))),
+            Ok(Before::Answered(answer)) => return Ok(tx.close(event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
         }
         match authorize::authorize(tx, call, facts, decision) {
             authorize::Outcome::Authorized(authorized) => Ok(Step::Start(tx.record_intent(authorized)?)),
             authorize::Outcome::Refused(call, refusal) => {
                 let answer = refused(tx, &call, &refusal);
-                closed(tx, Event::Arrived(Parsed::Call(call)), answer)
+                closed(tx, event_of(call), answer)
             }
+            authorize::Outcome::Ask(call, reason) => self.ask(tx, call, &reason),
         }
     }
 
@@ -154,15 +175,14 @@ impl Broker {
         if let Some(claimed) = store::claimed(tx, call)? {
             if claimed.params_digest != call.params_digest {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
-                return refused_answer(tx, call, &Refusal { code: Code::IdempotencyConflict, reason })
-                    .map(Before::Answered);
+                return refused(tx, call, &Refusal { code: Code::IdempotencyConflict, reason }).map(Before::Answered);
             }
             return self.same_call(tx, call, claimed.request_id);
         }
         // A prepared call is one of those that are counted.
         if !call.prepared && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight {
             let reason = Code::Busy.meaning().to_owned();
-            return refused_answer(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
+            return refused(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
         }
         Ok(Before::Go)
     }
@@ -171,12 +191,12 @@ impl Broker {
     fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: RequestId) -> Result<Before, LedgerError> {
         let header = &call.header;
         if !store::is_open(tx, &header.caller_key, &of)? {
-            return copy_of(tx, header, &of).map(Before::Answered);
+            return copy_of(tx, header, &of).map(Some).map(Before::Answered);
         }
         if self.may_wait(header) {
             return Ok(Before::Wait(of));
         }
-        still_running(tx, header, &of).map(Before::Answered)
+        still_running(tx, header, &of).map(Some).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
@@ -262,7 +282,11 @@ impl Broker {
             }
             if closed.stage != "probe" {
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
-                tx.answer(&closed.caller, reply, evidence)?;
+                if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
+                    tx.keep(&closed.caller, reply, evidence)?;
+                } else {
+                    tx.answer(&closed.caller, reply, evidence)?;
+                }
             }
         }
         Ok(())
@@ -299,12 +323,22 @@ pub(crate) enum Fulfilled {
 enum Before {
     Go,
     Wait(RequestId),
-    Answered(Answer),
+    Answered(Option<Answer>),
 }
 
 fn unwritten(call: Box<Call>, error: LedgerError) -> Unwritten<Event> {
-    let event = if call.prepared { Event::Prepared(call) } else { Event::Arrived(Parsed::Call(call)) };
-    Unwritten { event, error }
+    Unwritten { event: event_of(call), error }
+}
+
+/// The event that brought the call here, so that it can be brought again.
+pub(crate) fn event_of(call: Box<Call>) -> Event {
+    if call.prepared {
+        Event::Prepared(call)
+    } else if call.was_asked() {
+        Event::Readmitted(call)
+    } else {
+        Event::Arrived(Parsed::Call(call))
+    }
 }
 
 /// An effect is over: its outcome is recorded, and its reply kept with it.
@@ -324,7 +358,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
             }
             let reply = reply_to(call.header.request_id.clone(), outcome, tx);
-            tx.answer(&call.header.caller_key, reply, evidence).map(Some)
+            questions::answer(tx, call, reply, evidence)
         }
         (Effect::Probe(probe), outcome) => settle_unknown(tx, probe, outcome).map(|()| None),
     }
@@ -347,8 +381,8 @@ fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Res
         ..Draft::new(Kind::Settled, &probe.asked_by)
     })?;
     let reply = success(probe.planted.request_id.clone(), shown, tx);
-    // Kept for `ext_result`; the caller has had its one reply.
-    tx.answer(&probe.asked_by, reply, evidence).map(drop)
+    // The caller has had its one reply.
+    tx.keep(&probe.asked_by, reply, evidence)
 }
 
 /// What is needed to ask what became of an unknown outcome, if it can be asked.
@@ -366,7 +400,7 @@ pub(crate) fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
 
 impl Broker {
     /// A new broker on this configuration and catalogue.
-    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy) -> Self {
+    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy, ids: Arc<dyn Ids>) -> Self {
         Self {
             config,
             catalogue,
@@ -375,6 +409,9 @@ impl Broker {
             folding: Folding::default(),
             waiting: BTreeMap::new(),
             cancelled: BTreeSet::new(),
+            resolved: Vec::new(),
+            questions_changed: true,
+            ids,
         }
     }
 

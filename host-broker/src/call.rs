@@ -13,6 +13,7 @@ use crate::mailroom::Slot;
 use crate::providers::contract::{Invocation, Operation, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
+use crate::questions::Given;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::request::{
@@ -116,6 +117,15 @@ impl Header {
         }
     }
 
+    /// Under which name the reply is to lie, where the document has no id of its own.
+    pub fn reply_as(&self) -> Option<&RequestId> {
+        match &self.origin {
+            Origin::File(file) => file.reply_as.as_ref(),
+            Origin::Retired(_, reply_as) => reply_as.as_ref(),
+            Origin::Socket(_) | Origin::Broker => None,
+        }
+    }
+
     /// When the action must be over so that the reply is in time.
     pub fn provider_deadline(&self) -> Instant {
         self.arrived + self.patience.saturating_sub(limits::PROVIDER_MARGIN.min(self.patience / 3))
@@ -154,6 +164,38 @@ pub struct Call {
     pub prepared: bool,
     /// Whether it may change something: its level is above reading.
     pub mutating: bool,
+    /// As it was written: what is admitted again after a person's yes.
+    pub document: Written,
+    /// Whether a person was asked about it.
+    pub asked: Asked,
+}
+
+/// A document as it was written. It cannot be printed, because it holds the parameters.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Written(Box<[u8]>);
+
+impl Written {
+    /// The bytes, to be stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// Whether a person was asked about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// No, or not yet.
+    No,
+    /// About an equal call of the same caller, whose outcome is this one's too.
+    AboutAnother(RequestId),
+    /// Yes, so that this is its second time here.
+    Yes,
 }
 
 /// What a call is aimed at.
@@ -177,6 +219,12 @@ impl Target {
             Self::Action(_, Ok(invocation)) => Some(invocation.as_ref()),
             Self::Action(_, Err(_)) | Self::Started(_) | Self::Disabled(_) | Self::NoAction | Self::NoProvider => None,
         }
+    }
+
+    /// The level that this very call demands, as far as it is known.
+    pub fn demanded(&self) -> Level {
+        let declared = self.operation().map_or(Level::None, |operation| operation.declaration().level);
+        self.invocation().map_or(declared, |invocation| invocation.level().max(declared))
     }
 
     /// Takes the parameters out for the provider.
@@ -210,6 +258,22 @@ impl Target {
         match self {
             Self::Action(operation, _) | Self::Started(operation) | Self::Disabled(operation) => Some(operation),
             Self::NoAction | Self::NoProvider => None,
+        }
+    }
+}
+
+impl Call {
+    /// Whether a person was asked about this very call.
+    pub fn was_asked(&self) -> bool {
+        self.asked == Asked::Yes
+    }
+
+    /// The parameters, as they were written.
+    pub fn params(&self) -> Value {
+        match request::parse(&self.document.0).map(|document| document.request) {
+            Ok(Request::Call(body)) => Value::Object(body.params),
+            // A call was parsed from a call's document.
+            Ok(_) | Err(_) => Value::Null,
         }
     }
 }
@@ -262,6 +326,8 @@ pub enum Order {
         /// Whether it was cancelled rather than done.
         cancelled: bool,
     },
+    /// A person answers a question.
+    Answer(Given),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.
@@ -458,6 +524,8 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         planted,
         prepared: false,
         mutating,
+        document: Written(bytes.into()),
+        asked: Asked::No,
     }))
 }
 
@@ -549,24 +617,41 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
     }
 }
 
+/// A call about which a person was asked, from its stored document: parsed like the first time, for the same decision.
+/// Who it is was established when it arrived. Its reply goes where the first one waits, if it still does.
+///
+/// # Errors
+/// What is wrong with the document; it was right when it was stored.
+pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let mut call = made(group, request_id, bytes, desk)?;
+    call.asked = Asked::Yes;
+    Ok(call)
+}
+
 /// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
 /// be decided. Its reply goes nowhere.
 ///
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
 pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    made(group, request_id, bytes, desk)
+}
+
+fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
+    let patience = patience(&document.request, desk);
+    let request_digest = digest_of(&document.request, desk);
     let Request::Call(body) = document.request else { return Err("not a call".into()) };
     let caller = Caller::Group(group);
-    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
     let header = Header {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
-        request_digest: Digest::ZERO,
+        request_digest,
         origin: Origin::Broker,
         arrived: Instant::now(),
-        patience: desk.patience,
+        patience,
     };
     match call(body, header, bytes, desk) {
         Parsed::Call(call) => Ok(call),

@@ -6,6 +6,7 @@
 //!
 //! What changes something goes through [`ask`], what only reads through [`reading`].
 
+pub mod approvals;
 pub mod ask;
 pub mod output;
 pub mod reading;
@@ -78,6 +79,7 @@ enum Command {
     Capabilities(capabilities::Capabilities),
     Explain(explain::Explain),
     Calls(calls::Calls),
+    Approvals(approvals::Approvals),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -161,6 +163,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Capabilities(command) => command.run(context),
         Command::Explain(command) => command.run(context),
         Command::Calls(command) => command.run(context),
+        Command::Approvals(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),

@@ -11,7 +11,7 @@ use provider::ProviderTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
-use shared::{Gate, Group, Level, Provider, limits};
+use shared::{Action, Gate, Group, Level, Provider, limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,6 +32,9 @@ pub struct Config {
     /// The people who may use the command line, by name.
     #[serde(default)]
     pub people: BTreeMap<String, PersonTable>,
+    /// How people are asked.
+    #[serde(default)]
+    pub approvals: ApprovalsTable,
     /// The gates, and who may open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
@@ -107,7 +110,51 @@ pub struct GroupTable {
 pub struct PersonTable {
     /// The user id of the person's processes.
     pub uid: u32,
+    /// What the person may agree to; absent means nothing.
+    #[serde(default)]
+    pub approves: Option<ApprovesTable>,
 }
+
+/// What a person may agree to; an empty table is everything.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovesTable {
+    /// Calls of these groups; absent means all.
+    pub groups: Option<Vec<Group>>,
+    /// Calls to these providers; absent means all.
+    pub providers: Option<Vec<Provider>>,
+    /// Calls up to this level; absent means any.
+    pub max_level: Option<Level>,
+}
+
+/// How people are asked.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApprovalsTable {
+    /// How long a question waits before silence is a no, in seconds.
+    pub expires_s: u64,
+    /// What differs from that, by provider and action.
+    pub actions: BTreeMap<Provider, BTreeMap<Action, AskTable>>,
+}
+
+/// How people are asked about one action.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AskTable {
+    /// How many different people must say yes.
+    pub quorum: Option<usize>,
+    /// How long a question waits, in seconds; at most 604800, which is a week.
+    pub expires_s: Option<u64>,
+}
+
+impl Default for ApprovalsTable {
+    fn default() -> Self {
+        Self { expires_s: 300, actions: BTreeMap::new() }
+    }
+}
+
+/// The longest that a question may wait, in seconds.
+const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
 
 /// One gate.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -225,6 +272,7 @@ impl Config {
         if self.broker.in_flight == 0 {
             return fault("broker.in_flight must be at least 1".into());
         }
+        self.check_approvals().or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
                 return fault(format!("gates.{gate}: there is no group `{unknown}`; add [groups.{unknown}]"));
@@ -240,6 +288,50 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    fn check_approvals(&self) -> Result<(), String> {
+        let within = |seconds: u64, place: &str| {
+            let fits = (1..=EXPIRES_MAX_S).contains(&seconds);
+            if fits { Ok(()) } else { Err(format!("{place}expires_s must be 1 to {EXPIRES_MAX_S}, which is a week")) }
+        };
+        within(self.approvals.expires_s, "approvals.")?;
+        let approvers = self.people.values().filter(|person| person.approves.is_some()).count();
+        for (provider, actions) in &self.approvals.actions {
+            for (action, table) in actions {
+                let place = format!("approvals.actions.{provider}.{action}.");
+                within(table.expires_s.unwrap_or(1), &place)?;
+                if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > approvers) {
+                    return Err(format!(
+                        "{place}quorum must be 1 to {approvers}, the number of people with `approves`; nobody could \
+                         ever say yes often enough"
+                    ));
+                }
+            }
+        }
+        for (person, table) in &self.people {
+            let groups = table.approves.iter().filter_map(|approves| approves.groups.as_ref()).flatten();
+            if let Some(unknown) = groups.into_iter().find(|group| !self.groups.contains_key(*group)) {
+                return Err(format!("people.{person}.approves: there is no group `{unknown}`; add [groups.{unknown}]"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How people are asked about an action: how many must say yes, and for how long.
+    pub fn asking(&self, provider: &Provider, action: &Action) -> (usize, Duration) {
+        let table = self.approvals.actions.get(provider).and_then(|actions| actions.get(action)).copied();
+        let table = table.unwrap_or_default();
+        let seconds = table.expires_s.unwrap_or(self.approvals.expires_s);
+        (table.quorum.unwrap_or(1), Duration::from_secs(seconds))
+    }
+
+    /// Whether this person may agree to a call of this group.
+    pub fn may_approve(&self, person: &str, group: Option<&Group>, provider: &Provider, level: Level) -> bool {
+        let Some(approves) = self.people.get(person).and_then(|table| table.approves.as_ref()) else { return false };
+        approves.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
+            && approves.providers.as_ref().is_none_or(|providers| providers.contains(provider))
+            && approves.max_level.is_none_or(|most| level <= most)
     }
 
     /// Whether this is the main group.

@@ -10,6 +10,7 @@ use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use crate::questions::Given;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
@@ -42,6 +43,15 @@ pub enum Control {
     },
     /// Open a gate.
     GateApprove(GateRequest),
+    /// Answer a question.
+    Answer {
+        /// Its code.
+        code: String,
+        /// Yes, or no.
+        yes: bool,
+        /// Why.
+        reason: Option<String>,
+    },
     /// Stop all calls, or allow them again.
     KillAll {
         /// Stop, or allow.
@@ -142,6 +152,7 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::TaskCreate(request) => Order::TaskCreate(request),
         Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
         Control::GateApprove(request) => Order::GateApprove(request),
+        Control::Answer { code, yes, reason } => Order::Answer(Given { code, yes, reason, channel: "cli" }),
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
@@ -273,7 +284,7 @@ pub fn administer(
     }
     let document = batch.committed.into_iter().find_map(|committed| match committed {
         Committed::Close(_, Some(settled)) => Some(settled.into_document().1),
-        Committed::Close(_, None) | Committed::Start(_) | Committed::Wait(..) => None,
+        Committed::Close(_, None) | Committed::Start(_) | Committed::Wait(..) | Committed::Ask(_) => None,
     });
     match document.and_then(|document| serde_json::from_slice(&document).ok()) {
         Some(value) => Ok(value),

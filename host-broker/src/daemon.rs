@@ -10,6 +10,7 @@
 //! call more than the work that it hands over. It waits for nobody but the disk: an effect that is not over at its
 //! first step goes on elsewhere.
 
+use crate::approvals::{self, State};
 use crate::broker::{Broker, probe_for, run};
 use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
@@ -76,6 +77,12 @@ struct Loop {
     ending: bool,
     // Events that wait for another request of the same caller, with the time at which they stop waiting.
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
+    // Who waits for a person's answer, and until when.
+    asked: BTreeMap<(Arc<str>, RequestId), Asker>,
+    // Requests that are to be decided on again and could not be.
+    postponed: Vec<(Arc<str>, RequestId)>,
+    // When the next silence becomes a no.
+    lapses: Option<Timestamp>,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -86,6 +93,13 @@ struct Loop {
     running: usize,
     // Since when it stops, if it does.
     stopping: Option<Instant>,
+}
+
+/// A caller whose call waits for a person.
+struct Asker {
+    origin: Origin,
+    // When it stops waiting, and is told.
+    until: Instant,
 }
 
 /// How long effects that run may still report before the daemon stops without them.
@@ -101,6 +115,9 @@ impl Daemon {
             pending: VecDeque::new(),
             ending: false,
             waiting: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            postponed: Vec::new(),
+            lapses: None,
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -145,6 +162,11 @@ async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group
     }
 }
 
+/// The group that the ledger names as a caller.
+fn group_of(caller: &str) -> Option<Group> {
+    caller.strip_prefix("group:").and_then(|name| name.parse().ok())
+}
+
 impl Loop {
     /// `false` if the ledger cannot be written.
     fn start(&mut self) -> bool {
@@ -161,6 +183,7 @@ impl Loop {
             }
             Err(error) => tracing::error!(error = ?error, "the undelivered replies cannot be read"),
         }
+        self.ask_on();
         self.probe_what_was_left();
         let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
         self.daemon.broker.stale_snapshots.extend(groups);
@@ -169,10 +192,50 @@ impl Loop {
     }
 
     fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
-        let group = caller.strip_prefix("group:").and_then(|name| name.parse().ok());
+        let group = group_of(caller);
         let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
         if let (Some(group), Some(reply)) = (group, reply) {
             self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
+        }
+    }
+
+    /// Questions outlive the daemon: their callers may still wait, and what was answered is decided on again.
+    fn ask_on(&mut self) {
+        let open = match approvals::open(self.daemon.ledger.reader(), None) {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::error!(error = ?error, "the open questions cannot be read");
+                return;
+            }
+        };
+        let (wall, now) = (self.daemon.clock.now(), Instant::now());
+        for approval in open {
+            let Some(group) = group_of(&approval.caller) else { continue };
+            let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
+            if approval.state != State::Waiting {
+                self.readmit(&key);
+            }
+            if !approval.told {
+                let until = now + approval.reply_by.since(wall);
+                self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
+            }
+        }
+    }
+
+    /// Admits a request again whose question is resolved.
+    fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
+        let Some(group) = group_of(&key.0) else { return };
+        match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
+            Ok(Some(document)) => match self.daemon.intake.readmit(group, key.1.clone(), &document) {
+                Ok(call) => self.pending.push_back(Event::Readmitted(call)),
+                Err(fault) => tracing::error!(request = %key.1, fault, "a request that waited cannot be read"),
+            },
+            // It is over.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(error = ?error, "a request that waited cannot be read");
+                self.postponed.push(key.clone());
+            }
         }
     }
 
@@ -231,9 +294,10 @@ impl Loop {
         if self.stopping.is_some() {
             return Duration::from_millis(50);
         }
-        let waiting =
-            self.waiting.values().flatten().map(|(until, _)| until.saturating_duration_since(Instant::now())).min();
-        beat.min(tick).min(waiting.unwrap_or(beat))
+        let waiting = self.waiting.values().flatten().map(|(until, _)| *until);
+        let first = waiting.chain(self.asked.values().map(|asker| asker.until)).min();
+        let wait = first.map_or(beat, |until| until.saturating_duration_since(Instant::now()));
+        beat.min(tick).min(wait)
     }
 
     fn has_ticking(&self) -> bool {
@@ -241,6 +305,7 @@ impl Loop {
         outbox.delivered() > self.delivered
             || outbox.has_unsent()
             || !self.unsettled.is_empty()
+            || !self.postponed.is_empty()
             || self.daemon.ledger.lives_on_its_reserve()
     }
 
@@ -264,6 +329,9 @@ impl Loop {
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
             }
+            for key in std::mem::take(&mut self.postponed) {
+                self.readmit(&key);
+            }
             self.daemon.outbox.send_again();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
@@ -275,7 +343,25 @@ impl Loop {
             self.daemon.broker.stale_snapshots.extend(groups);
             self.write_snapshots();
         }
+        if self.lapses.is_some_and(|at| at <= now) {
+            self.handle(vec![Event::Overdue]);
+        }
+        self.tell_impatient();
         self.release_late();
+    }
+
+    /// Callers that stop waiting before the answer hear that a person is asked.
+    fn tell_impatient(&mut self) {
+        let now = Instant::now();
+        let late = self.asked.iter_mut().filter(|(_, asker)| asker.until <= now);
+        let told: Vec<Event> = late
+            .map(|(key, asker)| {
+                // Where it cannot be written it is tried again.
+                asker.until = now + TICK;
+                Event::Impatient(Box::new(key.clone()))
+            })
+            .collect();
+        self.handle(told);
     }
 
     /// Events whose time to wait is over are handled again; the broker sees that it is.
@@ -320,10 +406,17 @@ impl Loop {
                 Committed::Start(intended) => self.start_effect(intended),
                 Committed::Close(event, settled) => self.close(event, settled),
                 Committed::Wait(event, of) => self.park(event, of),
+                Committed::Ask(event) => self.wait_for_a_person(event),
             }
         }
         for (event, error) in batch.unwritten {
             self.unwritten(event, &error);
+        }
+        for key in std::mem::take(&mut self.daemon.broker.resolved) {
+            self.readmit(&key);
+        }
+        if std::mem::take(&mut self.daemon.broker.questions_changed) {
+            self.lapses = approvals::next_expiry(self.daemon.ledger.reader()).unwrap_or(None);
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
             let again = std::mem::take(&mut self.unsettled);
@@ -336,7 +429,10 @@ impl Loop {
         if self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve() {
             return (events, Vec::new());
         }
-        events.into_iter().partition(|event| !matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_)))
+        let is_new = |event: &Event| {
+            matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
+        };
+        events.into_iter().partition(|event| !is_new(event))
     }
 
     /// Takes the first step of the effect here: what is over with it needs no other thread.
@@ -357,6 +453,22 @@ impl Loop {
                 self.daemon.runtime.spawn(async move { reports.happened(effect.await) });
             }
         }
+    }
+
+    /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
+    fn wait_for_a_person(&mut self, event: Event) {
+        let (Event::Arrived(Parsed::Call(mut call)) | Event::Prepared(mut call)) = event else { return };
+        if let Some(file) = call.header.retire() {
+            self.daemon.outbox.retire(&file);
+        }
+        let header = call.header;
+        let until = header.reply_deadline();
+        if let Some(group) = header.caller.group() {
+            let message = "a person is being asked to agree".to_owned();
+            let progress = Progress { message, progress: None, total: None };
+            self.daemon.outbox.progress(group.clone(), header.request_id.clone(), &progress);
+        }
+        self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until });
     }
 
     fn close(&mut self, event: Event, settled: Option<Settled>) {
@@ -389,16 +501,25 @@ impl Loop {
                 self.daemon.outbox.host_info(Some(&group), &self.daemon.host_info);
                 return;
             }
-            // Its remote facts did not make it permitted.
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) if call.prepared => {
+            // Its remote facts did not make it permitted, or a person did not.
+            Event::Prepared(call) | Event::Readmitted(call) => {
                 self.wake(&call.header);
                 Event::Prepared(call)
             }
-            other @ (Event::Started | Event::Arrived(_) | Event::Prepared(_) | Event::Probe(_) | Event::Stopping) => {
-                other
+            Event::Impatient(key) => {
+                if let Some(settled) = settled
+                    && let Some(asker) = self.asked.remove(&*key)
+                {
+                    self.daemon.outbox.reply(asker.origin, settled);
+                }
+                return;
             }
+            other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
-        let Some(origin) = event.into_origin() else { return };
+        let asker = event
+            .asked_call()
+            .and_then(|header| self.asked.remove(&(Arc::clone(&header.caller_key), header.request_id.clone())));
+        let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
@@ -429,6 +550,9 @@ impl Loop {
             // Nothing else ever waits.
             Event::Arrived(Parsed::Rubbish(_))
             | Event::Prepared(_)
+            | Event::Readmitted(_)
+            | Event::Impatient(_)
+            | Event::Overdue
             | Event::Started
             | Event::Finished(_)
             | Event::Probe(_)
@@ -461,12 +585,21 @@ impl Loop {
     }
 
     fn unrecorded(&mut self, event: Event) {
+        if let Some(header) = event.asked_call() {
+            // What a person has answered is not lost: it is decided on when the ledger can be written.
+            self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
+            return;
+        }
         let now = self.daemon.clock.now();
         let id = match &event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) => Some(call.header.request_id.clone()),
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => {
+                Some(call.header.request_id.clone())
+            }
             Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
             Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
             Event::Started
+            | Event::Impatient(_)
+            | Event::Overdue
             | Event::Finished(_)
             | Event::Probe(_)
             | Event::Ticked { .. }

@@ -3,6 +3,7 @@
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
 use crate::answers::{copy_of, still_running};
+use crate::approvals::{self, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
 use crate::gates::{self, Task, TaskState};
@@ -12,6 +13,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
+use crate::questions::{self, Given, Taken};
 use crate::snapshot;
 use serde_json::{Value, json};
 use shared::request::{
@@ -66,6 +68,7 @@ impl Broker {
             Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
         };
         write(tx, header, said).map(Some).map(Fulfilled::Answered)
     }
@@ -265,12 +268,56 @@ impl Broker {
         if self.may_wait(header) {
             return Ok(Fulfilled::Waits(request.of.clone()));
         }
+        let asked = approvals::of_request(tx.connection(), &header.caller_key, &request.of)?;
+        if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
+            return questions::told(tx, header, &approval).map(Some).map(Fulfilled::Answered);
+        }
         still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
     }
 
-    /// Only what has not started can be stopped: a call whose remote facts are still being fetched.
+    /// A person's answer: one row about the question, with the person's name, and the reply to the person.
+    fn take_answer(&mut self, tx: &Transaction<'_>, header: &Header, given: &Given) -> Result<Answer, LedgerError> {
+        let (kind, approval) = match self.answer_question(tx, header, given)? {
+            Taken::Counted(kind, approval) => (kind, approval),
+            Taken::No(code, reason) => return write(tx, header, Said::no(code, reason)),
+        };
+        let evidence = tx.append(&Draft {
+            request_id: Some(&header.request_id),
+            provider: Some(&approval.provider),
+            action: Some(&approval.action),
+            level: Some(approval.level),
+            approval: Some(approval.reference()),
+            body: json!({
+                "request": header.request_digest,
+                "of": approval.asked_seq,
+                "of_caller": approval.caller,
+                "agrees_to": approval.digest,
+                "channel": given.channel,
+                "state": approval.state,
+            }),
+            ..Draft::new(kind, &header.caller_key)
+        })?;
+        let answers = approvals::answers(tx.connection(), approval.id)?;
+        let yes = answers.iter().filter(|answer| answer.yes).count();
+        let summary = match approval.state {
+            State::Approved => format!("{} {} may run, once.", approval.provider, approval.action),
+            State::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
+            State::Denied | State::Expired | State::Cancelled | State::Closed => {
+                format!("{} {} will not run.", approval.provider, approval.action)
+            }
+        };
+        let data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
+        tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+    }
+
+    /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being fetched.
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
         let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
+        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
+        if let Some(approval) = asked.filter(|approval| approval.state == State::Waiting) {
+            self.resolve(tx, &approval, State::Cancelled)?;
+            return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
+        }
         Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
                 self.cancelled.insert((Arc::clone(&header.caller_key), of.clone()));
@@ -287,8 +334,8 @@ fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
-        // The last two come from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } => true,
+        // The last three come from people only; no document has such a type.
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) => true,
     }
 }
 

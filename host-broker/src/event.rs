@@ -1,6 +1,7 @@
 //! The closed list of what can happen to the daemon.
 
-use crate::call::{Call, Origin, Parsed};
+use crate::broker::event_of;
+use crate::call::{Call, Header, Origin, Parsed};
 use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
@@ -19,6 +20,12 @@ pub enum Event {
     Arrived(Parsed),
     /// A call has its remote facts and is decided again.
     Prepared(Box<Call>),
+    /// A call about which a person was asked is decided on again.
+    Readmitted(Box<Call>),
+    /// The caller of a request about which a person is asked stops waiting.
+    Impatient(Box<(Arc<str>, RequestId)>),
+    /// Silence has become a no.
+    Overdue,
     /// An effect is over.
     Finished(Box<Filtered>),
     /// An outcome is unknown and can be asked for.
@@ -72,8 +79,7 @@ impl Reports {
 impl From<Effect> for Event {
     fn from(effect: Effect) -> Self {
         match effect {
-            Effect::Run(call) if call.prepared => Self::Prepared(call),
-            Effect::Run(call) | Effect::Prepare(call) => Self::Arrived(Parsed::Call(call)),
+            Effect::Run(call) | Effect::Prepare(call) => event_of(call),
             Effect::Probe(probe) => Self::Probe(probe),
         }
     }
@@ -83,7 +89,9 @@ impl Event {
     /// Whether its row may be committed without a sync: only the intent of a read that lets nothing leave. What a
     /// power cut can take is then the intent of a read whose result nobody received.
     pub fn durability(&self) -> Durability {
-        let (Self::Arrived(Parsed::Call(call)) | Self::Prepared(call)) = self else { return Durability::Full };
+        let (Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call)) = self else {
+            return Durability::Full;
+        };
         let quiet = call.target.operation().is_some_and(|operation| {
             let declaration = operation.declaration();
             declaration.level <= Level::Read && !declaration.exposes.egress
@@ -91,17 +99,45 @@ impl Event {
         if quiet { Durability::Normal } else { Durability::Full }
     }
 
+    /// The call about which a person was asked, if it is about one.
+    pub fn asked_call(&self) -> Option<&Header> {
+        let call = match self {
+            Self::Readmitted(call) | Self::Prepared(call) => call,
+            Self::Finished(filtered) => match &filtered.effect {
+                Effect::Run(call) | Effect::Prepare(call) => call,
+                Effect::Probe(_) => return None,
+            },
+            Self::Arrived(_)
+            | Self::Started
+            | Self::Impatient(_)
+            | Self::Overdue
+            | Self::Probe(_)
+            | Self::Ticked { .. }
+            | Self::Reopened(_)
+            | Self::Stopping => return None,
+        };
+        call.was_asked().then_some(&call.header)
+    }
+
     /// Where the reply goes, if anybody waits for one.
     pub fn into_origin(self) -> Option<Origin> {
         match self {
-            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) => Some(call.header.origin),
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => {
+                Some(call.header.origin)
+            }
             Self::Arrived(Parsed::Directive(directive)) => Some(directive.header.origin),
             Self::Arrived(Parsed::Rubbish(rubbish)) => Some(rubbish.origin),
             Self::Finished(filtered) => match filtered.effect {
                 Effect::Run(call) | Effect::Prepare(call) => Some(call.header.origin),
                 Effect::Probe(_) => None,
             },
-            Self::Started | Self::Probe(_) | Self::Ticked { .. } | Self::Reopened(_) | Self::Stopping => None,
+            Self::Started
+            | Self::Impatient(_)
+            | Self::Overdue
+            | Self::Probe(_)
+            | Self::Ticked { .. }
+            | Self::Reopened(_)
+            | Self::Stopping => None,
         }
     }
 }

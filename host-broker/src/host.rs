@@ -141,8 +141,8 @@ impl Office {
     }
 
     /// A broker on this configuration.
-    pub fn broker(&self) -> Broker {
-        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone())
+    pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
+        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone(), Arc::clone(ids))
     }
 
     /// Who turns a person's words into events.
@@ -237,7 +237,7 @@ impl Host {
         outbox.host_info(None, &host_info);
         let daemon = Daemon {
             ledger,
-            broker: office.broker(),
+            broker: office.broker(&effects.ids),
             intake: Intake::new(mailroom.clone(), desk, Arc::clone(&effects.clock)),
             news,
             reports: reports.clone(),

@@ -5,7 +5,7 @@
 //! sweep at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
 //! directories are listed with a growing pause.
 
-use crate::call::{self, Desk, Parsed};
+use crate::call::{self, Call, Desk, Parsed};
 use crate::config::ForeignTypes;
 use crate::effects::clock::Clock;
 use crate::event::Event;
@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use shared::mailbox::{Contents, FileIdentity, ReadFault, is_document};
-use shared::{Code, Timestamp, limits};
+use shared::{Code, Group, RequestId, Timestamp, limits};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -116,6 +116,14 @@ impl Intake {
             intake.watch_room(index);
         }
         intake
+    }
+
+    /// Admits a request again about which a person was asked.
+    ///
+    /// # Errors
+    /// What is wrong with its document.
+    pub fn readmit(&self, group: Group, id: RequestId, document: &[u8]) -> Result<Box<Call>, String> {
+        call::readmit(group, id, document, &self.desk)
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With

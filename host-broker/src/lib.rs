@@ -11,6 +11,7 @@ pub mod call;
 pub mod policy;
 pub mod grants;
 pub mod gates;
+pub mod approvals;
 pub mod kill;
 pub mod ledger;
 pub mod providers;
@@ -21,6 +22,7 @@ pub mod outbox;
 pub mod broker;
 pub mod answers;
 pub mod directives;
+pub mod questions;
 pub mod folding;
 pub mod snapshot;
 

@@ -59,6 +59,10 @@ pub enum Code {
     GateMissing,
     /// A person must agree first.
     ApprovalRequired,
+    /// A person said no.
+    ApprovalDenied,
+    /// Nobody answered in time.
+    ApprovalExpired,
     /// The parameters do not fit the action.
     InvalidParams,
     /// A guardrail of the action.
@@ -121,6 +125,8 @@ impl Code {
         Self::TaskUnknown,
         Self::GateMissing,
         Self::ApprovalRequired,
+        Self::ApprovalDenied,
+        Self::ApprovalExpired,
         Self::InvalidParams,
         Self::Guardrail,
         Self::RepoNotAllowed,
@@ -270,9 +276,21 @@ impl Code {
                 "The gate that production actions need is not open for this task.",
                 "Have the gate approved for this task; an approval serves one call.",
             ),
-            Self::ApprovalRequired => {
-                denied("approval_required", "A person must agree to this call.", "Ask the operator.")
-            }
+            Self::ApprovalRequired => denied(
+                "approval_required",
+                "A person must agree to this call.",
+                "Wait for the answer; if the status is pending, collect the outcome with ext_result.",
+            ),
+            Self::ApprovalDenied => denied(
+                "approval_denied",
+                "A person said no to this call.",
+                "Do not ask for the same again without a reason that answers the refusal.",
+            ),
+            Self::ApprovalExpired => denied(
+                "approval_expired",
+                "Nobody answered in time, and silence is a no.",
+                "Call again when somebody can answer.",
+            ),
             Self::InvalidParams => denied(
                 "invalid_params",
                 "The parameters do not fit the action.",

@@ -172,6 +172,14 @@ impl Reply {
         }
     }
 
+    /// A person is being asked, and the caller's time is over before the answer.
+    pub fn pending(request_id: RequestId, approval: ApprovalRef, timestamp: Timestamp) -> Self {
+        let mut reply = Self::of_code(request_id, Code::ApprovalRequired, timestamp);
+        reply.status = Status::Pending;
+        reply.approval = Some(approval);
+        reply
+    }
+
     /// A success.
     pub fn executed(request_id: RequestId, data: Value, summary: String, timestamp: Timestamp) -> Self {
         Self {

@@ -175,14 +175,16 @@ impl Builder {
         host_broker::host::make_private_directory(&home).unwrap();
         std::fs::create_dir(root.path().join("logs")).unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        let mut config = format!("{}\n[people.operator]\nuid = {uid}\n", self.config);
+        let mut config = format!("{}\n[people.operator]\nuid = {uid}\napproves = {{}}\n", self.config);
         for (provider, text) in &self.scripts {
             let table = format!("\n[providers.{provider}]\nkind = \"mock\"\nscript = \"{provider}.toml\"\n");
             config.push_str(&table);
             std::fs::write(home.join(format!("{provider}.toml")), text).unwrap();
         }
         for (name, bytes) in &self.files {
-            std::fs::write(home.join(name), bytes).unwrap();
+            let path = home.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
         }
         let path = home.join("broker.toml");
         if !home.join("policy").exists() {

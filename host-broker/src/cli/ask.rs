@@ -49,7 +49,12 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
 }
 
 fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {
-    Ok(control::administer(&mut ledger, &mut office.broker(), &office.clerk(&context.effects), control)?)
+    Ok(control::administer(
+        &mut ledger,
+        &mut office.broker(&context.effects.ids),
+        &office.clerk(&context.effects),
+        control,
+    )?)
 }
 
 /// Who answers on the socket, if a daemon is running.

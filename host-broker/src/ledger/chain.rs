@@ -39,6 +39,14 @@ pub enum Kind {
     Answered,
     /// An earlier request was sent again.
     Repeated,
+    /// A person is asked.
+    Asked,
+    /// A person said yes.
+    Approved,
+    /// A person said no.
+    Denied,
+    /// Nobody answered in time.
+    Lapsed,
     /// A grant was made or changed.
     Granted,
     /// A grant was ended.
@@ -71,6 +79,10 @@ impl Kind {
             Self::Folded => "folded",
             Self::Answered => "answered",
             Self::Repeated => "repeated",
+            Self::Asked => "asked",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Lapsed => "lapsed",
             Self::Granted => "granted",
             Self::Revoked => "revoked",
             Self::Task => "task",
@@ -114,6 +126,8 @@ pub struct Draft<'a> {
     pub result_digest: Option<Digest>,
     /// The task.
     pub task_id: Option<&'a TaskId>,
+    /// The approval that it rests on or is about, by the name that its caller knows.
+    pub approval: Option<String>,
     /// How long it took.
     pub duration_ms: Option<i64>,
     /// The rest, by kind; an object.
@@ -136,6 +150,7 @@ impl<'a> Draft<'a> {
             result_summary: None,
             result_digest: None,
             task_id: None,
+            approval: None,
             duration_ms: None,
             body: serde_json::Value::Object(serde_json::Map::new()),
         }

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SCHEMA: &str = include_str!("schema.sql");
-const SCHEMA_VERSION: i64 = 1;
+/// What the second version added.
+const APPROVALS: &str = include_str!("approvals.sql");
+const SCHEMA_VERSION: i64 = 2;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.
@@ -95,15 +97,21 @@ pub fn reader(home: &Path) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
+/// Tables are only ever added: the row format of the ledger is final.
+fn change(connection: &Connection, statements: &str) -> Result<(), LedgerError> {
+    connection
+        .execute_batch(&format!("BEGIN IMMEDIATE;\n{statements}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))
+        .map_err(at("make the schema"))
+}
+
 fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     let found: i64 = connection
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|source| LedgerError::Open { path: path.into(), source })?;
     match found {
         SCHEMA_VERSION => Ok(()),
-        0 => connection
-            .execute_batch(&format!("BEGIN IMMEDIATE;\n{SCHEMA}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))
-            .map_err(at("make the schema")),
+        0 => change(connection, &format!("{SCHEMA}\n{APPROVALS}")),
+        1 => change(connection, APPROVALS),
         found => Err(LedgerError::Version { found, known: SCHEMA_VERSION }),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! They are looked up and changed inside the transaction that writes the row they belong to, and prove nothing.
 
+use crate::approvals;
 use crate::call::Call;
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::ledger::{LedgerError, at};
@@ -35,16 +36,22 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
         .map_err(at("look the request up"))?;
     let Some(digest) = first else { return Ok(None) };
     let request_digest = digest.and_then(|text| text.parse().ok());
-    Ok(Some(Earlier { request_digest, open: is_open(tx, caller, id)?, reply: reply(tx, caller, id)? }))
+    // Whoever was told that a person is asked has had a reply, which can be given again.
+    let open = is_open(tx, caller, id)? && !approvals::is_told(tx, caller, id)?;
+    Ok(Some(Earlier { request_digest, open, reply: reply(tx, caller, id)? }))
 }
 
-/// Whether an effect of the request is under way.
+/// Whether an effect of the request is under way, or a person is being asked about it.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn is_open(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<bool, LedgerError> {
     tx.connection()
-        .prepare_cached("SELECT 1 FROM open_intents WHERE caller = ?1 AND request_id = ?2 LIMIT 1")
+        .prepare_cached(
+            "SELECT 1 FROM open_intents WHERE caller = ?1 AND request_id = ?2
+             UNION ALL
+             SELECT 1 FROM approvals WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed' LIMIT 1",
+        )
         .and_then(|mut s| s.exists(params![caller, id.as_str()]))
         .map_err(at("look for an open intent"))
 }
@@ -230,6 +237,15 @@ pub fn forget_unknown(tx: &Transaction<'_>, seq: i64) -> Result<bool, LedgerErro
     Ok(gone == 1)
 }
 
+/// Whether a reply is still to be handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handing {
+    /// Yes, also after a restart.
+    Due,
+    /// No: its caller has had its one reply and asks for this one.
+    Over,
+}
+
 /// Keeps a reply with the row it rests on, until nobody may ask for it any more.
 ///
 /// # Errors
@@ -240,10 +256,13 @@ pub(super) fn keep_reply(
     caller: &str,
     id: &RequestId,
     document: &[u8],
+    handing: Handing,
 ) -> Result<(), LedgerError> {
     tx.connection()
-        .prepare_cached("INSERT OR REPLACE INTO replies VALUES (?1, ?2, ?3, ?4, ?5)")
-        .and_then(|mut s| s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document]))
+        .prepare_cached("INSERT OR REPLACE INTO replies VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        .and_then(|mut s| {
+            s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document, handing == Handing::Over])
+        })
         .map_err(at("keep a reply"))?;
     Ok(())
 }
@@ -272,7 +291,9 @@ pub type Undelivered = (i64, String, Vec<u8>);
 /// [`LedgerError`].
 pub fn undelivered(connection: &rusqlite::Connection) -> Result<Vec<Undelivered>, LedgerError> {
     connection
-        .prepare("SELECT seq, caller, reply FROM replies WHERE seq > (SELECT seq FROM delivered) ORDER BY seq")
+        .prepare(
+            "SELECT seq, caller, reply FROM replies WHERE seq > (SELECT seq FROM delivered) AND NOT kept ORDER BY seq",
+        )
         .and_then(|mut s| s.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
         .map_err(at("read the undelivered replies"))
 }

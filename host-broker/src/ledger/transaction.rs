@@ -10,8 +10,9 @@
 
 use crate::call::{Call, FileOrigin};
 use crate::ledger::chain::{Draft, Head, Kind, Row};
+use crate::ledger::store::Handing;
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::Authorized;
+use crate::policy::authorize::{Authorized, Obligations};
 use crate::providers::contract::{Invocation, Operation};
 use crate::providers::execution::Planted;
 use rusqlite::{Connection, params};
@@ -104,6 +105,16 @@ pub enum Step<'tx, E> {
     Close(Closing<'tx, E>),
     /// Nothing was written; the event waits for another request of the same caller.
     Wait(E, RequestId),
+    /// A person is asked once this is durable; the request waits for the answer.
+    Ask(Asking<'tx, E>),
+}
+
+/// A question that is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Asking<'tx, E> {
+    source: E,
+    tx: PhantomData<&'tx Transaction<'tx>>,
 }
 
 /// The same, after the commit.
@@ -115,6 +126,8 @@ pub enum Committed<E> {
     Close(E, Option<Settled>),
     /// This event waits for that request.
     Wait(E, RequestId),
+    /// A person is asked about this event.
+    Ask(E),
 }
 
 /// Turns events into rows. The broker does; the ledger only says when.
@@ -269,7 +282,7 @@ impl<'c> Transaction<'c> {
             result_summary: draft.result_summary.clone(),
             result_digest: draft.result_digest,
             task_id: draft.task_id.map(ToString::to_string),
-            approval: None,
+            approval: draft.approval.clone(),
             policy_version: self.policy_version.to_owned(),
             duration_ms: draft.duration_ms,
             body: String::from_utf8(shared::json::canonical(&draft.body)).unwrap_or_default(),
@@ -324,18 +337,25 @@ impl<'c> Transaction<'c> {
         authorized: Authorized<'tx>,
     ) -> Result<Pending<'tx>, Unwritten<E>> {
         let (effect, obligations) = authorized.into_parts();
-        match self.intent(&effect, &obligations.spend_gates) {
+        match self.intent(&effect, &obligations) {
             Ok(evidence) => Ok(Pending { effect, evidence, tx: PhantomData }),
             Err(error) => Err(Unwritten { event: effect.into(), error }),
         }
     }
 
-    fn intent(&self, effect: &Effect, gates: &[i64]) -> Result<Evidence, LedgerError> {
+    fn intent(&self, effect: &Effect, obligations: &Obligations) -> Result<Evidence, LedgerError> {
+        let approval = obligations.spend_approval.as_ref();
         let evidence = match effect {
-            Effect::Run(call) | Effect::Prepare(call) => self.append(&call_intent(call, effect.stage()))?,
+            Effect::Run(call) | Effect::Prepare(call) => self.append(&Draft {
+                approval: approval.map(|approval| approval.reference.clone()),
+                ..call_intent(call, effect.stage())
+            })?,
             Effect::Probe(probe) => self.append(&probe_intent(probe))?,
         };
-        crate::gates::spend(self, gates, evidence.seq)?;
+        crate::gates::spend(self, &obligations.spend_gates, evidence.seq)?;
+        if let Some(approval) = approval {
+            crate::approvals::spend(self, approval.id)?;
+        }
         match effect {
             Effect::Run(call) => {
                 let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
@@ -358,13 +378,28 @@ impl<'c> Transaction<'c> {
             document: serde_json::to_vec(&reply).unwrap_or_default(),
             request_id: reply.request_id,
         };
-        crate::ledger::store::keep_reply(self, answer.seq, caller, &answer.request_id, &answer.document)?;
+        crate::ledger::store::keep_reply(self, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
         Ok(answer)
+    }
+
+    /// Keeps what became of a request whose caller has had its one reply: it can be asked for.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn keep(&self, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<(), LedgerError> {
+        reply.evidence = Some(evidence);
+        let document = serde_json::to_vec(&reply).unwrap_or_default();
+        crate::ledger::store::keep_reply(self, evidence.seq, caller, &reply.request_id, &document, Handing::Over)
     }
 
     /// A reply that rests on an earlier row, and is not kept again.
     pub fn answer_again(&self, request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
         Answer { seq, request_id, document }
+    }
+
+    /// Ends an event with a question to a person.
+    pub fn ask<E>(&self, source: E) -> Step<'_, E> {
+        Step::Ask(Asking { source, tx: PhantomData })
     }
 
     /// Closes an event, with a reply unless its caller gets none.
@@ -409,6 +444,7 @@ pub(super) enum Parts<E> {
     Start(Effect, Evidence),
     Close(E, Option<Answer>),
     Wait(E, RequestId),
+    Ask(E),
 }
 
 impl<E> Step<'_, E> {
@@ -417,6 +453,7 @@ impl<E> Step<'_, E> {
             Self::Start(pending) => Parts::Start(pending.effect, pending.evidence),
             Self::Close(closing) => Parts::Close(closing.source, closing.answer),
             Self::Wait(event, of) => Parts::Wait(event, of),
+            Self::Ask(asking) => Parts::Ask(asking.source),
         }
     }
 }
@@ -426,7 +463,7 @@ impl<E: From<Effect>> Parts<E> {
     pub(super) fn undo(self) -> E {
         match self {
             Self::Start(effect, _) => effect.into(),
-            Self::Close(event, _) | Self::Wait(event, _) => event,
+            Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) => event,
         }
     }
 }
@@ -443,6 +480,7 @@ impl<E> Parts<E> {
             Self::Start(effect, evidence) => Committed::Start(Intended { effect, evidence }),
             Self::Close(event, answer) => Committed::Close(event, answer.map(Settled)),
             Self::Wait(event, of) => Committed::Wait(event, of),
+            Self::Ask(event) => Committed::Ask(event),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
+use crate::approvals::{self, State};
 use crate::call::{Call, Caller, KillScope, Target};
 use crate::gates;
 use crate::grants::{self, Grant};
@@ -10,7 +11,8 @@ use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+    Agreed, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped,
+    TaskFact,
 };
 use crate::policy::profile::Profiles;
 use crate::providers::contract::Guard;
@@ -42,6 +44,8 @@ pub struct Authorized<'tx> {
 pub struct Obligations {
     /// Gate approvals to be spent by the intent.
     pub spend_gates: Vec<i64>,
+    /// The person's yes to be spent by it.
+    pub spend_approval: Option<Agreed>,
 }
 
 impl Authorized<'_> {
@@ -67,6 +71,8 @@ pub enum Outcome<'tx> {
     Authorized(Authorized<'tx>),
     /// It may not.
     Refused(Box<Call>, Refusal),
+    /// It may, if a person agrees; for this reason one is asked.
+    Ask(Box<Call>, String),
 }
 
 /// Decides on a call with facts that were gathered in this transaction.
@@ -77,7 +83,8 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, 
                 GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
                 GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
             };
-            let obligations = Obligations { spend_gates };
+            // Whatever made a person be asked: the yes is spent, and stands on the row.
+            let obligations = Obligations { spend_gates, spend_approval: facts.agreed };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
         // A call is prepared once: facts that do not satisfy the guard then will not do so later.
@@ -89,7 +96,7 @@ pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, 
             call,
             Refusal { code: Code::Guardrail, reason: "The remote could not tell what the guardrail needs.".into() },
         ),
-        Verdict::RequireApproval { reason } => Outcome::Refused(call, Refusal { code: Code::ApprovalRequired, reason }),
+        Verdict::RequireApproval { reason } => Outcome::Ask(call, reason),
         Verdict::Refuse { code, reason } => Outcome::Refused(call, Refusal { code, reason }),
     }
 }
@@ -147,7 +154,19 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
+        agreed: agreed(connection, call)?,
     })
+}
+
+/// The yes to exactly this call. What has changed since it was asked is another call.
+fn agreed(connection: &Connection, call: &Call) -> Result<Option<Agreed>, LedgerError> {
+    if !call.was_asked() {
+        return Ok(None);
+    }
+    let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
+    Ok(approval
+        .filter(|approval| approval.state == State::Approved && approval.digest == approvals::digest_of(call))
+        .map(|approval| Agreed { id: approval.id, reference: approval.reference() }))
 }
 
 fn sentence_subject(caller: &Caller) -> String {
@@ -174,8 +193,7 @@ fn grant_fact(grant: Option<Grant>, action: &Action, now: Timestamp) -> GrantFac
 
 fn operation_fact(target: &Target, group: Option<&Group>, profiles: &Profiles) -> Option<OperationFact> {
     let declaration = target.operation()?.declaration();
-    let demanded =
-        target.invocation().map_or(declaration.level, |invocation| invocation.level().max(declaration.level));
+    let demanded = target.demanded();
     let setting = profiles.setting(group, declaration, demanded);
     Some(OperationFact { declared: declaration.level, demanded, setting })
 }

@@ -285,7 +285,7 @@ fn gate(facts: &Facts) -> Verdict {
 
 fn tier(facts: &Facts) -> Verdict {
     match facts.operation {
-        Some(OperationFact { setting: Setting::Human, .. }) => {
+        Some(OperationFact { setting: Setting::Human, .. }) if facts.agreed.is_none() => {
             Verdict::RequireApproval { reason: format!("A person must agree to action '{}'.", facts.action) }
         }
         Some(_) | None => Verdict::Permit,

@@ -28,6 +28,17 @@ pub struct Facts {
     pub task: TaskFact,
     /// The gate of production actions.
     pub gate: GateFact,
+    /// A person's yes to exactly this call, which no intent has spent.
+    pub agreed: Option<Agreed>,
+}
+
+/// A person's yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreed {
+    /// The approval's number.
+    pub id: i64,
+    /// The name that the caller knows it by.
+    pub reference: String,
 }
 
 /// What a kill switch stops.

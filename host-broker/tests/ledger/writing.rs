@@ -19,7 +19,7 @@ fn closed(batch: &Batch<Happening>) -> Vec<&Happening> {
         .iter()
         .map(|committed| match committed {
             Committed::Close(event, _) => event,
-            other @ (Committed::Start(_) | Committed::Wait(..)) => panic!("{other:?}"),
+            other @ (Committed::Start(_) | Committed::Wait(..) | Committed::Ask(_)) => panic!("{other:?}"),
         })
         .collect()
 }

@@ -1,7 +1,8 @@
 //! Facts for the tests: some that permit, and random ones.
 
 use host_broker::policy::facts::{
-    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+    Agreed, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped,
+    TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use proptest::prelude::*;
@@ -21,6 +22,7 @@ pub(super) fn orderly() -> Facts {
         guard: GuardFact::Pass,
         task: TaskFact::NotGiven,
         gate: GateFact::NotConfigured,
+        agreed: None,
     }
 }
 
@@ -57,6 +59,11 @@ fn choose<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
 /// One of these, each as often.
 fn evenly<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
     choices[usize::from(byte) % N].clone()
+}
+
+/// A person's yes to the call.
+pub(super) fn agreed() -> Agreed {
+    Agreed { id: 1, reference: "ask-1".to_owned() }
 }
 
 fn chosen(bytes: &[u8; 16]) -> Facts {
@@ -109,6 +116,7 @@ fn chosen(bytes: &[u8; 16]) -> Facts {
         ),
         task: evenly(bytes[14], &[TaskFact::NotGiven, TaskFact::Usable, TaskFact::Unusable]),
         gate: evenly(bytes[15], &[open(), GateFact::NotConfigured, closed()]),
+        agreed: bytes[2].is_multiple_of(3).then(agreed),
         ..orderly()
     }
 }

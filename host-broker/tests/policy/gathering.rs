@@ -1,6 +1,7 @@
 //! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
 
 use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
+use host_broker::approvals;
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
@@ -18,8 +19,12 @@ impl World {
     /// From now on the provider is this one.
     fn relist(&mut self, mock: Listed) {
         self.catalogue = Arc::new(with_mock(mock));
-        self.broker =
-            Broker::new(Arc::clone(&self.clerk.config), Arc::clone(&self.catalogue), policy(&self.clerk.config));
+        self.broker = Broker::new(
+            Arc::clone(&self.clerk.config),
+            Arc::clone(&self.catalogue),
+            policy(&self.clerk.config),
+            Arc::clone(&self.clerk.ids),
+        );
     }
 
     /// One call of the developers, and what becomes of it: `run`, `prepare`, or the code of the refusal.
@@ -33,6 +38,7 @@ impl World {
                 let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
                 reply.code.unwrap_or_else(|| "no code".to_owned())
             }
+            Some(Committed::Ask(_)) => "ask".to_owned(),
             other => panic!("{other:?}"),
         }
     }
@@ -282,10 +288,28 @@ fn a_call_is_prepared_once() {
 }
 
 #[test]
-fn what_needs_a_person_is_refused_as_long_as_nobody_can_be_asked() {
+fn a_quorum_is_different_people_and_one_no_is_enough() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3 }));
-    assert_eq!(world.result("ask", &json!({}), None), "approval_required");
+    let alice = world.clerk.uid;
+    for (second, state) in [(true, "approved"), (false, "denied")] {
+        assert_eq!(world.result("ask", &json!({ "second": second }), None), "ask");
+        let open = approvals::open(world.ledger.reader(), None).unwrap();
+        let code = open.last().unwrap().code.clone();
+        let answer = |yes: bool| json!({ "type": "answer", "code": code, "yes": yes, "reason": null });
+        world.clerk.uid = alice;
+        let first = world.say(answer(true));
+        assert_eq!(
+            (&first["data"]["state"], &first["summary"]),
+            (&json!("waiting"), &json!("Your yes counts: 1 of 2."))
+        );
+        assert_eq!(world.say(answer(true))["code"], "guardrail", "the same person again");
+        assert_eq!(world.say(answer(false))["code"], "guardrail", "nobody takes an answer back");
+        world.clerk.uid = alice + 1;
+        assert_eq!(world.say(answer(second))["data"]["state"], state);
+        world.clerk.uid = alice;
+        assert_eq!(world.say(answer(true))["code"], "approval_expired", "it is decided");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The matrix that a person can read: what is decided about every combination that matters, compared with
 //! `authorization.txt` beside this file.
 
-use crate::policy::facts::{closed, live, open, operation, orderly};
+use crate::policy::facts::{agreed, closed, live, open, operation, orderly};
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{
@@ -204,6 +204,7 @@ fn governance() -> String {
         ("An action to which nobody else must agree", Setting::Auto),
         ("An action that the rules decide", Setting::Rules),
         ("An action to which a person must agree each time", Setting::Human),
+        ("An action to which a person has agreed this time", Setting::Human),
         ("An action that is switched off", Setting::Off),
     ] {
         let mut rows = Vec::new();
@@ -215,6 +216,7 @@ fn governance() -> String {
                         operation: Some(found),
                         task: *task,
                         gate: gate.clone(),
+                        agreed: heading.contains("has agreed").then(agreed),
                         ..governed(Level::Production, action)
                     };
                     cell(&facts)

@@ -84,8 +84,9 @@ const CLAUSES: &[Clause] = &[
     (Step::Governance, |f| {
         no(Code::GateMissing, demands(f, Level::Production) && !matches!(f.gate, GateFact::Open(..)))
     }),
-    // 12. Who else must agree: at tier `human` a person is asked each time, also behind a gate.
-    (Step::Tier, |f| (f.operation?.setting == Setting::Human).then_some(Answer::AskPerson)),
+    // 12. Who else must agree: at tier `human` a person is asked each time, also behind a gate, unless one has said yes
+    // to exactly this call.
+    (Step::Tier, |f| (f.operation?.setting == Setting::Human && f.agreed.is_none()).then_some(Answer::AskPerson)),
 ];
 
 fn no(code: Code, applies: bool) -> Option<Answer> {

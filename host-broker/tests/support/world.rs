@@ -2,7 +2,7 @@
 //! the same transactions as everything else.
 
 use host_broker::broker::Broker;
-use host_broker::call::{Call, Caller, Header, Origin, Parsed, Target};
+use host_broker::call::{Call, Caller, Header, Origin, Parsed, Target, Written};
 use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::effects::clock::Clock;
@@ -193,14 +193,17 @@ impl World {
         let home = tempfile::tempdir().unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(START)));
         let uid = rustix::process::geteuid().as_raw();
-        let text = format!("{CONFIG}[people.alice]\nuid = {uid}\n");
+        let text = format!(
+            "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n",
+            uid + 1
+        );
         let config = Arc::new(Config::parse(&text, Path::new("broker.toml"), &Environment::new()).unwrap());
         let catalogue = Arc::new(with_mock(listed(&ACTIONS)));
         let ids: Arc<dyn Ids> = Arc::new(Counted(AtomicU64::new(1)));
         let key = Arc::new(LedgerKey::new(vec![7; 32]));
         Self {
             ledger: open(home.path(), &clock).unwrap(),
-            broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config)),
+            broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config), Arc::clone(&ids)),
             clerk: Clerk { config, key, ids, uid },
             home,
             clock,
@@ -261,6 +264,8 @@ impl World {
                 nonce: Nonce::stored(format!("{:032x}", self.calls)),
             },
             prepared: false,
+            document: Written::default(),
+            asked: host_broker::call::Asked::No,
             header,
         }
     }

@@ -1,0 +1,329 @@
+//! Questions to people, and what becomes of the requests that wait for the answers.
+//!
+//! [`Broker::ask`] puts the question; [`Broker::answer_question`] takes a person's answer; [`Broker::lapse`] turns silence
+//! into a no. A request whose question is resolved is admitted again, and decided on like the first time.
+
+use crate::answers::{copy_of, refused};
+use crate::approvals::card::Card;
+use crate::approvals::{self, Answered, Approval, OPEN_MAX, Question, State};
+use crate::broker::{Broker, event_of};
+use crate::call::{Asked, Call, Caller, Header};
+use crate::event::Event;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
+use crate::policy::authorize::Refusal;
+use crate::providers::contract::Invocation;
+use serde_json::json;
+use shared::reply::{ApprovalRef, Evidence};
+use shared::{Code, Level, Reply, RequestId};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A person's answer, as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Which question.
+    pub code: String,
+    /// Yes, or no.
+    pub yes: bool,
+    /// Why.
+    pub reason: Option<String>,
+    /// Through which channel.
+    pub channel: &'static str,
+}
+
+/// What an answer came to.
+pub(crate) enum Taken {
+    /// It counts: the row's kind, and the question after it.
+    Counted(Kind, Box<Approval>),
+    /// It does not.
+    No(Code, String),
+}
+
+enum Put {
+    Asked,
+    Joined(RequestId),
+    Answered(Option<Answer>),
+}
+
+impl Broker {
+    /// Asks a person about this call, once.
+    pub(crate) fn ask<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut call: Box<Call>,
+        reason: &str,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        match self.put(tx, &call, reason) {
+            Ok(Put::Asked) => Ok(tx.ask(event_of(call))),
+            Ok(Put::Joined(of)) => {
+                call.asked = Asked::AboutAnother(of.clone());
+                Ok(Step::Wait(event_of(call), of))
+            }
+            Ok(Put::Answered(answer)) => Ok(tx.close(event_of(call), answer)),
+            Err(error) => Err(Unwritten { event: event_of(call), error }),
+        }
+    }
+
+    fn put(&mut self, tx: &Transaction<'_>, call: &Call, reason: &str) -> Result<Put, LedgerError> {
+        let header = &call.header;
+        let no = |code: Code, reason: String| refused(tx, call, &Refusal { code, reason }).map(Put::Answered);
+        if call.was_asked() {
+            // Whoever agreed has agreed to something else. Nobody is asked twice about one request.
+            let reason = "What a person agreed to is not what would run now.".to_owned();
+            return no(Code::ApprovalRequired, reason);
+        }
+        let Caller::Group(_) = &header.caller else {
+            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
+        };
+        if let Asked::AboutAnother(of) = &call.asked {
+            // Its time is over, or the question's is.
+            let open = approvals::of_request(tx.connection(), &header.caller_key, of)?;
+            return match open.filter(|approval| approval.state != State::Closed) {
+                Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
+                None => copy_of(tx, header, of).map(Some).map(Put::Answered),
+            };
+        }
+        let digest = approvals::digest_of(call);
+        let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
+        if let Some(equal) = open.iter().find(|approval| approval.digest == digest && approval.state == State::Waiting)
+        {
+            if self.may_wait(header) {
+                return Ok(Put::Joined(equal.request_id.clone()));
+            }
+            return told(tx, header, equal).map(Some).map(Put::Answered);
+        }
+        if open.len() >= OPEN_MAX {
+            return no(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."));
+        }
+        let (quorum, patience) = self.config.asking(&call.provider, &call.action);
+        let expires_at = tx.now().plus(patience);
+        let card = card(call, reason);
+        if !card.fits() {
+            let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
+            return no(Code::Guardrail, reason);
+        }
+        let taken = |code: &str| !matches!(approvals::with_code(tx.connection(), code), Ok(None));
+        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken) else {
+            return no(Code::EvidenceUnavailable, "The system's random source failed.".to_owned());
+        };
+        let evidence = tx.append(&Draft {
+            request_id: Some(&header.request_id),
+            provider: Some(&call.provider),
+            action: Some(&call.action),
+            level: Some(call.target.demanded()),
+            params_digest: Some(call.params_digest),
+            summary: call.target.invocation().map(Invocation::summary),
+            task_id: call.task_id.as_ref(),
+            body: json!({
+                "request": header.request_digest,
+                "agrees_to": digest,
+                "expires_at": expires_at,
+                "quorum": quorum,
+                "why": reason,
+            }),
+            ..Draft::new(Kind::Asked, &header.caller_key)
+        })?;
+        let left = header.reply_deadline().saturating_duration_since(Instant::now());
+        let question = Question {
+            code: &code,
+            call,
+            quorum,
+            asked_seq: evidence.seq,
+            expires_at,
+            reply_by: tx.now().plus(left),
+            card: &card,
+        };
+        approvals::ask(tx, &question)?;
+        self.questions_changed = true;
+        Ok(Put::Asked)
+    }
+
+    /// Takes a person's answer. Whoever may not answer changes nothing.
+    pub(crate) fn answer_question(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        given: &Given,
+    ) -> Result<Taken, LedgerError> {
+        let Caller::Person(person) = &header.caller else {
+            return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned()));
+        };
+        let code = given.code.trim().to_ascii_lowercase();
+        let Some(approval) = approvals::with_code(tx.connection(), &code)? else {
+            return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned()));
+        };
+        let group = approval.caller.strip_prefix("group:").and_then(|name| name.parse().ok());
+        if !self.config.may_approve(person, group.as_ref(), &approval.provider, approval.level) {
+            return Ok(Taken::No(
+                Code::Guardrail,
+                format!(
+                    "{person} may not answer this: [people.{person}] in broker.toml needs `approves` with this group, \
+                     provider and level."
+                ),
+            ));
+        }
+        if approval.state != State::Waiting || approval.expires_at <= tx.now() {
+            let silent = approval.state == State::Waiting;
+            let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
+            return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}.")));
+        }
+        let by = header.caller_key.to_string();
+        let answered = Answered {
+            by,
+            channel: given.channel.to_owned(),
+            yes: given.yes,
+            reason: given.reason.clone(),
+            at: tx.now(),
+        };
+        if !approvals::answer(tx, approval.id, &answered)? {
+            return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before.")));
+        }
+        let yes = approvals::answers(tx.connection(), approval.id)?.iter().filter(|answer| answer.yes).count();
+        let state = match given.yes {
+            false => State::Denied,
+            true if yes >= approval.quorum => State::Approved,
+            true => State::Waiting,
+        };
+        if state != State::Waiting {
+            self.resolve(tx, &approval, state)?;
+        }
+        let kind = if given.yes { Kind::Approved } else { Kind::Denied };
+        Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
+    }
+
+    /// Nobody said anything in time: that is a no, and recorded as silence.
+    pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        for approval in approvals::overdue(tx.connection(), tx.now())? {
+            tx.append(&Draft {
+                request_id: Some(&approval.request_id),
+                provider: Some(&approval.provider),
+                action: Some(&approval.action),
+                approval: Some(approval.reference()),
+                body: json!({ "answers": approvals::answers(tx.connection(), approval.id)?.len() }),
+                ..Draft::new(Kind::Lapsed, &approval.caller)
+            })?;
+            self.resolve(tx, &approval, State::Expired)?;
+        }
+        Ok(())
+    }
+
+    /// The question is over, and its request is admitted again.
+    pub(crate) fn resolve(
+        &mut self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        state: State,
+    ) -> Result<(), LedgerError> {
+        approvals::resolve(tx, approval.id, state)?;
+        self.resolved.push((Arc::from(approval.caller.as_str()), approval.request_id.clone()));
+        self.questions_changed = true;
+        Ok(())
+    }
+}
+
+/// Everything that a person agrees to.
+fn card(call: &Call, reason: &str) -> Card {
+    let mut card = Card::new();
+    let level = call.target.demanded();
+    if let Some(group) = call.header.caller.group() {
+        card.say("Workspace", group.as_str());
+    }
+    card.say("Action", &format!("{}.{}", call.provider, call.action));
+    card.say("Level", &level.to_string());
+    if let Some(invocation) = call.target.invocation() {
+        card.say("In short", &invocation.summary());
+    }
+    if let Some(task) = &call.task_id {
+        card.say("Task", task.as_str());
+    }
+    if let Some(account) = &call.account_ref {
+        card.say("Account", account);
+    }
+    if level >= Level::Production {
+        card.say("Note", "a production action");
+    }
+    card.list(&call.params());
+    card.reasons.push(reason.to_owned());
+    card
+}
+
+/// The no that was given to this call, if one was.
+pub(crate) fn answered_no(tx: &Transaction<'_>, call: &Call) -> Result<Option<Refusal>, LedgerError> {
+    let header = &call.header;
+    let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
+        return Ok(Some(Refusal { code: Code::ApprovalRequired, reason: Code::ApprovalRequired.meaning().to_owned() }));
+    };
+    let (code, reason) = match approval.state {
+        // Whether the yes is to exactly this is the decision's business.
+        State::Approved | State::Waiting => return Ok(None),
+        State::Denied => {
+            let answers = approvals::answers(tx.connection(), approval.id)?;
+            let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
+            let said =
+                why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
+            (Code::ApprovalDenied, format!("A person said no to this call.{said}"))
+        }
+        State::Expired => (Code::ApprovalExpired, Code::ApprovalExpired.meaning().to_owned()),
+        State::Cancelled | State::Closed => (Code::Cancelled, Code::Cancelled.meaning().to_owned()),
+    };
+    Ok(Some(Refusal { code, reason }))
+}
+
+/// Ends a call with its reply. A person may have been asked about it: then the question is closed with it, and a caller
+/// who was told `pending` has had its one reply.
+pub(crate) fn answer(
+    tx: &Transaction<'_>,
+    call: &Call,
+    reply: Reply,
+    evidence: Evidence,
+) -> Result<Option<Answer>, LedgerError> {
+    let caller = &call.header.caller_key;
+    if !call.was_asked() {
+        return tx.answer(caller, reply, evidence).map(Some);
+    }
+    approvals::close(tx, caller, &call.header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
+    if approvals::is_told(tx, caller, &call.header.request_id)? {
+        return tx.keep(caller, reply, evidence).map(|()| None);
+    }
+    tx.answer(caller, reply, evidence).map(Some)
+}
+
+/// The caller stops waiting before a person has answered, or before what a person agreed to is over.
+pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, LedgerError> {
+    let Some(approval) = approvals::of_request(tx.connection(), caller, id)? else { return Ok(None) };
+    let is_over = approval.state == State::Closed && !crate::ledger::store::is_open(tx, caller, id)?;
+    if approval.told || is_over {
+        return Ok(None);
+    }
+    approvals::tell(tx, approval.id)?;
+    let evidence = tx.append(&Draft {
+        request_id: Some(id),
+        reason_code: Some(Code::ApprovalRequired),
+        approval: Some(approval.reference()),
+        ..Draft::new(Kind::Answered, caller)
+    })?;
+    tx.answer(caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
+}
+
+/// Another request about the same question, whose caller stops waiting.
+pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: Some(Code::ApprovalRequired),
+        approval: Some(approval.reference()),
+        body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
+        ..Draft::new(Kind::Answered, &header.caller_key)
+    })?;
+    tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
+}
+
+/// What an agent may know of a question.
+fn known(approval: &Approval) -> ApprovalRef {
+    ApprovalRef {
+        reference: approval.reference(),
+        expires_at: approval.expires_at,
+        summary: format!("{}.{} waits for a person", approval.provider, approval.action),
+    }
+}
