@@ -300,10 +300,10 @@ impl Broker {
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
         let summary = match approval.state {
-            State::Approved => format!("{} {} may run, once.", approval.provider, approval.action),
+            State::Approved => format!("{}.{} may run, once.", approval.provider, approval.action),
             State::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
             State::Denied | State::Expired | State::Cancelled | State::Closed => {
-                format!("{} {} will not run.", approval.provider, approval.action)
+                format!("{}.{} will not run.", approval.provider, approval.action)
             }
         };
         let data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });

@@ -14,7 +14,8 @@ use stage::{Agent, Stage};
 use std::time::Duration;
 use story::Story;
 
-/// Show the broker at work in about ten seconds: grants, refusals, real logs, a lost reply, a kill, the evidence.
+/// Show the broker at work in about ten seconds: grants, refusals, real logs, a person's yes, a lost reply, a kill, the
+/// evidence.
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Leave the home and the daemon running, and say where.
@@ -44,6 +45,7 @@ impl Demo {
         real_logs(&mut story, &stage, &developer).await?;
         github(&mut story, &stage, &developer).await?;
         production_needs_a_gate(&mut story, &main, &security, &developer).await?;
+        a_person_is_asked(&mut story, &stage, &developer).await?;
         a_lost_reply_is_not_repeated(&mut story, &stage, &developer).await?;
         a_kill_in_the_middle(&mut story, &mut stage, &developer).await?;
         drop((developer, main, security));
@@ -135,6 +137,37 @@ async fn production_needs_a_gate(
     story.check("now it runs", answer.is_executed(), &answer.text);
     let answer = developer.call("mock", "deploy", json!({}), with_task).await?;
     story.check("once", answer.code() == "gate_missing", &answer.text);
+    Ok(())
+}
+
+async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("A person is asked: the call waits, and what runs is what was shown");
+    let send = json!({ "to": "alice@example.com", "body": "Hello\nAction: read" });
+    let waiting = developer.call("mock", "send", send.clone(), json!({}));
+    let person = async {
+        let question = stage.question().await?;
+        let shown = stage.command(&["approvals", "show", &question.code])?;
+        let before = stage.count("sent.log");
+        let said = stage.command(&["approvals", "approve", &question.code])?;
+        Ok::<_, Fault>((shown, before, said, question.code))
+    };
+    let (answer, asked) = tokio::join!(waiting, person);
+    let (answer, (shown, before, said, code)) = (answer?, asked?);
+    story.said(&shown);
+    story.check("nothing runs while it waits", before == 0, "0 executions");
+    story.said(&said);
+    story.check("after the yes it runs, and the agent hears it", answer.is_executed(), &answer.text);
+    story.check("once", stage.count("sent.log") == 1, "1 execution");
+    story.check("the agent never saw the code", !answer.text.contains(&code), "codes are for people");
+    let waiting = developer.call("mock", "send", send, json!({}));
+    let person = async {
+        let question = stage.question().await?;
+        stage.command(&["approvals", "deny", &question.code, "--reason", "once is enough"])
+    };
+    let (answer, said) = tokio::join!(waiting, person);
+    story.said(&said?);
+    let answer = answer?;
+    story.check("a no is told, with its reason", answer.code() == "approval_denied", &answer.text);
     Ok(())
 }
 

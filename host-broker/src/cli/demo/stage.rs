@@ -1,5 +1,6 @@
 //! The processes of the demo: the daemon, the shims, and the clients that drive them.
 
+use crate::approvals::{self, Approval};
 use crate::cli::output::{Fault, Output};
 use crate::config::home::Home;
 use crate::config::profiles;
@@ -63,7 +64,8 @@ impl Stage {
         crate::host::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
         let github = effects.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
         let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
-        stage.write("broker.toml", CONFIG)?;
+        let uid = rustix::process::geteuid().as_raw();
+        stage.write("broker.toml", &format!("{CONFIG}\n[people.you]\nuid = {uid}\napproves = {{}}\n"))?;
         stage.write("mock.toml", SCRIPT)?;
         for group in ["main", "developer", "security"] {
             let group = group.parse().map_err(|error| Fault::internal(&error))?;
@@ -162,6 +164,20 @@ impl Stage {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         false
+    }
+
+    /// The question that waits for a person, once there is one.
+    pub(super) async fn question(&self) -> Result<Approval, Fault> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let open = open::reader(&self.home).and_then(|reader| approvals::open(&reader, None));
+            let waiting = |approval: &Approval| approval.state == approvals::State::Waiting;
+            if let Some(approval) = open?.into_iter().find(waiting) {
+                return Ok(approval);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err(failed("nobody was asked"))
     }
 
     /// Kills the daemon once the action's intent is in the ledger, and starts the next one.
