@@ -10,8 +10,9 @@
 
 pub mod path;
 pub mod rules;
-//pub mod workspace;
-//pub mod change;
+pub mod workspace;
+pub mod record;
+pub mod change;
 //pub mod patch;
 //pub mod diff;
 //pub mod apply;
