@@ -13,6 +13,6 @@ pub mod rules;
 pub mod workspace;
 pub mod record;
 pub mod change;
-//pub mod patch;
-//pub mod diff;
+pub mod patch;
+pub mod diff;
 //pub mod apply;

@@ -239,11 +239,12 @@ impl Workspace {
         let mut at: Option<OwnedFd> = None;
         for part in path.as_str().split('/') {
             let from = at.as_ref().map_or(self.root.as_fd(), OwnedFd::as_fd);
-            let next = fs::openat(from, part, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| match errno {
-                // What a directory that is a link gives, depending on the kernel.
-                Errno::NOTDIR if is_link(from, part) => Errno::LOOP,
-                other => other,
-            })?;
+            let next =
+                fs::openat(from, part, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| match errno {
+                    // What a directory that is a link gives, depending on the kernel.
+                    Errno::NOTDIR if is_link(from, part) => Errno::LOOP,
+                    other => other,
+                })?;
             if fs::fstat(&next)?.st_dev != self.root.identity().0 {
                 return Err(Errno::XDEV);
             }
