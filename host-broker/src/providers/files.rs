@@ -15,4 +15,4 @@ pub mod record;
 pub mod change;
 pub mod patch;
 pub mod diff;
-//pub mod apply;
+pub mod apply;
