@@ -117,6 +117,10 @@ impl Operation {
     /// Gives it its name, or takes the name away. What had the name has the temporary one afterwards.
     pub(super) fn exchange(&self, folder: &Folder) -> Result<(), Reason> {
         let name = self.path.name();
+        // It waited where the sandbox can write.
+        if self.after.as_ref().is_some_and(|after| !is(&self.there(folder, &self.temporary), after)) {
+            return Err(self.changed());
+        }
         let exchanged = match (&self.before, &self.after) {
             (Some(_), Some(_)) => folder.exchange(&self.temporary, name),
             (_, Some(_)) => folder.rename(&self.temporary, name),
@@ -129,12 +133,12 @@ impl Operation {
         })
     }
 
-    /// Whether what was displaced is what was expected.
+    /// Whether what was displaced is what was expected, and what has the name now is the new content.
     pub(super) fn verify(&self, folder: &Folder) -> Result<(), Reason> {
-        match &self.before {
-            Some(before) if self.there(folder, &self.temporary) != There::File(before.clone()) => Err(self.changed()),
-            Some(_) | None => Ok(()),
-        }
+        let holds = |name: &str, state: &FileState| is(&self.there(folder, name), state);
+        let displaced = self.before.as_ref().is_none_or(|before| holds(&self.temporary, before));
+        let arrived = self.after.as_ref().is_none_or(|after| holds(self.path.name(), after));
+        if displaced && arrived { Ok(()) } else { Err(self.changed()) }
     }
 
     /// Removes what was displaced.
