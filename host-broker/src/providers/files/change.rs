@@ -255,12 +255,16 @@ mod tests {
         WorkspacePath::new(text).unwrap()
     }
 
-    fn file(text: &str) -> Option<FileState> {
-        Some(FileState::created(text.into(), false))
+    fn file(text: &str) -> FileState {
+        FileState::created(text.into(), false)
     }
 
-    fn change(to: &str, from: Option<&str>, before: Option<FileState>, after: Option<FileState>) -> Change {
-        Change { path: path(to), from: from.map(path), before, after }
+    fn change<B, A>(to: &str, from: Option<&str>, before: B, after: A) -> Change
+    where
+        B: Into<Option<FileState>>,
+        A: Into<Option<FileState>>,
+    {
+        Change { path: path(to), from: from.map(path), before: before.into(), after: after.into() }
     }
 
     #[test]
@@ -299,7 +303,7 @@ mod tests {
     fn what_is_kept_comes_back_and_damage_is_noticed() {
         let set = ChangeSet::new(vec![
             change("a", None, None, file("new")),
-            change("c", Some("b"), file(""), Some(FileState::new(vec![0, 255], 0o751))),
+            change("c", Some("b"), file(""), FileState::new(vec![0, 255], 0o751)),
             change("d", None, file("old"), None),
         ])
         .unwrap();

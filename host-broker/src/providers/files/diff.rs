@@ -103,17 +103,17 @@ fn write_change(text: &mut String, change: &Change) -> Result<(), NotShowable> {
     let (before, after) = (show(&change.before)?, show(&change.after)?);
     let old = change.from.as_ref().unwrap_or(&change.path);
     let (old_name, new_name) = (quoted("a/", old), quoted("b/", &change.path));
-    text.push_str(&format!("diff --git {old_name} {new_name}\n"));
+    text.extend(["diff --git ", &old_name, " ", &new_name, "\n"]);
     match (&change.before, &change.after) {
-        (None, Some(after)) => text.push_str(&format!("new file mode {}\n", mode(after))),
-        (Some(before), None) => text.push_str(&format!("deleted file mode {}\n", mode(before))),
+        (None, Some(after)) => text.extend(["new file mode ", mode(after), "\n"]),
+        (Some(before), None) => text.extend(["deleted file mode ", mode(before), "\n"]),
         (Some(before), Some(after)) if before.is_executable() != after.is_executable() => {
-            text.push_str(&format!("old mode {}\nnew mode {}\n", mode(before), mode(after)));
+            text.extend(["old mode ", mode(before), "\nnew mode ", mode(after), "\n"]);
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
     if let Some(from) = &change.from {
-        text.push_str(&format!("rename from {}\nrename to {}\n", quoted("", from), quoted("", &change.path)));
+        text.extend(["rename from ", &quoted("", from), "\nrename to ", &quoted("", &change.path), "\n"]);
     }
     if before != after {
         let side = |state: &Option<FileState>, name: &str| {
@@ -121,7 +121,7 @@ fn write_change(text: &mut String, change: &Change) -> Result<(), NotShowable> {
             let end = if name.contains(' ') && !name.starts_with('"') { "\t" } else { "" };
             if state.is_some() { format!("{name}{end}") } else { "/dev/null".to_owned() }
         };
-        text.push_str(&format!("--- {}\n+++ {}\n", side(&change.before, &old_name), side(&change.after, &new_name)));
+        text.extend(["--- ", &side(&change.before, &old_name), "\n+++ ", &side(&change.after, &new_name), "\n"]);
         write_hunks(text, &before, &after);
     }
     Ok(())
@@ -155,7 +155,7 @@ fn write_hunks(text: &mut String, before: &str, after: &str) {
         };
         let old_range = range(first.old_range().start, last.old_range().end);
         let new_range = range(first.new_range().start, last.new_range().end);
-        text.push_str(&format!("@@ -{old_range} +{new_range} @@\n"));
+        text.extend(["@@ -", &old_range, " +", &new_range, " @@\n"]);
         for op in &group {
             if let DiffOp::Equal { .. } = op {
                 write_lines(text, ' ', old.get(op.old_range()));

@@ -120,13 +120,11 @@ impl PatchFault {
     pub fn code(&self) -> Code {
         match self {
             Self::PatchTooLarge { .. } | Self::TooManyFiles { .. } | Self::ResultTooLarge { .. } => Code::TooLarge,
-            Self::Path { fault, .. } => match fault.code() {
-                Code::InvalidParams => Code::PatchFailed,
-                code => code,
-            },
+            Self::Path { fault, .. } if fault.code() == Code::PathOutside => Code::PathOutside,
             Self::Rule(breach) => breach.code(),
             Self::File { fault, .. } => fault.code(),
             Self::Malformed { .. }
+            | Self::Path { .. }
             | Self::Missing(_)
             | Self::Exists(_)
             | Self::NotEmptied(_)
@@ -175,13 +173,14 @@ fn change(
     let (path, from, before) = match &section.operation {
         Operation::Create(path) => {
             rules.check_creation(path)?;
-            (path, None, absent(path, state(path)?)?)
+            absent(path, state(path)?.as_ref())?;
+            (path, None, None)
         }
         Operation::Modify(path) | Operation::Delete(path) => (path, None, Some(present(path, state(path)?)?)),
         Operation::Rename { from, to } => {
             let before = present(from, state(from)?)?;
             rules.check_creation(to)?;
-            absent(to, state(to)?)?;
+            absent(to, state(to)?.as_ref())?;
             (to, Some(from.clone()), Some(before))
         }
     };
@@ -211,8 +210,8 @@ fn present(path: &WorkspacePath, state: Option<FileState>) -> Result<FileState, 
     state.ok_or_else(|| PatchFault::Missing(path.clone()))
 }
 
-fn absent(path: &WorkspacePath, state: Option<FileState>) -> Result<Option<FileState>, PatchFault> {
-    if state.is_some() { Err(PatchFault::Exists(path.clone())) } else { Ok(None) }
+fn absent(path: &WorkspacePath, state: Option<&FileState>) -> Result<(), PatchFault> {
+    if state.is_some() { Err(PatchFault::Exists(path.clone())) } else { Ok(()) }
 }
 
 #[cfg(test)]

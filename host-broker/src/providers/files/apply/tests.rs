@@ -137,7 +137,8 @@ impl Home {
         .unwrap()
     }
 
-    fn everything_done(&self, before: &Tree) -> Tree {
+    /// What that makes of the files.
+    fn everything_done(before: &Tree) -> Tree {
         let mut tree = before.clone();
         for name in ["gone", "old name"] {
             tree.remove(name);
@@ -175,7 +176,7 @@ fn a_set_is_applied_once_and_can_be_undone() {
     let before = home.tree();
     let set = home.everything();
     let applied = home.apply(&set).unwrap();
-    assert_eq!(home.tree(), home.everything_done(&before));
+    assert_eq!(home.tree(), Home::everything_done(&before));
     let hashes: Vec<_> = applied.iter().map(|one| (one.path.as_str(), one.before, one.after)).collect();
     let hash = |text: &str| Some(Digest::of(text.as_bytes()));
     assert_eq!(
@@ -196,9 +197,12 @@ fn a_set_is_applied_once_and_can_be_undone() {
     assert_eq!(home.recover(), Recovered::Nothing);
 }
 
+/// Something done to a workspace.
+type Edit = fn(&Path);
+
 #[test]
 fn whatever_is_not_as_it_was_is_left_alone() {
-    let edits: [(&str, fn(&Path)); 12] = [
+    let edits: [(&str, Edit); 12] = [
         ("content", |root| fs::write(root.join("src/a"), "x\n").unwrap()),
         ("permissions", |root| fs::set_permissions(root.join("gone"), fs::Permissions::from_mode(0o600)).unwrap()),
         ("a removed file", |root| fs::remove_file(root.join("gone")).unwrap()),

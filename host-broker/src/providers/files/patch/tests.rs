@@ -299,8 +299,9 @@ fn hostile_patches_cost_no_more_than_allowed() {
     let files = tree(&[("f", &file)]);
     let long = format!("--- a/f\n+++ b/f\n@@ -1,200001 +1,200000 @@\n{}-b\n", " a\n".repeat(200_000));
     assert!(refusal(&files, &long).contains("takes too long"));
-    let many: String = (0..30_000).map(|n| format!("@@ -{0},2 +{0},1 @@\n a\n-b\n", n + 1)).collect();
+    let many = (1..30_001).map(|n| format!("@@ -{n},2 +{n},1 @@\n a\n-b\n")).collect::<Vec<_>>().concat();
     assert!(refusal(&files, &format!("--- a/f\n+++ b/f\n{many}")).contains("hunk 1 "));
-    let fitting: String = (0..30_000).map(|n| format!("@@ -{0},2 +{0},2 @@\n a\n-a\n+b\n", 4 * n + 1)).collect();
+    let fitting =
+        (0..30_000).map(|n| format!("@@ -{0},2 +{0},2 @@\n a\n-a\n+b\n", 4 * n + 1)).collect::<Vec<_>>().concat();
     assert!(refusal(&files, &format!("--- a/f\n+++ b/f\n{fitting}")).contains("takes too long"));
 }

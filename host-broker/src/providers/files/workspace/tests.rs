@@ -83,7 +83,7 @@ fn lines_come_with_the_digest_of_all() {
     let read = |content: &[u8], wanted: Lines, max| {
         std_fs::write(root.join("f"), content).unwrap();
         let excerpt = workspace.read_lines(&path("f"), wanted, max).unwrap();
-        assert_eq!((excerpt.hash, excerpt.size), (Digest::of(content), content.len() as u64));
+        assert_eq!((excerpt.hash, excerpt.size), (Digest::of(content), u64::try_from(content.len()).unwrap()));
         (excerpt.content, excerpt.returned.start, excerpt.returned.end, excerpt.total_lines, excerpt.truncated)
     };
     let got = |content: &str, start, end, total, truncated| (content.to_owned(), start, end, total, truncated);

@@ -17,7 +17,7 @@ fn wherever_it_dies_it_is_all_or_nothing() {
         for m in 0.. {
             let home = Home::new();
             let before = home.tree();
-            let done = home.everything_done(&before);
+            let done = Home::everything_done(&before);
             if apply(home.place(), &home.everything(), &mut stop_at(n, &mut 0)).is_ok() {
                 assert_eq!(home.tree(), done);
                 assert!(undone > 100 && completed > 10, "{undone} {completed}");

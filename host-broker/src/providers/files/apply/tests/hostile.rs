@@ -12,8 +12,11 @@ fn long() -> bool {
     asked.is_some_and(|value| value == "1")
 }
 
+/// Something done to a workspace.
+type Deed = fn(&Path);
+
 /// What somebody may do between two steps.
-const DEEDS: [(&str, fn(&Path)); 11] = [
+const DEEDS: [(&str, Deed); 11] = [
     ("writes into the file", |root| drop(fs::write(root.join("src/a"), EDIT))),
     ("replaces the file", |root| {
         fs::write(root.join("edit"), EDIT).unwrap();
@@ -62,7 +65,7 @@ fn whoever_interferes_at_whatever_point_loses_nothing_and_reaches_nothing() {
         for n in 0.. {
             let home = Home::new();
             let before = home.tree();
-            let done = home.everything_done(&before);
+            let done = Home::everything_done(&before);
             let set = home.everything();
             let mut at = 0;
             let root = home.root();
@@ -176,7 +179,7 @@ fn a_race_loses_no_edit_and_overwrites_none_unseen() {
                 "base changed"
             }
             Err(ApplyError::Unknown(Unsettled::Disturbed(_))) => "disturbed",
-            Err(_) => panic!("{case}"),
+            Err(ApplyError::Unchanged(_) | ApplyError::Unknown(_)) => panic!("{case}"),
         };
         *outcomes.entry(outcome).or_insert(0) += 1;
         assert!(home.journal_is_empty() && home.outside_is_untouched(), "{case}");

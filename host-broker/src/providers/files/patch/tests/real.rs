@@ -21,9 +21,10 @@ fn pairs() -> Vec<(PathBuf, PathBuf)> {
     for crates in sources.filter_map(|entry| fs::read_dir(entry.ok()?.path()).ok()) {
         for entry in crates.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let at = name.match_indices('-').find(|(at, _)| name[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
-            if let Some((at, _)) = at {
-                versions.entry(name[..at].to_owned()).or_default().push(entry.path());
+            let parts: Vec<&str> = name.split('-').collect();
+            let version = parts.iter().position(|part| part.starts_with(|c: char| c.is_ascii_digit()));
+            if let Some(at) = version.filter(|at| *at > 0) {
+                versions.entry(parts[..at].join("-")).or_default().push(entry.path());
             }
         }
     }
