@@ -131,6 +131,9 @@ struct Reader<'a> {
 /// What the head of a file says.
 #[derive(Default)]
 struct Head<'a> {
+    /// There is none: the file begins with `---`.
+    is_plain: bool,
+    /// The name that both halves of `diff --git` agree on.
     agreed: Option<Cow<'a, [u8]>>,
     old_mode: Option<bool>,
     new_mode: Option<bool>,
@@ -194,7 +197,8 @@ impl<'a> Reader<'a> {
         let sides = self.sides()?;
         let hunks = self.hunks()?;
         let at = Reader { rest: self.rest, line };
-        let operation = at.operation(&Head::default(), sides.as_ref())?;
+        let head = Head { is_plain: true, ..Head::default() };
+        let operation = at.operation(&head, sides.as_ref())?;
         Ok(Section { line, operation, executable: None, hunks })
     }
 
@@ -277,8 +281,7 @@ impl<'a> Reader<'a> {
                 (agreed.filter(|_| head.created.is_none()), agreed.filter(|_| head.deleted.is_none()))
             }
         };
-        let is_plain = head.agreed.is_none();
-        let agrees = |name: &Cow<'_, [u8]>| is_plain || head.agreed.as_ref() == Some(name);
+        let agrees = |name: &Cow<'_, [u8]>| head.is_plain || head.agreed.as_ref() == Some(name);
         match (old, new) {
             (Some(old), Some(new)) if old == new && agrees(old) => match (head.created, head.deleted) {
                 (None, None) => Ok(Operation::Modify(self.path(old)?)),

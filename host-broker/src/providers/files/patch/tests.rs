@@ -242,6 +242,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("--- f\n+++ f\n@@ -1 +1 @@\n-1\n+y\n".into(), "names begin with `a/` and `b/`"),
         ("--- a/f\n+++ b/g\n@@ -1 +1 @@\n-1\n+y\n".into(), "different files"),
         ("diff --git a/f b/g\n--- a/f\n+++ b/g\n@@ -1 +1 @@\n-1\n+y\n".into(), "different files"),
+        ("diff --git a/f b/g\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+y\n".into(), "different files"),
         ("diff --git a/g b/g\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+y\n".into(), "different files"),
         ("diff --git a/f b/n\nrename from f\nrename to n\n--- a/g\n+++ b/n\n@@ -1 +1 @@\n-x\n+y\n".into(), "different files"),
         ("diff --git a/f b/n\nrename from f\n".into(), "contradict"),
