@@ -1,7 +1,7 @@
 //! From a patch and what the files are now to what they will be.
 //!
 //! Patches are unified diffs as git writes them: many files, creations, deletions, renames, permissions, lines without
-//! their newline, quoted names. [`sections`] takes one apart and loses nothing of it silently; [`fit`] puts hunks in
+//! their newline, quoted names. `sections` takes one apart and loses nothing of it silently; `fit` puts hunks in
 //! their places. Bytes stay bytes: nothing is decoded, and a carriage return is part of its line.
 //!
 //! REJECTED: `diffy::PatchSet` and `diffy::apply_bytes`. The first passes over hunks behind anything it does not know,

@@ -3,7 +3,7 @@
 //! Paths are resolved beneath the handle, through no link, and not into what is mounted inside: that is somebody else's.
 //! A file is first looked at through a handle that can do nothing. Only a regular file with one name is opened: a second
 //! name may be one that the rules deny, or lie outside. Nothing is ever opened for writing that was there before; see
-//! [`folder`] for how files come and go.
+//! `folder` for how files come and go.
 
 pub(crate) mod folder;
 mod list;
