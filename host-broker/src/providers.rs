@@ -9,6 +9,7 @@
 pub mod cloud_logs;
 pub mod contract;
 pub mod execution;
+pub mod files;
 pub mod github;
 pub mod native;
 pub mod mock;

@@ -71,6 +71,22 @@ pub enum Code {
     RepoNotAllowed,
     /// The time range is wider than allowed.
     RangeTooWide,
+    /// The path leads out of the workspace.
+    PathOutside,
+    /// Nobody may ask for this path.
+    PathDenied,
+    /// No file may be created there.
+    CreateNotAllowed,
+    /// A file, or what is to be written, is larger than allowed.
+    TooLarge,
+    /// The patch is not one, or does not fit.
+    PatchFailed,
+    /// The file is no longer what the proposal was made for.
+    BaseChanged,
+    /// No proposal of this group has that id.
+    ProposalUnknown,
+    /// Nobody agreed in time, or it was not applied in time.
+    ProposalExpired,
     /// The provider refused or failed, definitely.
     ProviderFailed,
     /// The provider was too slow; nothing was changed.
@@ -131,6 +147,14 @@ impl Code {
         Self::Guardrail,
         Self::RepoNotAllowed,
         Self::RangeTooWide,
+        Self::PathOutside,
+        Self::PathDenied,
+        Self::CreateNotAllowed,
+        Self::TooLarge,
+        Self::PatchFailed,
+        Self::BaseChanged,
+        Self::ProposalUnknown,
+        Self::ProposalExpired,
         Self::ProviderFailed,
         Self::ProviderTimeout,
         Self::ProviderRateLimited,
@@ -309,6 +333,46 @@ impl Code {
             Self::RangeTooWide => {
                 denied("range_too_wide", "The time range is wider than allowed.", "Ask for a shorter range.")
             }
+            Self::PathOutside => denied(
+                "path_outside",
+                "The path leads out of the workspace.",
+                "Name a path relative to the workspace, without `..` and through no link.",
+            ),
+            Self::PathDenied => denied(
+                "path_denied",
+                "The operator's rules keep this path from everybody.",
+                "Do without this file, or ask the operator.",
+            ),
+            Self::CreateNotAllowed => denied(
+                "create_not_allowed",
+                "No file may be created at this path.",
+                "Create it in one of the directories that the operator allows.",
+            ),
+            Self::TooLarge => denied(
+                "too_large",
+                "The file, or what is to be written, is larger than allowed.",
+                "Ask for fewer lines, or change less at once.",
+            ),
+            Self::PatchFailed => denied(
+                "patch_failed",
+                "The patch is malformed or does not fit the files; nothing was changed.",
+                "Read which hunk failed and why, read the file again and send a new patch.",
+            ),
+            Self::BaseChanged => denied(
+                "base_changed",
+                "The file is no longer what the proposal was made for; nothing was changed.",
+                "Read the file again and make a new proposal.",
+            ),
+            Self::ProposalUnknown => denied(
+                "proposal_unknown",
+                "No open proposal of this group has that id and path.",
+                "Ask list_proposals what is open, or make a new proposal.",
+            ),
+            Self::ProposalExpired => denied(
+                "proposal_expired",
+                "The proposal was not approved or not applied in time; nothing was changed.",
+                "Make a new proposal if the change is still wanted.",
+            ),
             Self::ProviderFailed => failed(
                 "provider_failed",
                 "The provider refused or failed; nothing was changed.",

@@ -5,6 +5,11 @@ use host_broker::filter::mark::Stamp;
 use host_broker::filter::scrub::Scrubber;
 use host_broker::filter::{Rules, Strictness, clean, clean_text};
 use host_broker::providers::cloud_logs::fuzzing;
+use host_broker::providers::files::change::{Change, ChangeSet, FileState};
+use host_broker::providers::files::diff::{Diff, PREVIEW_MAX};
+use host_broker::providers::files::patch::{Limits, plan};
+use host_broker::providers::files::path::WorkspacePath;
+use host_broker::providers::files::rules::{DENIED, PathRules};
 use host_broker::secrets::Secrets;
 use host_broker::secrets::source::{CommandOutput, Output, SecretSource};
 use mcp_shim::snapshot::View;
@@ -27,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("json", json),
     ("request", request),
     ("names", names),
@@ -38,6 +43,7 @@ pub const TARGETS: [Target; 10] = [
     ("journal", journal),
     ("filter", filter),
     ("transport", transport),
+    ("patch", patch),
 ];
 
 /// Strict JSON: what was read says the same when it is written and read again.
@@ -130,6 +136,29 @@ pub fn lines(bytes: &[u8]) {
 /// What `journalctl` prints.
 pub fn journal(bytes: &[u8]) {
     fuzzing::journal(bytes);
+}
+
+/// Patches, on files that fit the seeds: what is taken is shown as a patch that does the same.
+pub fn patch(bytes: &[u8]) {
+    let (creatable, base) = (["src", "d"], "1\n2\n3\n4\n5\n6\n7\n8\n9\n10");
+    let rules = PathRules::new(&DENIED, &creatable).expect("the usual rules");
+    let look = |path: &WorkspacePath| match path.as_str() {
+        "f" => Ok(Some(FileState::created(base.into(), false))),
+        "src/g" => Ok(Some(FileState::created(b"a\r\nb\xff\n\nc\n".to_vec(), true))),
+        "d/empty" => Ok(Some(FileState::created(Vec::new(), false))),
+        _ => Ok(None),
+    };
+    let Ok(set) = plan(bytes, &rules, Limits::default(), look) else { return };
+    for path in set.changes().iter().flat_map(Change::paths) {
+        let parts: Vec<&str> = path.as_str().split('/').collect();
+        assert!(!parts.iter().any(|part| matches!(*part, "" | "." | ".." | ".git" | ".env")), "{path}");
+    }
+    assert_eq!(ChangeSet::from_bytes(&set.to_bytes()).as_ref(), Ok(&set));
+    if let Ok(diff) = Diff::of(&set) {
+        let again = plan(diff.text().as_bytes(), &rules, Limits::default(), look);
+        assert_eq!(again.expect("a diff is a patch"), set, "{}", diff.text());
+        assert!(diff.preview().chars().count() <= PREVIEW_MAX);
+    }
 }
 
 const SECRET: &str = "k7Qz-9fXw2LmP4vRt8Yb";
