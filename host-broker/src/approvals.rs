@@ -165,7 +165,7 @@ pub fn digest_of(call: &Call) -> Digest {
         "task": call.task_id,
         "account": call.account_ref,
         "idempotency_key": call.idempotency_key,
-        "facts": call.target.invocation().map(Invocation::summary),
+        "precondition": call.target.invocation().and_then(Invocation::precondition),
     })))
 }
 
@@ -176,21 +176,26 @@ const CODE_LENGTH: usize = 6;
 /// A fresh code that was never used.
 ///
 /// # Errors
-/// [`NoRandomness`]; nobody can be asked then.
-pub fn fresh_code(ids: &dyn Ids, is_taken: impl Fn(&str) -> bool) -> Result<String, NoRandomness> {
+/// [`LedgerError`], and inside [`NoRandomness`]; nobody can be asked then.
+pub fn fresh_code(
+    ids: &dyn Ids,
+    is_taken: impl Fn(&str) -> Result<bool, LedgerError>,
+) -> Result<Result<String, NoRandomness>, LedgerError> {
     loop {
         let mut code = String::new();
         while code.len() < CODE_LENGTH {
             let mut bytes = [0; 16];
-            ids.fill(&mut bytes)?;
+            if let Err(none) = ids.fill(&mut bytes) {
+                return Ok(Err(none));
+            }
             // Bytes beyond the last whole alphabet would make some letters likelier.
             let even = bytes.into_iter().filter(|byte| usize::from(*byte) < 256 / ALPHABET.len() * ALPHABET.len());
             let letters = even.filter_map(|byte| ALPHABET.get(usize::from(byte) % ALPHABET.len()).copied());
             code.extend(letters.map(char::from));
         }
         code.truncate(CODE_LENGTH);
-        if !is_taken(&code) {
-            return Ok(code);
+        if !is_taken(&code)? {
+            return Ok(Ok(code));
         }
     }
 }
@@ -468,7 +473,7 @@ mod tests {
         let mut used = BTreeSet::new();
         let mut letters = BTreeSet::new();
         for _ in 0..2_000 {
-            let code = fresh_code(&ids, |_| false).unwrap();
+            let code = fresh_code(&ids, |_| Ok(false)).unwrap().unwrap();
             assert_eq!(code.len(), CODE_LENGTH);
             letters.extend(code.bytes());
             used.insert(code);
@@ -478,9 +483,9 @@ mod tests {
         let refused = Cell::new(0);
         let taken = |_: &str| {
             refused.set(refused.get() + 1);
-            refused.get() <= 3
+            Ok(refused.get() <= 3)
         };
-        assert!(!fresh_code(&ids, taken).unwrap().is_empty());
+        assert!(!fresh_code(&ids, taken).unwrap().unwrap().is_empty());
         assert_eq!(refused.get(), 4);
     }
 }

@@ -624,6 +624,8 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
 /// What is wrong with the document; it was right when it was stored.
 pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let mut call = made(group, request_id, bytes, desk)?;
+    // How long its caller was ready to wait says nothing about the answer of a person.
+    call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     call.asked = Asked::Yes;
     Ok(call)
 }

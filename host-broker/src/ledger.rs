@@ -254,7 +254,7 @@ impl Ledger {
         let head = transaction.head();
         let synced = match self.commit(head) {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::is_heard) => {
+            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::must_last) => {
                 self.sync().map_err(Arc::new)
             }
             Ok(()) => Ok(()),

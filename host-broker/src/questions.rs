@@ -104,8 +104,8 @@ impl Broker {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         }
-        let taken = |code: &str| !matches!(approvals::with_code(tx.connection(), code), Ok(None));
-        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken) else {
+        let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
+        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.".to_owned());
         };
         let evidence = tx.append(&Draft {
@@ -244,7 +244,13 @@ fn card(call: &Call, reason: &str) -> Card {
     if level >= Level::Production {
         card.say("Note", "a production action");
     }
+    if let Some(key) = &call.idempotency_key {
+        card.say("Idempotency key", key.as_str());
+    }
     card.list(&call.params());
+    if let Some(condition) = call.target.invocation().and_then(Invocation::precondition) {
+        card.holds(&condition);
+    }
     card.reasons.push(reason.to_owned());
     card
 }

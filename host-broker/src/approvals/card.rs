@@ -26,6 +26,9 @@ pub struct Card {
     pub head: Vec<Line>,
     /// Every parameter, whatever it is.
     pub params: Vec<Line>,
+    /// What must still hold at the remote when it runs.
+    #[serde(default)]
+    pub conditions: Vec<Line>,
     /// Why a person is asked.
     pub reasons: Vec<String>,
 }
@@ -46,10 +49,15 @@ impl Card {
         flatten("", params, &mut self.params);
     }
 
+    /// Adds what must still hold at the remote when it runs.
+    pub fn holds(&mut self, condition: &Value) {
+        flatten("", condition, &mut self.conditions);
+    }
+
     /// Whether all of it can be shown.
     pub fn fits(&self) -> bool {
         let bytes = |lines: &[Line]| lines.iter().map(|line| line.field.len() + line.value.len() + 4).sum::<usize>();
-        bytes(&self.head) + bytes(&self.params) <= BYTES_MAX
+        bytes(&self.head) + bytes(&self.params) + bytes(&self.conditions) <= BYTES_MAX
     }
 
     /// The card as text, for a terminal or a message.
@@ -69,6 +77,9 @@ impl Card {
         }
         for Line { field, value } in &self.params {
             writeln!(text, "  {field}: {value}").ok();
+        }
+        for Line { field, value } in &self.conditions {
+            writeln!(text, "Only while {field} is {value}").ok();
         }
         for reason in &self.reasons {
             writeln!(text, "Why: {}", visible(reason)).ok();

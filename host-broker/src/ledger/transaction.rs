@@ -474,6 +474,11 @@ impl<E> Parts<E> {
         matches!(self, Self::Close(_, Some(_)))
     }
 
+    /// Whether something outside follows from it at once: somebody hears of it, or the request's file goes.
+    pub(super) fn must_last(&self) -> bool {
+        self.is_heard() || matches!(self, Self::Ask(_))
+    }
+
     /// Called after the commit, and only then.
     pub(super) fn committed(self) -> Committed<E> {
         match self {

@@ -108,6 +108,12 @@ pub trait Invocation: Send + Sync {
     /// [`Failure`]; this is a read, nothing was changed.
     fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>>;
 
+    /// What must still hold at the remote when the action runs, as far as it is known: a person agrees to it with the
+    /// parameters, and what has changed since is not agreed to. `{"head": "<commit>"}`; `None` where nothing must.
+    fn precondition(&self) -> Option<Value> {
+        None
+    }
+
     /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
     fn probe_handle(&self, planted: &Planted) -> Option<Value>;
 

@@ -52,6 +52,11 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// Whether the guardrails let it pass; `facts` are there once `prepare` has run.
     fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
 
+    /// What must still hold at the remote when it runs, from what `prepare` found.
+    fn precondition(&self, _facts: &Self::Facts) -> Option<Value> {
+        None
+    }
+
     /// Fetches what the guard needs from the remote. Only called after [`Guard::NeedsRemote`].
     ///
     /// # Errors
@@ -205,6 +210,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
             let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
             Ok(prepared)
         })
+    }
+
+    fn precondition(&self) -> Option<Value> {
+        self.params.precondition(self.facts.as_ref()?)
     }
 
     fn probe_handle(&self, planted: &Planted) -> Option<Value> {

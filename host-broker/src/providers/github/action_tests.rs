@@ -211,7 +211,7 @@ async fn a_branch_starts_at_the_commit_that_was_looked_up() {
 
 #[tokio::test]
 async fn the_commit_that_was_checked_rides_in_the_merge() {
-    let pr = |mergeable: Value| json!({ "state": "open", "title": "A change", "head": { "sha": sha('c') }, "mergeable": mergeable });
+    let pr = |mergeable: Value| json!({ "state": "open", "title": "A change", "base": { "ref": "main" }, "head": { "sha": sha('c') }, "mergeable": mergeable });
     let server = Scripted::new([
         Reply::ok(&pr(json!(null))),
         Reply::ok(&pr(json!(true))),

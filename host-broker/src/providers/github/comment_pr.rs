@@ -74,6 +74,10 @@ impl NativeAction for CommentPr {
         }
     }
 
+    fn precondition(&self, facts: &Facts) -> Option<Value> {
+        Some(json!({ "commit": facts.head_sha }))
+    }
+
     async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
         self.facts(&shared.session(execution)?).await
     }

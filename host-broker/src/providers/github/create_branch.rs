@@ -77,6 +77,10 @@ impl NativeAction for CreateBranch {
         }
     }
 
+    fn precondition(&self, facts: &Facts) -> Option<Value> {
+        Some(json!({ "commit": facts.sha }))
+    }
+
     async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
         self.facts(&shared.session(execution)?).await
     }

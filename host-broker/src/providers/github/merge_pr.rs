@@ -99,6 +99,10 @@ impl NativeAction for MergePr {
         }
     }
 
+    fn precondition(&self, facts: &Facts) -> Option<Value> {
+        Some(json!({ "head": facts.head_sha, "base": facts.base, "title": facts.title }))
+    }
+
     async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
         let with_checks = !shared.guardrails.merge_without_checks();
         Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await

@@ -16,6 +16,8 @@ pub(in crate::providers::github) struct Facts {
     pub(in crate::providers::github) title: String,
     /// The commit that was looked at, and that alone will be merged.
     pub(in crate::providers::github) head_sha: String,
+    /// The branch that it is merged into, which its author can change at any time.
+    pub(super) base: String,
     pub(super) open: bool,
     pub(super) draft: bool,
     /// `None` while GitHub is still finding out.
@@ -64,6 +66,7 @@ impl Facts {
         Ok(Self {
             title: text(&v, "/title").unwrap_or_default(),
             head_sha,
+            base: text(&v, "/base/ref").ok_or_else(unusual)?,
             open: text(&v, "/state").as_deref() == Some("open") && !flag(&v, "/merged"),
             draft: flag(&v, "/draft"),
             mergeable: mergeable(&v),
@@ -159,6 +162,7 @@ mod tests {
         Facts {
             title: "A change".into(),
             head_sha: "a".repeat(40),
+            base: "main".to_owned(),
             open: true,
             draft: false,
             mergeable: Some(true),
