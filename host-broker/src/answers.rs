@@ -15,7 +15,7 @@ use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
 use crate::questions;
 use serde_json::json;
-use shared::reply::Notice;
+use shared::reply::{Evidence, Notice};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
 
@@ -67,6 +67,12 @@ pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) 
 
 /// The kept reply of another request, under this request's id.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let (reply, evidence) = copied(tx, header, of)?;
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// The same, not kept yet.
+pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, Evidence), LedgerError> {
     let stored = store::reply(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
@@ -81,11 +87,21 @@ pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> 
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
         None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
     };
-    tx.answer(&header.caller_key, reply, evidence)
+    Ok((reply, evidence))
 }
 
 /// The request asked for is not over yet, and this one's time is.
 pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+    let (reply, evidence) = unfinished(tx, header, of)?;
+    tx.answer(&header.caller_key, reply, evidence)
+}
+
+/// The same, not kept yet.
+pub(crate) fn unfinished(
+    tx: &Transaction<'_>,
+    header: &Header,
+    of: &RequestId,
+) -> Result<(Reply, Evidence), LedgerError> {
     let evidence = tx.append(&Draft {
         request_id: Some(&header.request_id),
         reason_code: Some(Code::StillRunning),
@@ -94,7 +110,7 @@ pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestI
     })?;
     let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
     reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
-    tx.answer(&header.caller_key, reply, evidence)
+    Ok((reply, evidence))
 }
 
 /// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the

@@ -17,6 +17,7 @@ use crate::call::Call;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use crate::policy::authorize::Policy;
 use crate::providers::contract::Invocation;
 use card::Card;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -62,7 +63,7 @@ impl State {
 }
 
 /// A stored approval.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Approval {
     /// Its number.
     pub id: i64,
@@ -109,6 +110,13 @@ impl Approval {
     }
 }
 
+impl std::fmt::Debug for Approval {
+    /// Without the code, which is a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Approval({}, {})", self.reference(), self.state.word())
+    }
+}
+
 /// The agent's name for the question that this row asks.
 pub fn reference(asked_seq: i64) -> String {
     format!("ask-{asked_seq}")
@@ -130,12 +138,13 @@ pub struct Answered {
 }
 
 /// A question to be asked.
-#[derive(Debug)]
 pub struct Question<'a> {
     /// What approvers will answer with.
     pub code: &'a str,
     /// What runs if they say yes.
     pub call: &'a Call,
+    /// Of everything that is agreed to.
+    pub digest: Digest,
     /// How many must say yes.
     pub quorum: usize,
     /// The row that says that a person is asked.
@@ -149,7 +158,7 @@ pub struct Question<'a> {
 }
 
 /// What of a call a person agrees to. Keyed, because the parameters' digest is.
-pub fn digest_of(call: &Call) -> Digest {
+pub fn digest_of(call: &Call, policy: &Policy) -> Digest {
     let declared = call.target.operation().map(|operation| {
         let declaration = operation.declaration();
         let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
@@ -161,6 +170,7 @@ pub fn digest_of(call: &Call) -> Digest {
         "action": call.action,
         "level": call.target.demanded(),
         "declared": declared,
+        "provider_settings": policy.settings.get(&call.provider),
         "params": call.params_digest,
         "task": call.task_id,
         "account": call.account_ref,
@@ -201,10 +211,20 @@ pub fn fresh_code(
 }
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
-     asked_seq, asked_at, expires_at, reply_by, told, card";
+     asked_seq, asked_at, expires_at, reply_by, told";
 
+/// Without the cards, which may be long, and which only people look at.
 fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, LedgerError> {
-    let statement = format!("SELECT {COLUMNS} FROM approvals WHERE {condition}");
+    select(connection, "NULL", condition, with)
+}
+
+fn select(
+    connection: &Connection,
+    card: &str,
+    condition: &str,
+    with: impl rusqlite::Params,
+) -> Result<Vec<Approval>, LedgerError> {
+    let statement = format!("SELECT {COLUMNS}, {card} FROM approvals WHERE {condition}");
     let mut statement = connection.prepare_cached(&statement).map_err(at("look approvals up"))?;
     let mut rows = statement.query(with).map_err(at("look approvals up"))?;
     let mut found = Vec::new();
@@ -257,7 +277,7 @@ pub fn of_request(connection: &Connection, caller: &str, id: &RequestId) -> Resu
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
 pub fn with_code(connection: &Connection, code: &str) -> Result<Option<Approval>, LedgerError> {
-    find(connection, "code = ?1", params![code]).map(|found| found.into_iter().next())
+    select(connection, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
 }
 
 /// Every approval that is not closed, oldest first; of one caller, or of all.
@@ -266,6 +286,23 @@ pub fn with_code(connection: &Connection, code: &str) -> Result<Option<Approval>
 /// [`LedgerError`] if they cannot be read.
 pub fn open(connection: &Connection, caller: Option<&str>) -> Result<Vec<Approval>, LedgerError> {
     find(connection, "state <> 'closed' AND (?1 IS NULL OR caller = ?1) ORDER BY id", params![caller])
+}
+
+/// Every approval that is not closed, oldest first, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn shown(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
+    select(connection, "card", "state <> 'closed' ORDER BY id", [])
+}
+
+/// The approval that a caller knows by this name.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn referred(connection: &Connection, caller: &str, reference: &str) -> Result<Option<Approval>, LedgerError> {
+    let Some(seq) = reference.strip_prefix("ask-").and_then(|seq| seq.parse::<i64>().ok()) else { return Ok(None) };
+    find(connection, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
 }
 
 /// The latest closed ones, newest first.
@@ -351,7 +388,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<(), LedgerEr
                 call.provider.as_str(),
                 call.action.as_str(),
                 i64::from(call.target.demanded().number()),
-                digest_of(call).as_bytes(),
+                question.digest.as_bytes(),
                 i64::try_from(question.quorum).unwrap_or(i64::MAX),
                 question.asked_seq,
                 tx.now().millis(),
@@ -387,12 +424,13 @@ pub fn answer(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resul
     Ok(stored == 1)
 }
 
-/// Moves an approval on from `waiting`.
+/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled.
 ///
 /// # Errors
-/// [`LedgerError`], also if it does not wait.
+/// [`LedgerError`], also if it stands elsewhere.
 pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), LedgerError> {
-    const UPDATE: &str = "UPDATE approvals SET state = ?2 WHERE id = ?1 AND state = 'waiting'";
+    const UPDATE: &str = "UPDATE approvals SET state = ?2
+         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND ?2 = 'cancelled')";
     changed_one(tx, UPDATE, params![approval, state.word()])
 }
 

@@ -10,7 +10,7 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
-use crate::answers::{copy_of, explained, outcome_row, refused, repeated, reply_to, still_running, success};
+use crate::answers::{copied, explained, outcome_row, refused, repeated, reply_to, success, unfinished};
 use crate::approvals;
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
@@ -26,7 +26,7 @@ use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::Decision;
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
-use crate::questions;
+use crate::questions::{self, Ended, Resolved};
 use serde_json::{Value, json};
 use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ pub struct Broker {
     /// Calls that were cancelled while their remote facts were being fetched.
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
     /// Requests about which a person was asked, and that are decided on again now.
-    pub(crate) resolved: Vec<(Arc<str>, RequestId)>,
+    pub(crate) resolved: Vec<Resolved>,
     /// Whether the time of the next silence may be another one.
     pub(crate) questions_changed: bool,
     pub(crate) ids: Arc<dyn Ids>,
@@ -89,7 +89,7 @@ impl Scribe<Event> for Broker {
 
     fn undone(&mut self, seq: i64) {
         self.folding.forget_after(seq);
-        self.resolved.clear();
+        self.resolved.retain(|resolved| resolved.row <= seq);
     }
 }
 
@@ -133,14 +133,16 @@ impl Broker {
             let answer = explained(tx, &call, &facts, &decision);
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
-        if call.was_asked()
-            && let Some(refusal) = match questions::answered_no(tx, &call) {
-                Ok(refusal) => refusal,
+        if call.was_asked() {
+            let answer = match questions::ended(tx, &call) {
+                Ok(Ended::No) => None,
+                Ok(Ended::Before) => Some(Ok(None)),
+                Ok(Ended::Refused(refusal)) => Some(refused(tx, &call, &refusal)),
                 Err(error) => return Err(unwritten(call, error)),
+            };
+            if let Some(answer) = answer {
+                return closed(tx, event_of(call), answer);
             }
-        {
-            let answer = refused(tx, &call, &refusal);
-            return closed(tx, event_of(call), answer);
         }
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
         if call.prepared
@@ -152,7 +154,7 @@ impl Broker {
         }
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
-            Ok(Before::Wait(of)) => return Ok(Step::Wait(Event::Arrived(Parsed::Call(call)), of)),
+            Ok(Before::Wait(of)) => return Ok(Step::Wait(event_of(call), of)),
             Ok(Before::Answered(answer)) => return Ok(tx.close(event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
         }
@@ -177,10 +179,13 @@ impl Broker {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
                 return refused(tx, call, &Refusal { code: Code::IdempotencyConflict, reason }).map(Before::Answered);
             }
-            return self.same_call(tx, call, claimed.request_id);
+            return self.same_call(tx, call, &claimed.request_id);
         }
-        // A prepared call is one of those that are counted.
-        if !call.prepared && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight {
+        // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
+        if !call.prepared
+            && !call.was_asked()
+            && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight
+        {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
         }
@@ -188,15 +193,14 @@ impl Broker {
     }
 
     /// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
-    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: RequestId) -> Result<Before, LedgerError> {
+    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, LedgerError> {
         let header = &call.header;
-        if !store::is_open(tx, &header.caller_key, &of)? {
-            return copy_of(tx, header, &of).map(Some).map(Before::Answered);
+        let is_open = store::is_open(tx, &header.caller_key, of)?;
+        if is_open && self.may_wait(header) {
+            return Ok(Before::Wait(of.clone()));
         }
-        if self.may_wait(header) {
-            return Ok(Before::Wait(of));
-        }
-        still_running(tx, header, &of).map(Some).map(Before::Answered)
+        let (reply, evidence) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
+        questions::answer(tx, call, reply, evidence).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
@@ -280,7 +284,10 @@ impl Broker {
             if closed.mutating {
                 store::note_unknown(tx, &closed)?;
             }
-            if closed.stage != "probe" {
+            // What a person agreed to and had not started is decided on again, and answered then.
+            let asked = approvals::of_request(tx.connection(), &closed.caller, &closed.request_id)?;
+            let goes_on = asked.is_some_and(|approval| approval.state != approvals::State::Closed);
+            if closed.stage != "probe" && !goes_on {
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
                 if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
                     tx.keep(&closed.caller, reply, evidence)?;

@@ -224,11 +224,17 @@ impl Loop {
 
     /// Admits a request again whose question is resolved.
     fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
-        let Some(group) = group_of(&key.0) else { return };
+        let Some(group) = group_of(&key.0).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
+            tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
+            return;
+        };
         match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
             Ok(Some(document)) => match self.daemon.intake.readmit(group, key.1.clone(), &document) {
                 Ok(call) => self.pending.push_back(Event::Readmitted(call)),
-                Err(fault) => tracing::error!(request = %key.1, fault, "a request that waited cannot be read"),
+                Err(fault) => {
+                    tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
+                    self.postponed.push(key.clone());
+                }
             },
             // It is over.
             Ok(None) => {}
@@ -412,11 +418,14 @@ impl Loop {
         for (event, error) in batch.unwritten {
             self.unwritten(event, &error);
         }
-        for key in std::mem::take(&mut self.daemon.broker.resolved) {
-            self.readmit(&key);
+        for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
+            self.readmit(&resolved.key);
         }
-        if std::mem::take(&mut self.daemon.broker.questions_changed) {
-            self.lapses = approvals::next_expiry(self.daemon.ledger.reader()).unwrap_or(None);
+        if self.daemon.broker.questions_changed
+            && let Ok(lapses) = approvals::next_expiry(self.daemon.ledger.reader())
+        {
+            self.lapses = lapses;
+            self.daemon.broker.questions_changed = false;
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
             let again = std::mem::take(&mut self.unsettled);
@@ -507,15 +516,17 @@ impl Loop {
                 Event::Prepared(call)
             }
             Event::Impatient(key) => {
-                if let Some(settled) = settled
-                    && let Some(asker) = self.asked.remove(&*key)
-                {
+                // Without a reply it has had one.
+                let asker = self.asked.remove(&*key);
+                if let (Some(settled), Some(asker)) = (settled, asker) {
                     self.daemon.outbox.reply(asker.origin, settled);
                 }
                 return;
             }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
+        let over =
+            event.asked_call().and_then(|header| Some((header.caller.group()?.clone(), header.request_id.clone())));
         let asker = event
             .asked_call()
             .and_then(|header| self.asked.remove(&(Arc::clone(&header.caller_key), header.request_id.clone())));
@@ -524,6 +535,10 @@ impl Loop {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+        // Whoever was told before hears no more of what the call says while it runs.
+        if let Some((group, id)) = over {
+            self.daemon.outbox.hush(&group, &id);
         }
     }
 
@@ -545,12 +560,10 @@ impl Loop {
 
     fn park(&mut self, event: Event, of: RequestId) {
         let header = match &event {
-            Event::Arrived(Parsed::Call(call)) => &call.header,
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => &call.header,
             Event::Arrived(Parsed::Directive(directive)) => &directive.header,
             // Nothing else ever waits.
             Event::Arrived(Parsed::Rubbish(_))
-            | Event::Prepared(_)
-            | Event::Readmitted(_)
             | Event::Impatient(_)
             | Event::Overdue
             | Event::Started
@@ -576,8 +589,11 @@ impl Loop {
         for event in &mut self.unsettled {
             let Event::Finished(filtered) = event else { continue };
             let (Effect::Run(call) | Effect::Prepare(call)) = &mut filtered.effect else { continue };
-            if Instant::now() >= call.header.reply_deadline() {
+            let key = (Arc::clone(&call.header.caller_key), call.header.request_id.clone());
+            let asker = self.asked.get(&key).map(|asker| asker.until);
+            if Instant::now() >= asker.unwrap_or_else(|| call.header.reply_deadline()) {
                 let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
+                let origin = self.asked.remove(&key).map_or(origin, |asker| asker.origin);
                 let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
                 self.daemon.outbox.unrecorded(origin, reply);
             }

@@ -3,7 +3,7 @@
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
 use crate::answers::{copy_of, still_running};
-use crate::approvals::{self, State};
+use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
 use crate::gates::{self, Task, TaskState};
@@ -262,24 +262,36 @@ impl Broker {
 
     /// Waits like a call: the reply of the other request is the reply of this one.
     fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
-        if !store::is_open(tx, &header.caller_key, &request.of)? {
-            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        // Whoever joined another's question was told of that one, and has its outcome.
+        let of = &questions::behind(tx, header, &request.of)?;
+        if !store::is_open(tx, &header.caller_key, of)? {
+            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
         }
         if self.may_wait(header) {
-            return Ok(Fulfilled::Waits(request.of.clone()));
+            return Ok(Fulfilled::Waits(of.clone()));
         }
-        let asked = approvals::of_request(tx.connection(), &header.caller_key, &request.of)?;
+        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
         if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
             return questions::told(tx, header, &approval).map(Some).map(Fulfilled::Answered);
         }
-        still_running(tx, header, &request.of).map(Some).map(Fulfilled::Answered)
+        still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
     }
 
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
     fn take_answer(&mut self, tx: &Transaction<'_>, header: &Header, given: &Given) -> Result<Answer, LedgerError> {
         let (kind, approval) = match self.answer_question(tx, header, given)? {
             Taken::Counted(kind, approval) => (kind, approval),
-            Taken::No(code, reason) => return write(tx, header, Said::no(code, reason)),
+            Taken::No(code, reason, about) => {
+                let evidence = tx.append(&Draft {
+                    request_id: Some(&header.request_id),
+                    reason_code: Some(code),
+                    approval: about,
+                    body: json!({ "request": header.request_digest, "channel": given.channel }),
+                    ..Draft::new(Kind::Refused, &header.caller_key)
+                })?;
+                let reply = Reply::of_reason(header.request_id.clone(), code, &reason, tx.now());
+                return tx.answer(&header.caller_key, reply, evidence);
+            }
         };
         let evidence = tx.append(&Draft {
             request_id: Some(&header.request_id),
@@ -314,8 +326,10 @@ impl Broker {
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
         let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
         let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
-        if let Some(approval) = asked.filter(|approval| approval.state == State::Waiting) {
-            self.resolve(tx, &approval, State::Cancelled)?;
+        let has_started = store::open_stage(tx, &header.caller_key, of)?.is_some();
+        let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
+        if let Some(approval) = asked.filter(stops) {
+            self.resolve(tx, &approval, State::Cancelled, tx.head().seq + 1)?;
             return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
         }
         Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {

@@ -92,6 +92,10 @@ impl Event {
         let (Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call)) = self else {
             return Durability::Full;
         };
+        if call.was_asked() {
+            // A yes that is spent is spent for good.
+            return Durability::Full;
+        }
         let quiet = call.target.operation().is_some_and(|operation| {
             let declaration = operation.declaration();
             declaration.level <= Level::Read && !declaration.exposes.egress

@@ -126,7 +126,7 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let catalogue = Arc::new(setup::catalogue(&config, &home, effects, Some(&secrets)));
         let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
-        let policy = Policy { quorum: config.quorums(), profiles: profiles::load(&home, &config, &catalogue)? };
+        let policy = profiles::policy(&home, &config, &catalogue)?;
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue, &policy);
         Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, key, policy_version })

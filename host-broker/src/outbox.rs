@@ -120,6 +120,15 @@ impl Outbox {
         self.talking.insert((group, id));
     }
 
+    /// A call whose caller has had its reply is over: what it said while it ran goes.
+    pub fn hush(&mut self, group: &Group, id: &RequestId) {
+        if self.talking.remove(&(group.clone(), id.clone()))
+            && let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles())
+        {
+            handles.responses.remove(&progress_name(id)).ok();
+        }
+    }
+
     /// A group's snapshot.
     pub fn snapshot(&self, group: &Group, bytes: &[u8]) {
         self.write_root(group, SNAPSHOT, bytes);

@@ -3,7 +3,7 @@
 //! [`Broker::ask`] puts the question; [`Broker::answer_question`] takes a person's answer; [`Broker::lapse`] turns silence
 //! into a no. A request whose question is resolved is admitted again, and decided on like the first time.
 
-use crate::answers::{copy_of, refused};
+use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, OPEN_MAX, Question, State};
 use crate::broker::{Broker, event_of};
@@ -11,12 +11,13 @@ use crate::call::{Asked, Call, Caller, Header};
 use crate::event::Event;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::policy::authorize::Refusal;
 use crate::providers::contract::Invocation;
 use serde_json::json;
 use shared::reply::{ApprovalRef, Evidence};
-use shared::{Code, Level, Reply, RequestId};
+use shared::{Code, Level, Reply, RequestId, limits};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -37,8 +38,17 @@ pub struct Given {
 pub(crate) enum Taken {
     /// It counts: the row's kind, and the question after it.
     Counted(Kind, Box<Approval>),
-    /// It does not.
-    No(Code, String),
+    /// It does not; the name of the question, if it was one.
+    No(Code, String, Option<String>),
+}
+
+/// A question that is over, whose request is admitted again.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    /// The caller and the request.
+    pub(crate) key: (Arc<str>, RequestId),
+    /// The row that says so.
+    pub(crate) row: i64,
 }
 
 enum Put {
@@ -82,13 +92,20 @@ impl Broker {
             let open = approvals::of_request(tx.connection(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != State::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
+                None if store::is_open(tx, &header.caller_key, of)? => {
+                    still_running(tx, header, of).map(Some).map(Put::Answered)
+                }
                 None => copy_of(tx, header, of).map(Some).map(Put::Answered),
             };
         }
-        let digest = approvals::digest_of(call);
+        let digest = approvals::digest_of(call, &self.policy);
         let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
-        if let Some(equal) = open.iter().find(|approval| approval.digest == digest && approval.state == State::Waiting)
-        {
+        let lives = |approval: &Approval| match approval.state {
+            State::Waiting => approval.expires_at > tx.now(),
+            State::Approved => true,
+            State::Denied | State::Expired | State::Cancelled | State::Closed => false,
+        };
+        if let Some(equal) = open.iter().find(|approval| approval.digest == digest && lives(approval)) {
             if self.may_wait(header) {
                 return Ok(Put::Joined(equal.request_id.clone()));
             }
@@ -99,11 +116,10 @@ impl Broker {
         }
         let (quorum, patience) = self.config.asking(&call.provider, &call.action);
         let expires_at = tx.now().plus(patience);
-        let card = card(call, reason);
-        if !card.fits() {
+        let Some(card) = card(call, reason) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
-        }
+        };
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
         let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.".to_owned());
@@ -129,6 +145,7 @@ impl Broker {
         let question = Question {
             code: &code,
             call,
+            digest,
             quorum,
             asked_seq: evidence.seq,
             expires_at,
@@ -148,12 +165,13 @@ impl Broker {
         given: &Given,
     ) -> Result<Taken, LedgerError> {
         let Caller::Person(person) = &header.caller else {
-            return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned()));
+            return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
         };
         let code = given.code.trim().to_ascii_lowercase();
         let Some(approval) = approvals::with_code(tx.connection(), &code)? else {
-            return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned()));
+            return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
+        let about = Some(approval.reference());
         let group = approval.caller.strip_prefix("group:").and_then(|name| name.parse().ok());
         if !self.config.may_approve(person, group.as_ref(), &approval.provider, approval.level) {
             return Ok(Taken::No(
@@ -162,12 +180,13 @@ impl Broker {
                     "{person} may not answer this: [people.{person}] in broker.toml needs `approves` with this group, \
                      provider and level."
                 ),
+                about,
             ));
         }
         if approval.state != State::Waiting || approval.expires_at <= tx.now() {
             let silent = approval.state == State::Waiting;
             let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
-            return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}.")));
+            return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}."), about));
         }
         let by = header.caller_key.to_string();
         let answered = Answered {
@@ -178,7 +197,7 @@ impl Broker {
             at: tx.now(),
         };
         if !approvals::answer(tx, approval.id, &answered)? {
-            return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before.")));
+            return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before."), about));
         }
         let yes = approvals::answers(tx.connection(), approval.id)?.iter().filter(|answer| answer.yes).count();
         let state = match given.yes {
@@ -187,7 +206,8 @@ impl Broker {
             true => State::Waiting,
         };
         if state != State::Waiting {
-            self.resolve(tx, &approval, state)?;
+            // The row of the answer is the next one.
+            self.resolve(tx, &approval, state, tx.head().seq + 1)?;
         }
         let kind = if given.yes { Kind::Approved } else { Kind::Denied };
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
@@ -196,7 +216,7 @@ impl Broker {
     /// Nobody said anything in time: that is a no, and recorded as silence.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
         for approval in approvals::overdue(tx.connection(), tx.now())? {
-            tx.append(&Draft {
+            let evidence = tx.append(&Draft {
                 request_id: Some(&approval.request_id),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
@@ -204,7 +224,7 @@ impl Broker {
                 body: json!({ "answers": approvals::answers(tx.connection(), approval.id)?.len() }),
                 ..Draft::new(Kind::Lapsed, &approval.caller)
             })?;
-            self.resolve(tx, &approval, State::Expired)?;
+            self.resolve(tx, &approval, State::Expired, evidence.seq)?;
         }
         Ok(())
     }
@@ -215,16 +235,21 @@ impl Broker {
         tx: &Transaction<'_>,
         approval: &Approval,
         state: State,
+        row: i64,
     ) -> Result<(), LedgerError> {
         approvals::resolve(tx, approval.id, state)?;
-        self.resolved.push((Arc::from(approval.caller.as_str()), approval.request_id.clone()));
+        // What was approved before is on its way back in already.
+        if approval.state == State::Waiting {
+            let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
+            self.resolved.push(Resolved { key, row });
+        }
         self.questions_changed = true;
         Ok(())
     }
 }
 
-/// Everything that a person agrees to.
-fn card(call: &Call, reason: &str) -> Card {
+/// Everything that a person agrees to; `None` if it cannot be shown in full.
+fn card(call: &Call, reason: &str) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
     if let Some(group) = call.header.caller.group() {
@@ -247,34 +272,48 @@ fn card(call: &Call, reason: &str) -> Card {
     if let Some(key) = &call.idempotency_key {
         card.say("Idempotency key", key.as_str());
     }
-    card.list(&call.params());
-    if let Some(condition) = call.target.invocation().and_then(Invocation::precondition) {
-        card.holds(&condition);
-    }
+    let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.push(reason.to_owned());
-    card
+    (card.list(&call.params()) && (condition.is_null() || card.holds(&condition))).then_some(card)
 }
 
-/// The no that was given to this call, if one was.
-pub(crate) fn answered_no(tx: &Transaction<'_>, call: &Call) -> Result<Option<Refusal>, LedgerError> {
+/// How a call ends before it is decided on again.
+pub(crate) enum Ended {
+    /// It does not.
+    No,
+    /// With a no that was given.
+    Refused(Refusal),
+    /// It has ended before.
+    Before,
+}
+
+/// Whether this call ends before it is decided on again.
+pub(crate) fn ended(tx: &Transaction<'_>, call: &Call) -> Result<Ended, LedgerError> {
     let header = &call.header;
+    let no = |code: Code| Ok(Ended::Refused(Refusal { code, reason: code.meaning().to_owned() }));
     let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
-        return Ok(Some(Refusal { code: Code::ApprovalRequired, reason: Code::ApprovalRequired.meaning().to_owned() }));
+        return no(Code::ApprovalRequired);
     };
     let (code, reason) = match approval.state {
+        // A yes does not wait for ever either: whoever gave it meant now.
+        State::Approved if approval.expires_at.plus(limits::PATIENCE_MAX) <= tx.now() => {
+            return no(Code::ApprovalExpired);
+        }
         // Whether the yes is to exactly this is the decision's business.
-        State::Approved | State::Waiting => return Ok(None),
+        State::Approved | State::Waiting => return Ok(Ended::No),
+        State::Closed => return Ok(Ended::Before),
         State::Denied => {
             let answers = approvals::answers(tx.connection(), approval.id)?;
             let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
+            let why = why.filter(|why| !why.trim().is_empty());
             let said =
                 why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
             (Code::ApprovalDenied, format!("A person said no to this call.{said}"))
         }
-        State::Expired => (Code::ApprovalExpired, Code::ApprovalExpired.meaning().to_owned()),
-        State::Cancelled | State::Closed => (Code::Cancelled, Code::Cancelled.meaning().to_owned()),
+        State::Expired => return no(Code::ApprovalExpired),
+        State::Cancelled => return no(Code::Cancelled),
     };
-    Ok(Some(Refusal { code, reason }))
+    Ok(Ended::Refused(Refusal { code, reason }))
 }
 
 /// Ends a call with its reply. A person may have been asked about it: then the question is closed with it, and a caller
@@ -299,9 +338,13 @@ pub(crate) fn answer(
 /// The caller stops waiting before a person has answered, or before what a person agreed to is over.
 pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, LedgerError> {
     let Some(approval) = approvals::of_request(tx.connection(), caller, id)? else { return Ok(None) };
-    let is_over = approval.state == State::Closed && !crate::ledger::store::is_open(tx, caller, id)?;
-    if approval.told || is_over {
+    if approval.told {
         return Ok(None);
+    }
+    if approval.state == State::Closed && !store::is_open(tx, caller, id)? {
+        // It is over, and the reply did not find its way.
+        let kept = store::reply(tx, caller, id)?;
+        return Ok(kept.map(|reply| tx.answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
     }
     approvals::tell(tx, approval.id)?;
     let evidence = tx.append(&Draft {
@@ -323,6 +366,15 @@ pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -
         ..Draft::new(Kind::Answered, &header.caller_key)
     })?;
     tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
+}
+
+/// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
+pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, LedgerError> {
+    let reply = store::reply(tx, &header.caller_key, of)?;
+    let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
+    let asked = approvals::referred(tx.connection(), &header.caller_key, &asked.reference)?;
+    Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
 }
 
 /// What an agent may know of a question.

@@ -13,7 +13,7 @@ use shared::limits::{HOST_DEAD, PROGRESS_EVERY, REPLY_BYTES_MAX};
 use shared::mailbox::{self, Directory, FileIdentity, MailboxError};
 use shared::reply::Progress;
 use shared::request::{CancelRequest, Request};
-use shared::{Reply, RequestId};
+use shared::{Reply, RequestId, Status};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
@@ -81,7 +81,10 @@ impl Rendezvous {
             | Request::GateApprove(_)
             | Request::Cancel(_) => None,
         };
-        let wanted: Vec<Wanted> = [Some(&id), earlier].into_iter().flatten().cloned().map(Wanted::new).collect();
+        let own = Wanted::new(id.clone());
+        // That a person is asked is what it said then, and a mount that cannot be written keeps it lying there.
+        let earlier = earlier.cloned().map(|id| Wanted { passes_over_pending: true, ..Wanted::new(id) });
+        let wanted: Vec<Wanted> = [Some(own), earlier].into_iter().flatten().collect();
         let arrivals = self.watch.arrivals(wanted.iter().map(|wanted| wanted.id.to_string()).collect());
         match Posted::post(self, id, request, wanted, patience) {
             Ok(posted) => posted.wait(arrivals, stop, listener).await,
@@ -299,6 +302,7 @@ struct Wanted {
     id: RequestId,
     name: String,
     rubbish: Option<Rubbish>,
+    passes_over_pending: bool,
 }
 
 /// A file in the place of a reply that cannot be used.
@@ -313,7 +317,7 @@ const RUBBISH_RESTS: Duration = Duration::from_secs(1);
 
 impl Wanted {
     fn new(id: RequestId) -> Self {
-        Self { name: mailbox::reply_name(&id), id, rubbish: None }
+        Self { name: mailbox::reply_name(&id), id, rubbish: None, passes_over_pending: false }
     }
 
     /// What cannot be used is passed over until patience ends: a host that does not rename its files may still be
@@ -326,6 +330,7 @@ impl Wanted {
             return None;
         }
         match read_reply(responses, &self.name, &self.id) {
+            Ok(reply) if self.passes_over_pending && reply.status == Status::Pending => None,
             Ok(reply) => {
                 // Best effort: the mount may be read-only, and then the host clears up.
                 responses.remove(&self.name).ok();

@@ -463,6 +463,14 @@ impl World {
         control::send(&self.path("broker.sock"), control).unwrap().expect("a daemon that listens")
     }
 
+    /// A person's command where no daemon runs.
+    pub fn in_place(&self, control: &Control) -> Value {
+        let effects = self.effects();
+        let office = Office::open(Home::at(self.home()), &effects).unwrap();
+        let mut ledger = office.ledger(Arc::clone(&effects.clock)).unwrap();
+        control::administer(&mut ledger, &mut office.broker(&effects.ids), &office.clerk(&effects), control).unwrap()
+    }
+
     /// The same, from its document.
     pub fn command(&self, document: Value) -> Value {
         self.control(&serde_json::from_value(document).unwrap())

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// A card larger than this cannot be shown in full, so nobody is asked.
 pub const BYTES_MAX: usize = 768 * 1024;
@@ -20,7 +20,7 @@ pub struct Line {
 }
 
 /// Everything that a person agrees to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Who asks, what for, and what the broker says of it.
     pub head: Vec<Line>,
@@ -31,6 +31,13 @@ pub struct Card {
     pub conditions: Vec<Line>,
     /// Why a person is asked.
     pub reasons: Vec<String>,
+}
+
+impl fmt::Debug for Card {
+    /// It holds the parameters, which are nobody's business in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Card of {} lines", self.head.len() + self.params.len() + self.conditions.len())
+    }
 }
 
 impl Card {
@@ -44,27 +51,25 @@ impl Card {
         self.head.push(Line { field: field.to_owned(), value: visible(value) });
     }
 
-    /// Adds every value of the parameters, in the order of their names.
-    pub fn list(&mut self, params: &Value) {
-        flatten("", params, &mut self.params);
+    /// Adds every value of the parameters, in the order of their names. `false` if they are too long to be shown in full;
+    /// then they are not all there.
+    #[must_use]
+    pub fn list(&mut self, params: &Value) -> bool {
+        flatten("", params, &mut self.params, &mut BYTES_MAX.clone())
     }
 
-    /// Adds what must still hold at the remote when it runs.
-    pub fn holds(&mut self, condition: &Value) {
-        flatten("", condition, &mut self.conditions);
+    /// Adds what must still hold at the remote when it runs; `false` like [`Card::list`].
+    #[must_use]
+    pub fn holds(&mut self, condition: &Value) -> bool {
+        flatten("", condition, &mut self.conditions, &mut BYTES_MAX.clone())
     }
 
-    /// Whether all of it can be shown.
-    pub fn fits(&self) -> bool {
-        let bytes = |lines: &[Line]| lines.iter().map(|line| line.field.len() + line.value.len() + 4).sum::<usize>();
-        bytes(&self.head) + bytes(&self.params) + bytes(&self.conditions) <= BYTES_MAX
-    }
-
-    /// The card as text, for a terminal or a message.
+    /// The card as text, for a terminal or a message. A line that goes on begins with a mark, so that no part of a value
+    /// stands where a field does.
     ///
     /// ```text
     /// Workspace: developer
-    /// Action: mail.send (L2 (write))
+    /// Action: mail.send
     ///   body: "Hello\nyou"
     ///   to: "alice@example.com"
     /// Why: A person must agree to action 'send'.
@@ -72,46 +77,63 @@ impl Card {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for Line { field, value } in &self.head {
-            // Writing to a string does not fail.
-            writeln!(text, "{field}: {value}").ok();
+            wrap(&mut text, &format!("{field}: {value}"));
         }
         for Line { field, value } in &self.params {
-            writeln!(text, "  {field}: {value}").ok();
+            wrap(&mut text, &format!("  {field}: {value}"));
         }
         for Line { field, value } in &self.conditions {
-            writeln!(text, "Only while {field} is {value}").ok();
+            wrap(&mut text, &format!("Only while {field} is {value}"));
         }
         for reason in &self.reasons {
-            writeln!(text, "Why: {}", visible(reason)).ok();
+            wrap(&mut text, &format!("Why: {}", visible(reason)));
         }
         text
     }
 }
 
-fn flatten(path: &str, value: &Value, lines: &mut Vec<Line>) {
-    let leaf = |value: String| Line { field: path.to_owned(), value };
+/// How many characters of a line are shown before it goes on in the next one: fewer than any terminal or telephone that
+/// would break it itself shows in two.
+const WIDTH: usize = 76;
+
+fn wrap(text: &mut String, line: &str) {
+    for (index, c) in line.chars().enumerate() {
+        if index > 0 && index % WIDTH == 0 {
+            text.push_str("\n    ¦ ");
+        }
+        text.push(c);
+    }
+    text.push('\n');
+}
+
+/// Adds a line for each value; `false` once `left` bytes are used up. Names may be long and nest, so that what is small
+/// as a document need not be small as lines.
+fn flatten(path: &str, value: &Value, lines: &mut Vec<Line>, left: &mut usize) -> bool {
+    let mut leaf = |value: String| {
+        let bytes = path.len() + value.len() + 4;
+        let fits = bytes <= *left;
+        *left = left.saturating_sub(bytes);
+        if fits {
+            lines.push(Line { field: path.to_owned(), value });
+        }
+        fits
+    };
     match value {
         Value::Object(map) if !map.is_empty() => {
             let mut names: Vec<&String> = map.keys().collect();
             names.sort();
-            for name in names {
+            names.into_iter().all(|name| {
                 let own = if is_plain(name) { name.clone() } else { quoted(name) };
                 let path = if path.is_empty() { own } else { format!("{path}.{own}") };
-                if let Some(value) = map.get(name) {
-                    flatten(&path, value, lines);
-                }
-            }
+                map.get(name).is_none_or(|value| flatten(&path, value, lines, left))
+            })
         }
         Value::Array(items) if !items.is_empty() => {
-            for (index, item) in items.iter().enumerate() {
-                flatten(&format!("{path}[{index}]"), item, lines);
-            }
+            items.iter().enumerate().all(|(index, item)| flatten(&format!("{path}[{index}]"), item, lines, left))
         }
-        Value::String(text) => lines.push(leaf(quoted(text))),
-        Value::Object(_) | Value::Array(_) if path.is_empty() => {}
-        Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
-            lines.push(leaf(value.to_string()));
-        }
+        Value::String(text) => leaf(quoted(text)),
+        Value::Object(_) | Value::Array(_) if path.is_empty() => true,
+        Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => leaf(value.to_string()),
     }
 }
 
@@ -124,54 +146,83 @@ fn quoted(text: &str) -> String {
     visible(&Value::from(text).to_string())
 }
 
-/// The text with everything written out that a reader could not see or could misread: control and format characters,
-/// directions, joiners, variation selectors, private and unassigned code points, every space but the plain one, and
-/// letters that look like those of another script.
+/// The text with everything written out as code points that a reader could not see or could take for something else: what
+/// is not a letter, a digit or plain punctuation; letters of other scripts in a word with Latin ones; words of other
+/// scripts that look Latin letter by letter; long gaps; and what looks like such a code point.
 ///
 /// ```
 /// use host_broker::approvals::card::visible;
 /// assert_eq!(visible("a\u{202e}b\u{200b}c"), "a<U+202E>b<U+200B>c");
 /// assert_eq!(visible("p\u{0430}ypal"), "p<U+0430>ypal");
 /// assert_eq!(visible("Привет, мир; Ünïcode 漢字"), "Привет, мир; Ünïcode 漢字");
+/// assert_eq!(visible("a     b <U+0041>"), "a<5 spaces>b <U+003C>U+0041>");
 /// ```
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for word in text.split_inclusive(|c: char| !c.is_alphabetic()) {
-        // A word of one script is what it seems, unless every letter of it has a Latin double. In one that mixes, the
-        // letters that pose as Latin are named.
-        let letters = || word.chars().filter(|c| c.is_alphabetic());
-        let deceives = letters().any(|c| c.is_ascii_alphabetic()) || letters().all(has_double);
-        for c in word.chars() {
-            if hides(c) || (deceives && poses(c)) {
-                write!(out, "<U+{:04X}>", u32::from(c)).ok();
-            } else {
-                out.push(c);
-            }
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_word = first.is_alphabetic();
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        let length = if is_word {
+            rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len())
+        } else if spaces > GAP {
+            // Writing to a string does not fail.
+            write!(out, "<{spaces} spaces>").ok();
+            rest = rest.get(spaces..).unwrap_or_default();
+            continue;
+        } else {
+            first.len_utf8()
+        };
+        let (part, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        rest = after;
+        if is_word {
+            word(part, &mut out);
+        } else if is_plain_sign(first)
+            && !(first == '<' && (after.starts_with("U+") || after.starts_with(|c: char| c.is_ascii_digit())))
+        {
+            out.push(first);
+        } else {
+            write!(out, "<U+{:04X}>", u32::from(first)).ok();
         }
     }
     out
 }
 
-/// Characters without a shape of their own.
-fn hides(c: char) -> bool {
-    let code = u32::from(c);
-    c.is_control()
-        || (c.is_whitespace() && c != ' ')
-        || matches!(code,
-            0x00AD | 0x034F | 0x061C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
-            | 0x2028..=0x202E | 0x2060..=0x206F | 0x2800 | 0x3164 | 0xE000..=0xF8FF | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0
-            | 0xFFF0..=0xFFFF | 0x1BCA0..=0x1BCA3 | 0x1D173..=0x1D17A | 0xE0000..=0x10_FFFF)
-        // Marks that pile up on a letter.
-        || matches!(code, 0x0300..=0x036F | 0x0483..=0x0489 | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0xFE20..=0xFE2F)
+/// More spaces than this in a row are counted, because a reader cannot.
+const GAP: usize = 3;
+
+fn word(word: &str, out: &mut String) {
+    // A word of one script is what it seems, unless every letter of it has a Latin double.
+    let deceives = word.chars().any(is_latin) || word.chars().all(has_double);
+    for c in word.chars() {
+        if is_latin(c) || !(deceives || is_odd(c)) {
+            out.push(c);
+        } else {
+            write!(out, "<U+{:04X}>", u32::from(c)).ok();
+        }
+    }
 }
 
-/// Letters of the scripts from which Latin letters are counterfeited: Greek, Cyrillic, Armenian, Cherokee, full-width
-/// and mathematical forms.
-fn poses(c: char) -> bool {
-    matches!(u32::from(c),
-        0x0250..=0x02AF | 0x0370..=0x03FF | 0x0400..=0x052F | 0x0531..=0x058F | 0x13A0..=0x13FF | 0x1C80..=0x1C8F
-        | 0x1F00..=0x1FFF | 0x2100..=0x214F | 0x2C60..=0x2C7F | 0x2DE0..=0x2DFF | 0xA640..=0xA69F | 0xAB30..=0xABBF
-        | 0xFF01..=0xFF5E | 0x1D400..=0x1D7FF)
+/// Letters of the Latin alphabet that a reader knows: ASCII and, of the next two blocks, those that are not drawn like
+/// another one.
+fn is_latin(c: char) -> bool {
+    c.is_ascii_alphabetic()
+        || matches!(c, '\u{c0}'..='\u{17f}' if c.is_alphabetic() && !matches!(c, 'ı' | 'ĸ' | 'ŉ' | 'ſ'))
+}
+
+/// Signs that are what they seem.
+fn is_plain_sign(c: char) -> bool {
+    matches!(c, ' '..='~')
+        || matches!(c, '§' | '°' | '£' | '€' | '«' | '»' | '’' | '–' | '—' | '…' | '、' | '。' | '「' | '」')
+}
+
+/// Letters whose scripts or forms exist to look like others, or that nobody writes a message in: phonetic, mathematical,
+/// full-width and enclosed forms, numerals, the old scripts from which Latin comes.
+fn is_odd(c: char) -> bool {
+    !matches!(u32::from(c),
+        0x0370..=0x03FF | 0x0400..=0x052F | 0x0531..=0x0587 | 0x05D0..=0x05EA | 0x0620..=0x064A | 0x0671..=0x06D3
+        | 0x0904..=0x0939 | 0x0985..=0x09B9 | 0x0E01..=0x0E30 | 0x10D0..=0x10FA | 0x1100..=0x1112 | 0x1E00..=0x1EFF
+        | 0x3041..=0x3096 | 0x30A1..=0x30FC | 0x4E00..=0x9FFF | 0xAC00..=0xD7A3)
 }
 
 /// Letters of other scripts that most typefaces draw like a Latin one (Unicode Technical Standard 39, the single letters
@@ -190,7 +241,7 @@ mod tests {
 
     fn lines(params: &Value) -> Vec<String> {
         let mut card = Card::new();
-        card.list(params);
+        assert!(card.list(params));
         card.params.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect()
     }
 
@@ -245,11 +296,21 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_is_too_large_does_not_fit() {
+    fn a_card_that_is_too_large_is_not_made() {
+        let fits = |params: Value| Card::new().list(&params);
+        assert!(fits(json!({ "body": "x".repeat(500 * 1024) })));
+        assert!(!fits(json!({ "body": "x".repeat(800 * 1024) })));
+        // Small as a document; as lines it would be a hundred gigabytes.
+        assert!(!fits(json!({ "n".repeat(500 * 1024): vec![1; 200_000] })));
+    }
+
+    #[test]
+    fn a_long_value_never_stands_where_a_field_does() {
         let mut card = Card::new();
-        card.list(&json!({ "body": "x".repeat(500 * 1024) }));
-        assert!(card.fits());
-        card.list(&json!({ "body": "x".repeat(500 * 1024) }));
-        assert!(!card.fits());
+        assert!(card.list(&json!({ "note": format!("x{}Action: read {}", " ".repeat(70), "y".repeat(300)) })));
+        let text = card.text();
+        assert!(text.contains("<70 spaces>Action: read"), "{text}");
+        assert!(text.lines().all(|line| line.starts_with("  note: ") || line.starts_with("    ¦ ")), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH + 6), "{text}");
     }
 }

@@ -99,7 +99,7 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
     let mut found = Vec::new();
     let mut documents = Vec::new();
     if let Some(ledger) = context.ledger_if_any()? {
-        found = stored::open(&ledger, None)?;
+        found = stored::shown(&ledger)?;
         if all {
             found.extend(stored::closed(&ledger, OVER_MAX)?);
         }
@@ -143,7 +143,8 @@ fn text(approval: &Approval, now: Timestamp) -> String {
         .map_or_else(|| "What would have run is no longer kept.\n".to_owned(), crate::approvals::card::Card::text);
     let head = format!("{} · {}", approval.code, standing(approval, now));
     let answer = if approval.state == State::Waiting {
-        format!("\nYes: host-broker approvals approve {0}\nNo:  host-broker approvals deny {0}", approval.code)
+        let what = format!("{}.{}", approval.provider, approval.action);
+        format!("\nYes, {what}: host-broker approvals approve {0}\nNo:  host-broker approvals deny {0}", approval.code)
     } else {
         String::new()
     };

@@ -121,8 +121,12 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     if context.config()?.groups.contains_key(name) {
         return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
-    edit::change(context, |text| edit::added(text, name, uid))?;
+    // First: a group without a profile would have the defaults, which ask less; a profile without a group starts nothing.
     profiles::write(&context.home, name, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
+    if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
+        std::fs::remove_file(context.home.profile(name)).ok();
+        return Err(fault);
+    }
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
     let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });

@@ -33,8 +33,7 @@ impl Context {
     /// # Errors
     /// [`Fault`] if a profile cannot be used.
     pub fn policy(&self, config: &Config, catalogue: &Catalogue) -> Result<Policy, Fault> {
-        let profiles = profiles::load(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))?;
-        Ok(Policy { quorum: config.quorums(), profiles })
+        profiles::policy(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))
     }
 
     /// The same, with the secrets as this command can load them.

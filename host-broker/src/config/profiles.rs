@@ -2,9 +2,11 @@
 
 use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse};
+use crate::policy::authorize::Policy;
 use crate::policy::profile::{Profile, Profiles};
 use crate::providers::registry::Catalogue;
-use shared::Group;
+use shared::digest::Digest;
+use shared::{Action, Group};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -23,12 +25,33 @@ production = \"human\"
 # actions = { create_issue = \"auto\", merge_pr = \"off\" }
 ";
 
+/// What the operators have laid down: quorums, profiles, and how the providers are set up.
+///
+/// # Errors
+/// [`ConfigError`], naming the file, the place and what to do.
+pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
+    for (provider, actions) in &config.approvals.actions {
+        let known = |action: &Action| catalogue.provider(provider).is_some_and(|p| p.operations.contains_key(action));
+        if let Some(action) = actions.keys().find(|action| !known(action)) {
+            // A quorum for something that does not exist protects nothing.
+            let fault = format!("approvals.actions.{provider}.{action}: provider {provider} has no such action");
+            return Err(ConfigError::Inconsistent { path: home.config(), fault });
+        }
+    }
+    let settings = config
+        .providers
+        .iter()
+        .map(|(name, table)| (name.clone(), Digest::of(&shared::json::canonical(table))))
+        .collect();
+    Ok(Policy { quorum: config.quorums(), profiles: load(home, config, catalogue)?, settings })
+}
+
 /// Reads every profile and holds it against the configuration and the catalogue. A home from before there were profiles
 /// has no directory for them; its groups have the starting profile, which [`furnish`] writes down.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
-pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
     let directory = home.profiles();
     let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
     let entries = match std::fs::read_dir(&directory) {
@@ -68,9 +91,12 @@ pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     if directory.exists() {
         return Ok(false);
     }
+    // SECURITY: all of them or none. A group without a profile has the defaults, which ask less.
+    let beside = directory.with_extension("new");
     for group in config.groups.keys() {
-        write(home, group, STARTING)?;
+        write_in(&beside, group, STARTING)?;
     }
+    std::fs::rename(&beside, &directory).map_err(|source| ConfigError::Write { path: directory, source })?;
     Ok(true)
 }
 
@@ -84,11 +110,15 @@ pub fn with_free_mock(provider: &str) -> String {
 /// # Errors
 /// [`ConfigError::Write`] with the file.
 pub fn write(home: &Home, group: &Group, text: &str) -> Result<(), ConfigError> {
+    write_in(&home.profiles(), group, text)
+}
+
+fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigError> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    let path = home.profile(group);
+    let path = directory.join(format!("{group}.toml"));
     let failed = |source| ConfigError::Write { path: path.clone(), source };
-    crate::host::make_private_directory(&home.profiles()).map_err(failed)?;
+    crate::host::make_private_directory(directory).map_err(failed)?;
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     match made {
         Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed),

@@ -256,7 +256,7 @@ impl<'c> Transaction<'c> {
         self.connection
     }
 
-    pub(super) fn head(&self) -> Head {
+    pub(crate) fn head(&self) -> Head {
         self.head.get()
     }
 

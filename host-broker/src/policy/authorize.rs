@@ -17,7 +17,8 @@ use crate::policy::facts::{
 use crate::policy::profile::Profiles;
 use crate::providers::contract::Guard;
 use rusqlite::Connection;
-use shared::{Action, Code, Gate, Group, Level, TaskId, Timestamp};
+use shared::digest::Digest;
+use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
@@ -28,6 +29,8 @@ pub struct Policy {
     pub quorum: BTreeMap<Gate, usize>,
     /// Who else must agree, by group.
     pub profiles: Profiles,
+    /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
+    pub settings: BTreeMap<Provider, Digest>,
 }
 
 /// An effect permitted inside this transaction: without one, no intent can be written.
@@ -154,18 +157,18 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
-        agreed: agreed(connection, call)?,
+        agreed: agreed(connection, call, policy)?,
     })
 }
 
 /// The yes to exactly this call. What has changed since it was asked is another call.
-fn agreed(connection: &Connection, call: &Call) -> Result<Option<Agreed>, LedgerError> {
+fn agreed(connection: &Connection, call: &Call, policy: &Policy) -> Result<Option<Agreed>, LedgerError> {
     if !call.was_asked() {
         return Ok(None);
     }
     let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
     Ok(approval
-        .filter(|approval| approval.state == State::Approved && approval.digest == approvals::digest_of(call))
+        .filter(|approval| approval.state == State::Approved && approval.digest == approvals::digest_of(call, policy))
         .map(|approval| Agreed { id: approval.id, reference: approval.reference() }))
 }
 

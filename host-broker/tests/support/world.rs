@@ -185,7 +185,7 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError
 pub(crate) fn policy(config: &Config) -> Policy {
     let profile = Profile { production: Some(Setting::Auto), ..Profile::default() };
     let profiles = config.groups.keys().map(|group| (group.clone(), profile.clone())).collect();
-    Policy { quorum: config.quorums(), profiles: Profiles::new(profiles) }
+    Policy { quorum: config.quorums(), profiles: Profiles::new(profiles), ..Policy::default() }
 }
 
 impl World {

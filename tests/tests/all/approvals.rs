@@ -293,6 +293,75 @@ fn an_equal_call_joins_the_question_and_another_one_does_not() {
 }
 
 #[test]
+fn who_joined_a_question_and_left_collects_its_outcome() {
+    let world = world();
+    let developer = world.group("developer");
+    let (first, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let joined = developer.ask(with(call("charge", json!({ "n": 1 })), "timeout_ms", 1000));
+    assert_eq!(joined["status"], "pending");
+    let result = |of: &Value| json!({ "type": "ext_result", "of": of, "timeout_ms": 1000 });
+    assert_eq!(developer.ask(result(&joined["request_id"]))["status"], "pending");
+    answer(&world, &question, true, None);
+    assert_eq!(code(&developer.reply(&first)), "executed");
+    assert_eq!(code(&developer.ask(result(&joined["request_id"]))), "executed");
+    assert_eq!(world.effects_of("charge"), [first]);
+}
+
+#[test]
+fn two_questions_under_one_idempotency_key_are_one_effect_and_both_end() {
+    let mut world = world();
+    world.task("t1", "developer");
+    world.task("t2", "developer");
+    let developer = world.group("developer");
+    let keyed = |task: &str| with(with(call("charge", json!({})), "idempotency_key", "k"), "task_id", task);
+    let (first, yes) = ask(&world, &developer, keyed("t1"));
+    let (second, also) = ask(&world, &developer, keyed("t2"));
+    for question in [&yes, &also] {
+        assert_eq!(code(&answer(&world, question, true, None)), "executed");
+    }
+    assert_eq!(code(&developer.reply(&first)), "executed");
+    assert_eq!(code(&developer.reply(&second)), "executed");
+    assert_eq!(world.query("SELECT id FROM approvals WHERE state <> 'closed'"), [Value::Null; 0]);
+    world.stop();
+    // The key is forgotten after a day; what was agreed to then must not run now.
+    world.clock.advance(Duration::from_secs(25 * 3600));
+    world.start();
+    world.settle();
+    assert_eq!(world.effects_of("charge"), [first]);
+}
+
+#[test]
+fn a_yes_does_not_wait_for_ever_for_a_daemon() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    world.stop();
+    let office_says = |yes: bool| {
+        let control = serde_json::from_value(json!({ "type": "answer", "code": question, "yes": yes })).unwrap();
+        world.in_place(&control)
+    };
+    assert_eq!(code(&office_says(true)), "executed");
+    world.clock.advance(Duration::from_secs(3600));
+    world.start();
+    assert_eq!(code(&developer.reply(&id)), "approval_expired");
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
+#[test]
+fn a_name_that_would_fill_the_memory_is_refused_like_a_long_call() {
+    let world = world();
+    let items = "1,".repeat(200_000);
+    let id = "long-name";
+    let name = "n".repeat(500 * 1024);
+    let developer = world.group("developer");
+    let text = format!(
+        r#"{{"type":"ext_call","request_id":"{id}","provider":"demo","action":"charge","params":{{"{name}":[{items}1]}}}}"#
+    );
+    developer.put(&format!("{id}.json"), text);
+    assert_eq!(code(&developer.reply(id)), "guardrail");
+}
+
+#[test]
 fn a_cancelled_question_can_no_longer_be_answered() {
     let world = world();
     let developer = world.group("developer");

@@ -31,7 +31,7 @@ impl Watch {
         let lines = typed();
         let mut shown = BTreeSet::new();
         loop {
-            for approval in stored::open(&ledger, None)? {
+            for approval in stored::shown(&ledger)? {
                 if approval.state == stored::State::Waiting && shown.insert(approval.id) {
                     let document = super::document(&ledger, &approval)?;
                     context.output.show(&document, || text(&approval, context.effects.clock.now()) + "\n");
