@@ -1,6 +1,6 @@
 //! Questions to people, and what becomes of the requests that wait for the answers.
 //!
-//! [`Broker::ask`] puts the question; [`Broker::answer_question`] takes a person's answer; [`Broker::lapse`] turns silence
+//! `Broker::ask` puts the question; `Broker::answer_question` takes a person's answer; `Broker::lapse` turns silence
 //! into a no. A request whose question is resolved is admitted again, and decided on like the first time.
 
 use crate::answers::{copy_of, refused, still_running};
