@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
-use tests::World;
 use tests::group::{call, code, error, with};
+use tests::{World, until};
 
 /// Every action of the script, as a call that would be well formed, and what is not there at all.
 fn every_call() -> Vec<Value> {
@@ -83,6 +83,10 @@ fn evidence_generation_every_call_success_and_denial_has_an_ext_calls_row() {
         ("strict", "denied"),
     ] {
         let id = developer.send(call(action, json!({})));
+        if action == "agree" {
+            let question = until("the question", || world.query("SELECT code FROM approvals").pop());
+            world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
+        }
         let reply = developer.reply(&id);
         assert_eq!(reply["status"], status, "{reply}");
         expected.push((id, action, status));
