@@ -10,7 +10,10 @@
 //! call more than the work that it hands over. It waits for nobody but the disk: an effect that is not over at its
 //! first step goes on elsewhere.
 
-use crate::approvals::{self, State};
+mod asked;
+mod unwritten;
+
+use crate::approvals;
 use crate::broker::{Broker, probe_for, run};
 use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
@@ -20,9 +23,10 @@ use crate::grants;
 use crate::intake::Intake;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Durability, Ledger, LedgerError};
-use crate::outbox::{Outbox, Unrecorded};
+use crate::ledger::{Durability, Ledger};
+use crate::outbox::Outbox;
 use crate::snapshot;
+use asked::Asker;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -93,13 +97,6 @@ struct Loop {
     running: usize,
     // Since when it stops, if it does.
     stopping: Option<Instant>,
-}
-
-/// A caller whose call waits for a person.
-struct Asker {
-    origin: Origin,
-    // When it stops waiting, and is told.
-    until: Instant,
 }
 
 /// How long effects that run may still report before the daemon stops without them.
@@ -196,52 +193,6 @@ impl Loop {
         let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
         if let (Some(group), Some(reply)) = (group, reply) {
             self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
-        }
-    }
-
-    /// Questions outlive the daemon: their callers may still wait, and what was answered is decided on again.
-    fn ask_on(&mut self) {
-        let open = match approvals::open(self.daemon.ledger.reader(), None) {
-            Ok(open) => open,
-            Err(error) => {
-                tracing::error!(error = ?error, "the open questions cannot be read");
-                return;
-            }
-        };
-        let (wall, now) = (self.daemon.clock.now(), Instant::now());
-        for approval in open {
-            let Some(group) = group_of(&approval.caller) else { continue };
-            let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
-            if approval.state != State::Waiting {
-                self.readmit(&key);
-            }
-            if !approval.told {
-                let until = now + approval.reply_by.since(wall);
-                self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
-            }
-        }
-    }
-
-    /// Admits a request again whose question is resolved.
-    fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
-        let Some(group) = group_of(&key.0).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
-            tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
-            return;
-        };
-        match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(document)) => match self.daemon.intake.readmit(group, key.1.clone(), &document) {
-                Ok(call) => self.pending.push_back(Event::Readmitted(call)),
-                Err(fault) => {
-                    tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
-                    self.postponed.push(key.clone());
-                }
-            },
-            // It is over.
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!(error = ?error, "a request that waited cannot be read");
-                self.postponed.push(key.clone());
-            }
         }
     }
 
@@ -356,20 +307,6 @@ impl Loop {
         self.release_late();
     }
 
-    /// Callers that stop waiting before the answer hear that a person is asked.
-    fn tell_impatient(&mut self) {
-        let now = Instant::now();
-        let late = self.asked.iter_mut().filter(|(_, asker)| asker.until <= now);
-        let told: Vec<Event> = late
-            .map(|(key, asker)| {
-                // Where it cannot be written it is tried again.
-                asker.until = now + TICK;
-                Event::Impatient(Box::new(key.clone()))
-            })
-            .collect();
-        self.handle(told);
-    }
-
     /// Events whose time to wait is over are handled again; the broker sees that it is.
     fn release_late(&mut self) {
         let now = Instant::now();
@@ -433,17 +370,6 @@ impl Loop {
         }
     }
 
-    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted.
-    fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
-        if self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve() {
-            return (events, Vec::new());
-        }
-        let is_new = |event: &Event| {
-            matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
-        };
-        events.into_iter().partition(|event| !is_new(event))
-    }
-
     /// Takes the first step of the effect here: what is over with it needs no other thread.
     fn start_effect(&mut self, mut intended: Intended) {
         self.running += 1;
@@ -462,22 +388,6 @@ impl Loop {
                 self.daemon.runtime.spawn(async move { reports.happened(effect.await) });
             }
         }
-    }
-
-    /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
-    fn wait_for_a_person(&mut self, event: Event) {
-        let (Event::Arrived(Parsed::Call(mut call)) | Event::Prepared(mut call)) = event else { return };
-        if let Some(file) = call.header.retire() {
-            self.daemon.outbox.retire(&file);
-        }
-        let header = call.header;
-        let until = header.reply_deadline();
-        if let Some(group) = header.caller.group() {
-            let message = "a person is being asked to agree".to_owned();
-            let progress = Progress { message, progress: None, total: None };
-            self.daemon.outbox.progress(group.clone(), header.request_id.clone(), &progress);
-        }
-        self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until });
     }
 
     fn close(&mut self, event: Event, settled: Option<Settled>) {
@@ -576,60 +486,6 @@ impl Loop {
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
         self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
         self.waiting.entry(key).or_default().push((until, event));
-    }
-
-    /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
-    fn unwritten(&mut self, event: Event, error: &LedgerError) {
-        tracing::error!(error = ?error, "the ledger cannot be written");
-        if matches!(event, Event::Finished(_)) { self.unsettled.push(event) } else { self.unrecorded(event) }
-    }
-
-    /// What was attempted and cannot be recorded is not handed over; before its caller leaves, it hears so.
-    fn answer_unsettled(&mut self, now: Timestamp) {
-        for event in &mut self.unsettled {
-            let Event::Finished(filtered) = event else { continue };
-            let (Effect::Run(call) | Effect::Prepare(call)) = &mut filtered.effect else { continue };
-            let key = (Arc::clone(&call.header.caller_key), call.header.request_id.clone());
-            let asker = self.asked.get(&key).map(|asker| asker.until);
-            if Instant::now() >= asker.unwrap_or_else(|| call.header.reply_deadline()) {
-                let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
-                let origin = self.asked.remove(&key).map_or(origin, |asker| asker.origin);
-                let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
-                self.daemon.outbox.unrecorded(origin, reply);
-            }
-        }
-    }
-
-    fn unrecorded(&mut self, event: Event) {
-        if let Some(header) = event.asked_call() {
-            // What a person has answered is not lost: it is decided on when the ledger can be written.
-            self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
-            return;
-        }
-        let now = self.daemon.clock.now();
-        let id = match &event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => {
-                Some(call.header.request_id.clone())
-            }
-            Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
-            Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
-            Event::Started
-            | Event::Impatient(_)
-            | Event::Overdue
-            | Event::Finished(_)
-            | Event::Probe(_)
-            | Event::Ticked { .. }
-            | Event::Reopened(_)
-            | Event::Stopping => None,
-        };
-        let Some(origin) = event.into_origin() else { return };
-        match (id, origin) {
-            (Some(id), origin) => {
-                self.daemon.outbox.unrecorded(origin, Unrecorded::nothing_executed(id, now));
-            }
-            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
-            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
-        }
     }
 
     fn write_snapshots(&mut self) {

@@ -1,0 +1,298 @@
+//! From a document to a parsed, typed request.
+//!
+//! [`parse`] runs before the transaction: it verifies the signature, reads the document, finds the
+//! action in the catalogue, parses the parameters into its type and takes the digests. It decides nothing; what
+//! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
+//! group without a grant learns nothing from it.
+
+use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
+use crate::config::ForeignTypes;
+use crate::effects::ids::{Ids, Nonce};
+use crate::intake::Inbound;
+use crate::ledger::LedgerKey;
+use crate::providers::contract::ParamFault;
+use crate::providers::execution::Planted;
+use crate::providers::registry::{Catalogue, Entry};
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use shared::request::{self, CallRequest, Document, Malformed, Request};
+use shared::{Code, Group, Level, RequestId, Timestamp, json, limits};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What parsing needs to know.
+pub struct Desk {
+    /// The actions that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// The key of digests.
+    pub key: Arc<LedgerKey>,
+    /// Where nonces come from.
+    pub ids: Arc<dyn Ids>,
+    /// How long a caller waits unless the provider says otherwise.
+    pub patience: Duration,
+    /// What to do with documents whose type is not ours.
+    pub foreign_types: ForeignTypes,
+}
+
+/// Parses what a group wrote.
+pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
+    let caller = Caller::Group(inbound.room.group.clone());
+    let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
+    let file = FileOrigin { group: inbound.room.group.clone(), name: inbound.name, reply_as: None, slot: inbound.slot };
+    let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
+        let caller_key = caller.to_string().into();
+        Parsed::Rubbish(Box::new(Rubbish {
+            caller: caller.clone(),
+            caller_key,
+            request_id: request_id.or(stem.clone()),
+            origin: Origin::File(file),
+            code,
+            reason,
+        }))
+    };
+    let bytes = match inbound.bytes {
+        Ok(bytes) => bytes,
+        Err((code, reason)) => return rubbish(file, None, code, reason),
+    };
+    if let Some(key) = &inbound.room.signing_key
+        && shared::signature::verify(&bytes, key).is_err()
+    {
+        return rubbish(file, id_of(&bytes), Code::BadSignature, Code::BadSignature.meaning().to_owned());
+    }
+    let document = match request::parse(&bytes) {
+        Ok(document) => document,
+        Err(refused) => {
+            let code = if refused.why == Malformed::UnknownType { Code::UnknownType } else { Code::MalformedRequest };
+            return rubbish(file, refused.request_id, code, format!("{}.", refused.why));
+        }
+    };
+    if inbound.room.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
+        let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
+        return rubbish(file, document.envelope.request_id, Code::BadSignature, reason.into());
+    }
+    let patience = patience(&document.request, desk);
+    if inbound.age > patience.min(limits::REQUEST_AGE_MAX) {
+        let reason = Code::StaleRequest.meaning().to_owned();
+        return rubbish(file, document.envelope.request_id, Code::StaleRequest, reason);
+    }
+    // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
+    let (request_id, reply_as) = match document.envelope.request_id.clone() {
+        Some(id) => (id, None),
+        None => (id_from(&inbound.identity, &bytes), stem),
+    };
+    let header = Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        request_id,
+        request_digest: digest_of(&document.request, desk),
+        origin: Origin::File(FileOrigin { reply_as, ..file }),
+        arrived: inbound.arrived,
+        patience: patience.saturating_sub(inbound.age),
+    };
+    sort(document, header, &bytes, desk)
+}
+
+fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
+    let order = match document.request {
+        Request::Call(body) => return call(body, header, bytes, desk),
+        Request::Capabilities(body) => Order::Capabilities(body),
+        Request::Grant(body) => Order::Grant(body),
+        Request::Revoke(body) => Order::Revoke(body),
+        Request::List(body) => Order::List(body),
+        Request::TaskCreate(body) => Order::TaskCreate(body),
+        Request::GateApprove(body) => Order::GateApprove(body),
+        Request::Result(body) => Order::Result(body),
+        Request::Cancel(body) => Order::Cancel(body),
+    };
+    Parsed::Directive(Box::new(Directive { header, order }))
+}
+
+fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
+    let Ok(nonce) = Nonce::fresh(desk.ids.as_ref()) else {
+        // Without randomness nothing can be recognised later, so nothing is attempted.
+        return Parsed::Rubbish(Box::new(Rubbish {
+            caller: header.caller,
+            caller_key: header.caller_key,
+            request_id: Some(header.request_id),
+            origin: header.origin,
+            code: Code::EvidenceUnavailable,
+            reason: "The system's random source failed.".into(),
+        }));
+    };
+    let params = body.params;
+    let params_digest = desk.key.digest(&json::canonical(&params));
+    let target = match desk.catalogue.find(&body.provider, &body.action) {
+        Entry::NoProvider => Target::NoProvider,
+        Entry::NoAction => Target::NoAction,
+        Entry::Disabled(operation) => Target::Disabled(operation),
+        Entry::Enabled(operation) => {
+            let mut faults = inexact(bytes, &params);
+            let parsed = match operation.parse(&params) {
+                Ok(invocation) if faults.is_empty() => Ok(invocation),
+                Ok(_) => Err(faults),
+                Err(more) => {
+                    faults.extend(more);
+                    Err(faults)
+                }
+            };
+            Target::Action(operation, parsed)
+        }
+    };
+    let mutating = match &target {
+        Target::Action(operation, Ok(invocation)) => {
+            operation.declaration().level.max(invocation.level()) > Level::Read
+        }
+        Target::Action(..) | Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
+    };
+    let planted = Planted { request_id: header.request_id.clone(), nonce };
+    Parsed::Call(Box::new(Call {
+        header,
+        provider: body.provider,
+        action: body.action,
+        target,
+        params_digest,
+        task_id: body.task_id,
+        idempotency_key: body.idempotency_key,
+        account_ref: body.account_ref,
+        dry_run: body.dry_run,
+        planted,
+        prepared: false,
+        mutating,
+        document: Written(bytes.into()),
+        asked: Asked::No,
+    }))
+}
+
+/// How long the caller waits: what the provider is given, shortened by what the caller says.
+fn patience(request: &Request, desk: &Desk) -> Duration {
+    let (provider, said) = match request {
+        Request::Call(body) => (desk.catalogue.patience(&body.provider), body.timeout_ms),
+        Request::Result(body) => (None, body.timeout_ms),
+        Request::Capabilities(_)
+        | Request::Grant(_)
+        | Request::Revoke(_)
+        | Request::List(_)
+        | Request::TaskCreate(_)
+        | Request::GateApprove(_)
+        | Request::Cancel(_) => (None, None),
+    };
+    let patience = provider.unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
+    said.map_or(patience, |ms| patience.min(Duration::from_millis(ms)))
+}
+
+/// The digest by which a repeated request is recognised.
+fn digest_of(request: &Request, desk: &Desk) -> Digest {
+    desk.key.digest(&json::canonical(&request.body()))
+}
+
+/// The id in a document that is not believed: only where to say so.
+fn id_of(bytes: &[u8]) -> Option<RequestId> {
+    match request::parse(bytes) {
+        Ok(document) => document.envelope.request_id,
+        Err(refused) => refused.request_id,
+    }
+}
+
+/// A name for a request that has none. It depends on the very file, so that a host that died before removing it
+/// recognises it, and on nothing that another file could share.
+fn id_from(identity: &shared::mailbox::FileIdentity, bytes: &[u8]) -> RequestId {
+    let text = format!("{} {} {} ", identity.device, identity.inode, identity.changed_ns);
+    let digest = Digest::of(&[text.as_bytes(), bytes].concat()).hex();
+    let short: String = digest.chars().take(32).collect();
+    #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+    format!("anon-{short}").parse().expect("a request id")
+}
+
+fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
+    timestamp
+        .and_then(|text| text.parse::<Timestamp>().ok())
+        .is_some_and(|time| time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX)
+}
+
+/// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
+fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamFault> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
+    let tokens = json::inexact_numbers(text);
+    let mut faults = Vec::new();
+    for token in tokens {
+        let number = token.parse::<f64>().ok();
+        find(&Value::Object(params.clone()), &mut String::new(), &mut |pointer, value| {
+            if value.as_f64() == number {
+                let fault = "this number cannot be kept exactly; send it as a string".to_owned();
+                faults.push(ParamFault { pointer: pointer.to_owned(), fault });
+            }
+        });
+    }
+    faults
+}
+
+/// Calls `each` with every number and its JSON pointer (RFC 6901).
+fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_json::Number)) {
+    let length = pointer.len();
+    match value {
+        Value::Number(number) => each(pointer, number),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointer.push('/');
+                pointer.push_str(&index.to_string());
+                find(item, pointer, each);
+                pointer.truncate(length);
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                find(item, pointer, each);
+                pointer.truncate(length);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// A call about which a person was asked, from its stored document: parsed like the first time, for the same decision.
+/// Who it is was established when it arrived. Its reply goes where the first one waits, if it still does.
+///
+/// # Errors
+/// What is wrong with the document; it was right when it was stored.
+pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let mut call = made(group, request_id, bytes, desk)?;
+    // How long its caller was ready to wait says nothing about the answer of a person.
+    call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
+    call.asked = Asked::Yes;
+    Ok(call)
+}
+
+/// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
+/// be decided. Its reply goes nowhere.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    made(group, request_id, bytes, desk)
+}
+
+fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+    let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
+    let patience = patience(&document.request, desk);
+    let request_digest = digest_of(&document.request, desk);
+    let Request::Call(body) = document.request else { return Err("not a call".into()) };
+    let caller = Caller::Group(group);
+    let header = Header {
+        caller_key: caller.to_string().into(),
+        caller,
+        request_id,
+        request_digest,
+        origin: Origin::Broker,
+        arrived: Instant::now(),
+        patience,
+    };
+    match call(body, header, bytes, desk) {
+        Parsed::Call(call) => Ok(call),
+        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
+        Parsed::Directive(_) => Err("not a call".into()),
+    }
+}

@@ -1,0 +1,97 @@
+//! Who waits for a person, and the way back in.
+//!
+//! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
+
+use super::{Loop, TICK, group_of};
+use crate::approvals::{self, State};
+use crate::call::{Origin, Parsed};
+use crate::event::Event;
+use shared::RequestId;
+use shared::reply::Progress;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A caller whose call waits for a person.
+pub(super) struct Asker {
+    pub(super) origin: Origin,
+    // When it stops waiting, and is told.
+    pub(super) until: Instant,
+}
+
+impl Loop {
+    /// Questions outlive the daemon: their callers may still wait, and what was answered is decided on again.
+    pub(super) fn ask_on(&mut self) {
+        let open = match approvals::open(self.daemon.ledger.reader(), None) {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::error!(error = ?error, "the open questions cannot be read");
+                return;
+            }
+        };
+        let (wall, now) = (self.daemon.clock.now(), Instant::now());
+        for approval in open {
+            let Some(group) = group_of(&approval.caller) else { continue };
+            let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
+            if approval.state != State::Waiting {
+                self.readmit(&key);
+            }
+            if !approval.told {
+                let until = now + approval.reply_by.since(wall);
+                self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
+            }
+        }
+    }
+
+    /// Admits a request again whose question is resolved.
+    pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
+        let Some(group) = group_of(&key.0).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
+            tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
+            return;
+        };
+        match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
+            Ok(Some(document)) => match self.daemon.intake.readmit(group, key.1.clone(), &document) {
+                Ok(call) => self.pending.push_back(Event::Readmitted(call)),
+                Err(fault) => {
+                    tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
+                    self.postponed.push(key.clone());
+                }
+            },
+            // It is over.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(error = ?error, "a request that waited cannot be read");
+                self.postponed.push(key.clone());
+            }
+        }
+    }
+
+    /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
+    pub(super) fn wait_for_a_person(&mut self, event: Event) {
+        let (Event::Arrived(Parsed::Call(mut call)) | Event::Prepared(mut call)) = event else { return };
+        if let Some(file) = call.header.retire() {
+            self.daemon.outbox.retire(&file);
+        }
+        let header = call.header;
+        let until = header.reply_deadline();
+        if let Some(group) = header.caller.group() {
+            let message = "a person is being asked to agree".to_owned();
+            let progress = Progress { message, progress: None, total: None };
+            self.daemon.outbox.progress(group.clone(), header.request_id.clone(), &progress);
+        }
+        self.asked.insert((header.caller_key, header.request_id), Asker { origin: header.origin, until });
+    }
+
+    /// Callers that stop waiting before the answer hear that a person is asked.
+    pub(super) fn tell_impatient(&mut self) {
+        let now = Instant::now();
+        let late = self.asked.iter_mut().filter(|(_, asker)| asker.until <= now);
+        let told: Vec<Event> = late
+            .map(|(key, asker)| {
+                // Where it cannot be written it is tried again.
+                asker.until = now + TICK;
+                Event::Impatient(Box::new(key.clone()))
+            })
+            .collect();
+        self.handle(told);
+    }
+}

@@ -1,0 +1,78 @@
+//! What could not be recorded: an outcome waits for the ledger, everything else is turned away.
+
+use super::Loop;
+use crate::call::{Origin, Parsed};
+use crate::event::Event;
+use crate::ledger::LedgerError;
+use crate::ledger::transaction::Effect;
+use crate::outbox::Unrecorded;
+use shared::Timestamp;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl Loop {
+    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted.
+    pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
+        if self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve() {
+            return (events, Vec::new());
+        }
+        let is_new = |event: &Event| {
+            matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
+        };
+        events.into_iter().partition(|event| !is_new(event))
+    }
+
+    /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
+    pub(super) fn unwritten(&mut self, event: Event, error: &LedgerError) {
+        tracing::error!(error = ?error, "the ledger cannot be written");
+        if matches!(event, Event::Finished(_)) { self.unsettled.push(event) } else { self.unrecorded(event) }
+    }
+
+    /// What was attempted and cannot be recorded is not handed over; before its caller leaves, it hears so.
+    pub(super) fn answer_unsettled(&mut self, now: Timestamp) {
+        for event in &mut self.unsettled {
+            let Event::Finished(filtered) = event else { continue };
+            let (Effect::Run(call) | Effect::Prepare(call)) = &mut filtered.effect else { continue };
+            let key = (Arc::clone(&call.header.caller_key), call.header.request_id.clone());
+            let asker = self.asked.get(&key).map(|asker| asker.until);
+            if Instant::now() >= asker.unwrap_or_else(|| call.header.reply_deadline()) {
+                let origin = std::mem::replace(&mut call.header.origin, Origin::Broker);
+                let origin = self.asked.remove(&key).map_or(origin, |asker| asker.origin);
+                let reply = Unrecorded::outcome_withheld(call.header.request_id.clone(), now);
+                self.daemon.outbox.unrecorded(origin, reply);
+            }
+        }
+    }
+
+    pub(super) fn unrecorded(&mut self, event: Event) {
+        if let Some(header) = event.asked_call() {
+            // What a person has answered is not lost: it is decided on when the ledger can be written.
+            self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
+            return;
+        }
+        let now = self.daemon.clock.now();
+        let id = match &event {
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => {
+                Some(call.header.request_id.clone())
+            }
+            Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
+            Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
+            Event::Started
+            | Event::Impatient(_)
+            | Event::Overdue
+            | Event::Finished(_)
+            | Event::Probe(_)
+            | Event::Ticked { .. }
+            | Event::Reopened(_)
+            | Event::Stopping => None,
+        };
+        let Some(origin) = event.into_origin() else { return };
+        match (id, origin) {
+            (Some(id), origin) => {
+                self.daemon.outbox.unrecorded(origin, Unrecorded::nothing_executed(id, now));
+            }
+            (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
+            (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+    }
+}
