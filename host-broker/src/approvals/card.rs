@@ -29,6 +29,9 @@ pub struct Card {
     /// What must still hold at the remote when it runs.
     #[serde(default)]
     pub conditions: Vec<Line>,
+    /// Changes to files as a unified diff, with what could not be seen written out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
     /// Why a person is asked.
     pub reasons: Vec<String>,
 }
@@ -84,6 +87,9 @@ impl Card {
         }
         for Line { field, value } in &self.conditions {
             wrap(&mut text, &format!("Only while {field} is {value}"));
+        }
+        for line in self.diff.iter().flat_map(|diff| diff.split_terminator('\n')) {
+            wrap(&mut text, &format!("  | {line}"));
         }
         for reason in &self.reasons {
             wrap(&mut text, &format!("Why: {}", visible(reason)));
