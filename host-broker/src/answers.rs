@@ -134,7 +134,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
     if refusal.code == Code::Busy {
         reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
     }
-    questions::answer(tx, call, reply, evidence)
+    questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
 }
 
 /// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.

@@ -9,7 +9,8 @@
 //!    ├──────► expired ───► closed
 //!    └──────► cancelled ─► closed
 //! ```
-//! From every state but `waiting` and `closed` the request is admitted again, at once or at the next start.
+//! From every state but `waiting` and `closed` the request is admitted again, at once or at the next start. A proposal
+//! is not: its request was over when it was proposed, and whoever applies it spends the yes.
 
 pub mod card;
 
@@ -23,10 +24,35 @@ use card::Card;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::json;
 use shared::digest::Digest;
-use shared::{Action, Level, Provider, RequestId, Timestamp};
+use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
 
 /// How many questions of one caller may be open at once.
 pub const OPEN_MAX: usize = 20;
+
+/// What a person is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A call, which runs after a yes.
+    Call,
+    /// A grant above what the main group may give by itself.
+    Grant,
+    /// Changes to files, which may be applied after a yes.
+    File,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Call, Self::Grant, Self::File];
+
+    /// The word in the table.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Grant => "grant",
+            Self::File => "file",
+        }
+    }
+}
 
 /// Where an approval stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -69,17 +95,21 @@ pub struct Approval {
     pub id: i64,
     /// What approvers answer with. An agent never learns it.
     pub code: String,
+    /// What it is about.
+    pub kind: Kind,
     /// Who asks, as the ledger writes callers.
     pub caller: String,
-    /// The request.
+    /// Whose calls, access or files it is about.
+    pub group: Option<Group>,
+    /// The request; of a proposal a name that nobody else knows.
     pub request_id: RequestId,
     /// The reply's name, where the document had no id of its own.
     pub reply_as: Option<RequestId>,
     /// The provider.
     pub provider: Provider,
-    /// The action.
+    /// The action; of a grant `grant`.
     pub action: Action,
-    /// The level that the call demands.
+    /// The level that the call demands, or the grant gives.
     pub level: Level,
     /// Of everything that was agreed to.
     pub digest: Digest,
@@ -141,8 +171,24 @@ pub struct Answered {
 pub struct Question<'a> {
     /// What approvers will answer with.
     pub code: &'a str,
-    /// What runs if they say yes.
-    pub call: &'a Call,
+    /// What it is about.
+    pub kind: Kind,
+    /// Who asks, as the ledger writes callers.
+    pub caller: &'a str,
+    /// Whose calls, access or files it is about.
+    pub group: &'a Group,
+    /// The request.
+    pub request_id: &'a RequestId,
+    /// The reply's name, where the document had no id of its own.
+    pub reply_as: Option<&'a RequestId>,
+    /// The provider.
+    pub provider: &'a Provider,
+    /// The action.
+    pub action: &'a Action,
+    /// The level that it demands, or gives.
+    pub level: Level,
+    /// What is admitted again after the answer.
+    pub document: Option<&'a [u8]>,
     /// Of everything that is agreed to.
     pub digest: Digest,
     /// How many must say yes.
@@ -211,7 +257,7 @@ pub fn fresh_code(
 }
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
-     asked_seq, asked_at, expires_at, reply_by, told";
+     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group";
 
 /// Without the cards, which may be long, and which only people look at.
 fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, LedgerError> {
@@ -240,11 +286,16 @@ fn read(row: &Row<'_>) -> Result<Approval, LedgerError> {
     let number = |index: usize| row.get::<_, i64>(index).map_err(at("read an approval"));
     let optional = |index: usize| row.get::<_, Option<String>>(index).map_err(at("read an approval"));
     let state = text(10)?;
-    let card = optional(17)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
+    let (kind, group) = (text(17)?, optional(18)?);
+    let caller = text(2)?;
+    let group = group.as_deref().or_else(|| caller.strip_prefix("group:"));
+    let card = optional(19)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
     Ok(Approval {
         id: number(0)?,
         code: text(1)?,
-        caller: text(2)?,
+        kind: Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?,
+        group: group.map(|group| group.parse().map_err(|_bad| bad("group"))).transpose()?,
+        caller,
         request_id: text(3)?.parse().map_err(|_bad| bad("request id"))?,
         reply_as: optional(4)?.map(|id| id.parse().map_err(|_bad| bad("request id"))).transpose()?,
         provider: text(5)?.parse().map_err(|_bad| bad("provider"))?,
@@ -333,16 +384,18 @@ pub fn next_expiry(connection: &Connection) -> Result<Option<Timestamp>, LedgerE
     Ok(first.map(Timestamp::from_millis))
 }
 
-/// The document of the request that waits.
+/// The document of the request that waits, and what it asks.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
-pub fn document(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<Vec<u8>>, LedgerError> {
-    connection
-        .prepare_cached("SELECT document FROM approvals WHERE caller = ?1 AND request_id = ?2")
-        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
-        .map(Option::flatten)
-        .map_err(at("read a request that waits"))
+pub fn document(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<(Kind, Vec<u8>)>, LedgerError> {
+    let found: Option<(String, Option<Vec<u8>>)> = connection
+        .prepare_cached("SELECT kind, document FROM approvals WHERE caller = ?1 AND request_id = ?2")
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(at("read a request that waits"))?;
+    let Some((kind, Some(document))) = found else { return Ok(None) };
+    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind);
+    Ok(Some((kind.ok_or(LedgerError::Stored { what: "kind" })?, document)))
 }
 
 /// What was answered, oldest first.
@@ -367,27 +420,29 @@ pub fn answers(connection: &Connection, approval: i64) -> Result<Vec<Answered>, 
         .map_err(at("read the answers"))
 }
 
-/// Stores a question.
+/// Stores a question, and says under which number.
 ///
 /// # Errors
 /// [`LedgerError`]; nobody is asked.
-pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<(), LedgerError> {
-    let call = question.call;
+pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerError> {
+    const INSERT: &str = "INSERT INTO approvals
+        (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
+         asked_at, expires_at, reply_by, told, card, document)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'waiting', ?12, ?13, ?14, ?15, 0, ?16, ?17)";
     let card = serde_json::to_string(question.card).map_err(|_bad| LedgerError::Stored { what: "card" })?;
     tx.connection()
-        .prepare_cached(
-            "INSERT INTO approvals VALUES
-             (NULL, ?1, 'call', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'waiting', NULL, ?10, ?11, ?12, ?13, 0, ?14, ?15)",
-        )
+        .prepare_cached(INSERT)
         .and_then(|mut s| {
-            s.execute(params![
+            s.insert(params![
                 question.code,
-                call.header.caller_key.as_ref(),
-                call.header.request_id.as_str(),
-                call.header.reply_as().map(RequestId::as_str),
-                call.provider.as_str(),
-                call.action.as_str(),
-                i64::from(call.target.demanded().number()),
+                question.kind.word(),
+                question.caller,
+                question.group.as_str(),
+                question.request_id.as_str(),
+                question.reply_as.map(RequestId::as_str),
+                question.provider.as_str(),
+                question.action.as_str(),
+                i64::from(question.level.number()),
                 question.digest.as_bytes(),
                 i64::try_from(question.quorum).unwrap_or(i64::MAX),
                 question.asked_seq,
@@ -395,11 +450,10 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<(), LedgerEr
                 question.expires_at.millis(),
                 question.reply_by.millis(),
                 card,
-                call.document.bytes(),
+                question.document,
             ])
         })
-        .map_err(at("store a question"))?;
-    Ok(())
+        .map_err(at("store a question"))
 }
 
 /// Stores an answer; `false` if this person has answered before.

@@ -134,7 +134,7 @@ impl Broker {
             return closed(tx, Event::Arrived(Parsed::Call(call)), answer);
         }
         if call.was_asked() {
-            let answer = match questions::ended(tx, &call) {
+            let answer = match questions::ended(tx, &call.header) {
                 Ok(Ended::No) => None,
                 Ok(Ended::Before) => Some(Ok(None)),
                 Ok(Ended::Refused(refusal)) => Some(refused(tx, &call, &refusal)),
@@ -200,7 +200,7 @@ impl Broker {
             return Ok(Before::Wait(of.clone()));
         }
         let (reply, evidence) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
-        questions::answer(tx, call, reply, evidence).map(Before::Answered)
+        questions::answer(tx, &call.header, call.was_asked(), reply, evidence).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
@@ -253,7 +253,9 @@ impl Broker {
         directive: Box<Directive>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let header = &directive.header;
-        let result = match store::earlier(tx, &header.caller_key, &header.request_id) {
+        let earlier =
+            if directive.asked { Ok(None) } else { store::earlier(tx, &header.caller_key, &header.request_id) };
+        let result = match earlier {
             Ok(None) => self.fulfil(tx, &directive),
             Ok(Some(earlier)) => repeated(tx, header, earlier).map(Fulfilled::Answered),
             Err(error) => Err(error),
@@ -261,6 +263,7 @@ impl Broker {
         match result {
             Ok(Fulfilled::Answered(answer)) => Ok(tx.close(Event::Arrived(Parsed::Directive(directive)), answer)),
             Ok(Fulfilled::Waits(of)) => Ok(Step::Wait(Event::Arrived(Parsed::Directive(directive)), of)),
+            Ok(Fulfilled::Asked) => Ok(tx.ask(Event::Arrived(Parsed::Directive(directive)))),
             Err(error) => Err(Unwritten { event: Event::Arrived(Parsed::Directive(directive)), error }),
         }
     }
@@ -325,6 +328,8 @@ pub(crate) enum Fulfilled {
     Answered(Option<Answer>),
     /// Not before that request does.
     Waits(RequestId),
+    /// Not before a person has answered.
+    Asked,
 }
 
 enum Before {
@@ -365,7 +370,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
             }
             let reply = reply_to(call.header.request_id.clone(), outcome, tx);
-            questions::answer(tx, call, reply, evidence)
+            questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
         }
         (Effect::Probe(probe), outcome) => settle_unknown(tx, probe, outcome).map(|()| None),
     }

@@ -4,7 +4,7 @@
 
 mod parsing;
 
-pub use parsing::{Desk, hypothetical, parse, readmit};
+pub use parsing::{Desk, hypothetical, parse, readmit, readmit_grant};
 
 use crate::mailroom::Slot;
 use crate::providers::contract::{Invocation, Operation, ParamFault};
@@ -101,6 +101,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// The request's name among all: its caller's and its own.
+    pub fn key(&self) -> (Arc<str>, RequestId) {
+        (Arc::clone(&self.caller_key), self.request_id.clone())
+    }
+
     /// Takes the request's file out, to be removed; the reply still finds its way.
     pub fn retire(&mut self) -> Option<FileOrigin> {
         let retired = match &self.origin {
@@ -294,6 +299,8 @@ pub struct Directive {
     pub header: Header,
     /// What is asked.
     pub order: Order,
+    /// Whether a person was asked about it, so that this is its second time here.
+    pub asked: bool,
 }
 
 /// What a directive asks.

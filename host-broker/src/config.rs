@@ -135,6 +135,8 @@ pub struct ApprovalsTable {
     pub expires_s: u64,
     /// What differs from that, by provider and action.
     pub actions: BTreeMap<Provider, BTreeMap<Action, AskTable>>,
+    /// What differs from that where the main group's agent asks for a grant above its ceiling.
+    pub grants: AskTable,
 }
 
 /// How people are asked about one action.
@@ -149,7 +151,7 @@ pub struct AskTable {
 
 impl Default for ApprovalsTable {
     fn default() -> Self {
-        Self { expires_s: 300, actions: BTreeMap::new() }
+        Self { expires_s: 300, actions: BTreeMap::new(), grants: AskTable::default() }
     }
 }
 
@@ -297,16 +299,16 @@ impl Config {
         };
         within(self.approvals.expires_s, "approvals.")?;
         let approvers = self.people.values().filter(|person| person.approves.is_some()).count();
-        for (provider, actions) in &self.approvals.actions {
-            for (action, table) in actions {
-                let place = format!("approvals.actions.{provider}.{action}.");
-                within(table.expires_s.unwrap_or(1), &place)?;
-                if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > approvers) {
-                    return Err(format!(
-                        "{place}quorum must be 1 to {approvers}, the number of people with `approves`; nobody could \
-                         ever say yes often enough"
-                    ));
-                }
+        let tables = self.approvals.actions.iter().flat_map(|(provider, actions)| {
+            actions.iter().map(move |(action, table)| (format!("approvals.actions.{provider}.{action}."), table))
+        });
+        for (place, table) in tables.chain([("approvals.grants.".to_owned(), &self.approvals.grants)]) {
+            within(table.expires_s.unwrap_or(1), &place)?;
+            if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > approvers) {
+                return Err(format!(
+                    "{place}quorum must be 1 to {approvers}, the number of people with `approves`; nobody could \
+                     ever say yes often enough"
+                ));
             }
         }
         for (person, table) in &self.people {
@@ -321,7 +323,15 @@ impl Config {
     /// How people are asked about an action: how many must say yes, and for how long.
     pub fn asking(&self, provider: &Provider, action: &Action) -> (usize, Duration) {
         let table = self.approvals.actions.get(provider).and_then(|actions| actions.get(action)).copied();
-        let table = table.unwrap_or_default();
+        self.asking_by(table.unwrap_or_default())
+    }
+
+    /// How people are asked about a grant: how many must say yes, and for how long.
+    pub fn asking_for_grants(&self) -> (usize, Duration) {
+        self.asking_by(self.approvals.grants)
+    }
+
+    fn asking_by(&self, table: AskTable) -> (usize, Duration) {
         let seconds = table.expires_s.unwrap_or(self.approvals.expires_s);
         (table.quorum.unwrap_or(1), Duration::from_secs(seconds))
     }

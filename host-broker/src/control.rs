@@ -139,7 +139,7 @@ impl Clerk {
             arrived: Instant::now(),
             patience: limits::PATIENCE_DEFAULT,
         };
-        Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order }))))
+        Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false }))))
     }
 }
 

@@ -13,7 +13,7 @@
 mod asked;
 mod unwritten;
 
-use crate::approvals;
+use crate::approvals::{self, Kind};
 use crate::broker::{Broker, probe_for, run};
 use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
@@ -356,7 +356,10 @@ impl Loop {
             self.unwritten(event, &error);
         }
         for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
-            self.readmit(&resolved.key);
+            match resolved.kind {
+                Kind::Call | Kind::Grant => self.readmit(&resolved.key),
+                Kind::File => self.wake(&resolved.key),
+            }
         }
         if self.daemon.broker.questions_changed
             && let Ok(lapses) = approvals::next_expiry(self.daemon.ledger.reader())
@@ -396,7 +399,7 @@ impl Loop {
                 if let (Effect::Run(call) | Effect::Prepare(call), false) =
                     (&filtered.effect, matches!(filtered.outcome, Outcome::Prepared(_)))
                 {
-                    self.wake(&call.header);
+                    self.wake(&call.header.key());
                 }
                 self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
                 if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
@@ -422,7 +425,7 @@ impl Loop {
             }
             // Its remote facts did not make it permitted, or a person did not.
             Event::Prepared(call) | Event::Readmitted(call) => {
-                self.wake(&call.header);
+                self.wake(&call.header.key());
                 Event::Prepared(call)
             }
             Event::Impatient(key) => {
@@ -435,11 +438,11 @@ impl Loop {
             }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
-        let over =
-            event.asked_call().and_then(|header| Some((header.caller.group()?.clone(), header.request_id.clone())));
-        let asker = event
-            .asked_call()
-            .and_then(|header| self.asked.remove(&(Arc::clone(&header.caller_key), header.request_id.clone())));
+        let over = event.asked().map(Header::key);
+        let asker = over.as_ref().and_then(|key| {
+            self.wake(key);
+            self.asked.remove(key)
+        });
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
@@ -447,16 +450,17 @@ impl Loop {
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
         // Whoever was told before hears no more of what the call says while it runs.
-        if let Some((group, id)) = over {
+        if let Some((caller, id)) = over
+            && let Some(group) = group_of(&caller)
+        {
             self.daemon.outbox.hush(&group, &id);
         }
     }
 
     /// A request is over: events that waited for it are handled again, because now there is a reply to copy.
-    fn wake(&mut self, header: &Header) {
-        let key = (Arc::clone(&header.caller_key), header.request_id.clone());
-        self.daemon.broker.cancelled.remove(&key);
-        let woken = self.waiting.remove(&key).unwrap_or_default();
+    fn wake(&mut self, key: &(Arc<str>, RequestId)) {
+        self.daemon.broker.cancelled.remove(key);
+        let woken = self.waiting.remove(key).unwrap_or_default();
         self.fewer_waiting(&key.0, woken.len());
         self.pending.extend(woken.into_iter().map(|(_, event)| event));
     }

@@ -2,12 +2,16 @@
 //!
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
+mod granting;
+
+pub use granting::grant_value;
+
 use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
 use crate::gates::{self, Task, TaskState};
-use crate::grants::{self, Grant};
+use crate::grants;
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
@@ -16,12 +20,9 @@ use crate::ledger::transaction::{Answer, Transaction};
 use crate::questions::{self, Given, Taken};
 use crate::snapshot;
 use serde_json::{Value, json};
-use shared::request::{
-    CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
-};
+use shared::request::{CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot};
-use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId};
-use std::collections::BTreeMap;
+use shared::{Code, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
@@ -55,13 +56,13 @@ impl Broker {
         let header = &directive.header;
         if main_only(&directive.order) && !self.may_administer(&header.caller) {
             let said = Said::no(Code::MainOnly, Code::MainOnly.meaning());
-            return write(tx, header, said).map(Some).map(Fulfilled::Answered);
+            return write(tx, directive, None, said).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
             Order::Result(request) => return self.result(tx, header, request),
             Order::Cancel(request) => self.cancel(tx, header, &request.of)?,
             Order::Capabilities(request) => self.capabilities(tx, header, request)?,
-            Order::Grant(request) => self.grant(tx, header, request)?,
+            Order::Grant(request) => return self.grant(tx, directive, request),
             Order::Revoke(request) => self.revoke(tx, header, request)?,
             Order::List(request) => list(tx, request)?,
             Order::TaskCreate(request) => self.create_task(tx, header, request)?,
@@ -70,7 +71,7 @@ impl Broker {
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
         };
-        write(tx, header, said).map(Some).map(Fulfilled::Answered)
+        write(tx, directive, None, said).map(Fulfilled::Answered)
     }
 
     /// The main group's agent, and people.
@@ -98,89 +99,6 @@ impl Broker {
         }
         let summary = format!("{} provider(s)", snapshot.capabilities.len());
         Ok(Said::told(serde_json::to_value(snapshot).unwrap_or_default(), summary))
-    }
-
-    fn grant(&mut self, tx: &Transaction<'_>, header: &Header, request: &GrantRequest) -> Result<Said, LedgerError> {
-        if !self.config.groups.contains_key(&request.group_folder) {
-            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{}'.", request.group_folder)));
-        }
-        let Some(catalogue) = self.catalogue.levels(&request.provider) else {
-            return Ok(Said::no(Code::InvalidParams, format!("There is no provider '{}'.", request.provider)));
-        };
-        if let Some(reason) = self.faults(request, &catalogue) {
-            return Ok(Said::no(Code::InvalidParams, reason));
-        }
-        let grant = Grant::of(request, &header.caller_key, tx.now(), catalogue);
-        if grant.is_expired(tx.now()) {
-            return Ok(Said::no(Code::InvalidParams, "The grant would have expired already."));
-        }
-        let stored = grants::find(tx.connection(), &grant.group, &grant.provider)?;
-        if let Some(group) = header.caller.group()
-            && let Some(reason) = self.above_the_ceiling(group, &grant, stored.as_ref())
-        {
-            return Ok(Said::no(Code::ApprovalRequired, reason));
-        }
-        grants::put(tx, &grant)?;
-        self.stale_snapshots.insert(grant.group.clone());
-        let expiry = grant.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        let summary = format!("{} now has {} access to {}, until {expiry}.", grant.group, grant.level, grant.provider);
-        Ok(Said::Done {
-            kind: Kind::Granted,
-            subject: Subject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
-            body: json!({ "grant": grant_value(&grant) }),
-            data: json!({ "granted": true, "grant": grant_value(&grant) }),
-            summary,
-        })
-    }
-
-    /// What is wrong with a grant, every fault at once.
-    fn faults(&self, request: &GrantRequest, catalogue: &BTreeMap<Action, Level>) -> Option<String> {
-        let mut faults: Vec<String> = [&request.allowed_actions, &request.denied_actions]
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|action| !catalogue.contains_key(*action))
-            .map(|action| format!("provider '{}' has no action '{action}'", request.provider))
-            .collect();
-        if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
-            faults.push(format!("there is no gate '{gate}' in the configuration"));
-        }
-        if request.rate_per_minute.is_some() || request.daily_quota.is_some() {
-            // A limit that is stored and not enforced would be worse than none.
-            faults.push("rate_per_minute and daily_quota are not enforced by this version".to_owned());
-        }
-        if faults.is_empty() { None } else { Some(format!("The grant is not valid: {}.", faults.join("; "))) }
-    }
-
-    /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
-    /// is never widened by an agent.
-    fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
-        let ceiling = self.config.main_grants;
-        let set_by_person = stored.filter(|stored| stored.was_set_by_person());
-        if granter == &grant.group {
-            Some("The main group may not grant access to itself; a person must.".to_owned())
-        } else if grant.level > ceiling.max_level {
-            Some(format!(
-                "The main group may grant up to {} by itself; a person must grant {}.",
-                ceiling.max_level, grant.level
-            ))
-        } else if !ceiling.sensitive && self.includes_sensitive(grant) {
-            Some("The grant includes actions that read private data; a person must make it.".to_owned())
-        } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
-            Some("The grant is wider than what a person has set; a person must widen it.".to_owned())
-        } else {
-            None
-        }
-    }
-
-    fn includes_sensitive(&self, grant: &Grant) -> bool {
-        let Some(listed) = self.catalogue.provider(&grant.provider) else { return true };
-        listed.operations.values().map(|operation| operation.declaration()).any(|declaration| {
-            declaration.exposes.sensitive
-                && declaration.level <= grant.level
-                && !grant.denied.contains(&declaration.action)
-                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action))
-        })
     }
 
     fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
@@ -311,12 +229,16 @@ impl Broker {
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
-        let summary = match approval.state {
-            State::Approved => format!("{}.{} may run, once.", approval.provider, approval.action),
-            State::Waiting => format!("Your yes counts: {yes} of {}.", approval.quorum),
-            State::Denied | State::Expired | State::Cancelled | State::Closed => {
-                format!("{}.{} will not run.", approval.provider, approval.action)
+        let summary = match (approval.state, approval.kind) {
+            (State::Waiting, _) => format!("Your yes counts: {yes} of {}.", approval.quorum),
+            (State::Approved, approvals::Kind::Call) => {
+                format!("{}.{} may run, once.", approval.provider, approval.action)
             }
+            (State::Approved, approvals::Kind::Grant) => format!("The access to {} is given.", approval.provider),
+            (State::Approved, approvals::Kind::File) => "The changes may be applied, once.".to_owned(),
+            (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
+            (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
+            (_, approvals::Kind::File) => "The changes will not be applied.".to_owned(),
         };
         let data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
         tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
@@ -353,9 +275,16 @@ fn main_only(order: &Order) -> bool {
     }
 }
 
-/// One row, and the reply that rests on it.
-fn write(tx: &Transaction<'_>, header: &Header, said: Said) -> Result<Answer, LedgerError> {
-    match said {
+/// One row, and the reply that rests on it. `approval` is the person's yes that it rests on.
+fn write(
+    tx: &Transaction<'_>,
+    directive: &Directive,
+    approval: Option<&Approval>,
+    said: Said,
+) -> Result<Option<Answer>, LedgerError> {
+    let header = &directive.header;
+    let approval = approval.map(Approval::reference);
+    let (evidence, reply) = match said {
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
@@ -366,25 +295,24 @@ fn write(tx: &Transaction<'_>, header: &Header, said: Said) -> Result<Answer, Le
                 level: subject.level,
                 summary: (kind != Kind::Answered).then(|| summary.clone()),
                 task_id: subject.task_id.as_ref(),
+                approval,
                 body,
                 ..Draft::new(kind, &header.caller_key)
             })?;
-            tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+            (evidence, Reply::executed(header.request_id.clone(), data, summary, tx.now()))
         }
         Said::No { code, reason } => {
             let evidence = tx.append(&Draft {
                 request_id: Some(&header.request_id),
                 reason_code: Some(code),
+                approval,
                 body: json!({ "request": header.request_digest }),
                 ..Draft::new(Kind::Refused, &header.caller_key)
             })?;
-            tx.answer(
-                &header.caller_key,
-                Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()),
-                evidence,
-            )
+            (evidence, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()))
         }
-    }
+    };
+    questions::answer(tx, header, directive.asked, reply, evidence)
 }
 
 fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {
@@ -440,24 +368,4 @@ fn hide_unavailable(snapshot: &mut Snapshot) {
             .actions
             .retain(|_, entry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel));
     }
-}
-
-/// A grant, as lists and rows show it.
-pub fn grant_value(grant: &Grant) -> Value {
-    json!({
-        "group_folder": grant.group,
-        "provider": grant.provider,
-        "access_level": grant.level,
-        "allowed_actions": grant.allowed_list(),
-        "denied_actions": grant.denied_list(),
-        "requires_task_gate": grant.gate,
-        "granted_by": grant.granted_by,
-        "granted_at": grant.granted_at,
-        "expires_at": grant.expires_at,
-        "active": grant.active,
-        "rate_per_minute": grant.rate_per_minute,
-        "daily_quota": grant.daily_quota,
-        "chat_types": grant.chat_types,
-        "chat_ids": grant.chat_ids,
-    })
 }

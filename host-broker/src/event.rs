@@ -103,9 +103,10 @@ impl Event {
         if quiet { Durability::Normal } else { Durability::Full }
     }
 
-    /// The call about which a person was asked, if it is about one.
-    pub fn asked_call(&self) -> Option<&Header> {
+    /// The request about which a person was asked, if it is about one.
+    pub fn asked(&self) -> Option<&Header> {
         let call = match self {
+            Self::Arrived(Parsed::Directive(directive)) => return directive.asked.then_some(&directive.header),
             Self::Readmitted(call) | Self::Prepared(call) => call,
             Self::Finished(filtered) => match &filtered.effect {
                 Effect::Run(call) | Effect::Prepare(call) => call,

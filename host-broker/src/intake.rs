@@ -5,7 +5,8 @@
 //! sweep at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
 //! directories are listed with a growing pause.
 
-use crate::call::{self, Call, Desk, Parsed};
+use crate::approvals::Kind;
+use crate::call::{self, Desk, Parsed};
 use crate::config::ForeignTypes;
 use crate::effects::clock::Clock;
 use crate::event::Event;
@@ -118,12 +119,19 @@ impl Intake {
         intake
     }
 
-    /// Admits a request again about which a person was asked.
+    /// Admits a request again about which a person was asked; `None` for a proposal, whose request is over.
     ///
     /// # Errors
     /// What is wrong with its document.
-    pub fn readmit(&self, group: Group, id: RequestId, document: &[u8]) -> Result<Box<Call>, String> {
-        call::readmit(group, id, document, &self.desk)
+    pub fn readmit(&self, kind: Kind, group: Group, id: RequestId, document: &[u8]) -> Result<Option<Event>, String> {
+        Ok(match kind {
+            Kind::Call => Some(Event::Readmitted(call::readmit(group, id, document, &self.desk)?)),
+            Kind::Grant => {
+                let directive = call::readmit_grant(group, id, document, &self.desk)?;
+                Some(Event::Arrived(Parsed::Directive(directive)))
+            }
+            Kind::File => None,
+        })
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With

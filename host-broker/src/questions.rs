@@ -5,20 +5,22 @@
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
-use crate::approvals::{self, Answered, Approval, OPEN_MAX, Question, State};
+use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
 use crate::event::Event;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
+use crate::ledger::{self, LedgerError};
 use crate::policy::authorize::Refusal;
 use crate::providers::contract::Invocation;
 use serde_json::json;
+use shared::digest::Digest;
 use shared::reply::{ApprovalRef, Evidence};
-use shared::{Code, Level, Reply, RequestId, limits};
+use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId, limits};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// A person's answer, as it came in.
@@ -37,14 +39,37 @@ pub struct Given {
 /// What an answer came to.
 pub(crate) enum Taken {
     /// It counts: the row's kind, and the question after it.
-    Counted(Kind, Box<Approval>),
+    Counted(ledger::chain::Kind, Box<Approval>),
     /// It does not; the name of the question, if it was one.
     No(Code, String, Option<String>),
+}
+
+/// What a person is to be asked.
+pub(crate) struct Posed<'a> {
+    pub(crate) kind: Kind,
+    /// Whose calls, access or files it is about.
+    pub(crate) group: &'a Group,
+    /// The request that the answer is for.
+    pub(crate) request_id: &'a RequestId,
+    pub(crate) provider: &'a Provider,
+    pub(crate) action: &'a Action,
+    pub(crate) level: Level,
+    pub(crate) digest: Digest,
+    /// How many must say yes, and for how long it waits.
+    pub(crate) asking: (usize, Duration),
+    pub(crate) card: &'a Card,
+    /// What is admitted again after the answer.
+    pub(crate) document: Option<&'a [u8]>,
+    pub(crate) params_digest: Option<Digest>,
+    pub(crate) summary: Option<String>,
+    pub(crate) task_id: Option<&'a TaskId>,
 }
 
 /// A question that is over, whose request is admitted again.
 #[derive(Debug)]
 pub(crate) struct Resolved {
+    /// What it was about.
+    pub(crate) kind: approvals::Kind,
     /// The caller and the request.
     pub(crate) key: (Arc<str>, RequestId),
     /// The row that says so.
@@ -111,50 +136,94 @@ impl Broker {
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
-        if open.len() >= OPEN_MAX {
-            return no(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."));
-        }
-        let (quorum, patience) = self.config.asking(&call.provider, &call.action);
-        let expires_at = tx.now().plus(patience);
         let Some(card) = card(call, reason) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
-        let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
-        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
-            return no(Code::EvidenceUnavailable, "The system's random source failed.".to_owned());
+        let Some(group) = header.caller.group() else {
+            return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
-        let evidence = tx.append(&Draft {
-            request_id: Some(&header.request_id),
-            provider: Some(&call.provider),
-            action: Some(&call.action),
-            level: Some(call.target.demanded()),
+        let posed = Posed {
+            kind: Kind::Call,
+            group,
+            request_id: &header.request_id,
+            provider: &call.provider,
+            action: &call.action,
+            level: call.target.demanded(),
+            digest,
+            asking: self.config.asking(&call.provider, &call.action),
+            card: &card,
+            document: Some(call.document.bytes()),
             params_digest: Some(call.params_digest),
             summary: call.target.invocation().map(Invocation::summary),
             task_id: call.task_id.as_ref(),
+        };
+        match self.pose(tx, header, &posed)? {
+            Ok(_) => Ok(Put::Asked),
+            Err(refusal) => refused(tx, call, &refusal).map(Put::Answered),
+        }
+    }
+
+    /// Puts a question, whatever it is about, and says under which number.
+    pub(crate) fn pose(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        posed: &Posed<'_>,
+    ) -> Result<Result<i64, Refusal>, LedgerError> {
+        if approvals::open(tx.connection(), Some(&header.caller_key))?.len() >= OPEN_MAX {
+            let reason = format!("{OPEN_MAX} questions of this group wait for people already.");
+            return Ok(Err(Refusal { code: Code::Busy, reason }));
+        }
+        let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
+        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
+            let reason = "The system's random source failed.".to_owned();
+            return Ok(Err(Refusal { code: Code::EvidenceUnavailable, reason }));
+        };
+        let (quorum, patience) = posed.asking;
+        let expires_at = tx.now().plus(patience);
+        let evidence = tx.append(&Draft {
+            request_id: Some(&header.request_id),
+            provider: Some(posed.provider),
+            action: Some(posed.action),
+            level: Some(posed.level),
+            params_digest: posed.params_digest,
+            summary: posed.summary.clone(),
+            task_id: posed.task_id,
             body: json!({
                 "request": header.request_digest,
-                "agrees_to": digest,
+                "kind": posed.kind,
+                "agrees_to": posed.digest,
                 "expires_at": expires_at,
                 "quorum": quorum,
-                "why": reason,
+                "why": posed.card.reasons,
             }),
-            ..Draft::new(Kind::Asked, &header.caller_key)
+            ..Draft::new(ledger::chain::Kind::Asked, &header.caller_key)
         })?;
         let left = header.reply_deadline().saturating_duration_since(Instant::now());
-        let question = Question {
-            code: &code,
-            call,
-            digest,
-            quorum,
-            asked_seq: evidence.seq,
-            expires_at,
-            reply_by: tx.now().plus(left),
-            card: &card,
-        };
-        approvals::ask(tx, &question)?;
+        let id = approvals::ask(
+            tx,
+            &Question {
+                code: &code,
+                kind: posed.kind,
+                caller: &header.caller_key,
+                group: posed.group,
+                request_id: posed.request_id,
+                reply_as: header.reply_as(),
+                provider: posed.provider,
+                action: posed.action,
+                level: posed.level,
+                document: posed.document,
+                digest: posed.digest,
+                quorum,
+                asked_seq: evidence.seq,
+                expires_at,
+                reply_by: tx.now().plus(left),
+                card: posed.card,
+            },
+        )?;
         self.questions_changed = true;
-        Ok(Put::Asked)
+        Ok(Ok(id))
     }
 
     /// Takes a person's answer. Whoever may not answer changes nothing.
@@ -172,8 +241,7 @@ impl Broker {
             return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
         let about = Some(approval.reference());
-        let group = approval.caller.strip_prefix("group:").and_then(|name| name.parse().ok());
-        if !self.config.may_approve(person, group.as_ref(), &approval.provider, approval.level) {
+        if !self.config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level) {
             return Ok(Taken::No(
                 Code::Guardrail,
                 format!(
@@ -209,7 +277,7 @@ impl Broker {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, tx.head().seq + 1)?;
         }
-        let kind = if given.yes { Kind::Approved } else { Kind::Denied };
+        let kind = if given.yes { ledger::chain::Kind::Approved } else { ledger::chain::Kind::Denied };
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
@@ -222,7 +290,7 @@ impl Broker {
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
                 body: json!({ "answers": approvals::answers(tx.connection(), approval.id)?.len() }),
-                ..Draft::new(Kind::Lapsed, &approval.caller)
+                ..Draft::new(ledger::chain::Kind::Lapsed, &approval.caller)
             })?;
             self.resolve(tx, &approval, State::Expired, evidence.seq)?;
         }
@@ -241,7 +309,7 @@ impl Broker {
         // What was approved before is on its way back in already.
         if approval.state == State::Waiting {
             let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
-            self.resolved.push(Resolved { key, row });
+            self.resolved.push(Resolved { kind: approval.kind, key, row });
         }
         self.questions_changed = true;
         Ok(())
@@ -277,7 +345,7 @@ fn card(call: &Call, reason: &str) -> Option<Card> {
     (card.list(&call.params()) && (condition.is_null() || card.holds(&condition))).then_some(card)
 }
 
-/// How a call ends before it is decided on again.
+/// How a request ends before it is decided on again.
 pub(crate) enum Ended {
     /// It does not.
     No,
@@ -287,9 +355,8 @@ pub(crate) enum Ended {
     Before,
 }
 
-/// Whether this call ends before it is decided on again.
-pub(crate) fn ended(tx: &Transaction<'_>, call: &Call) -> Result<Ended, LedgerError> {
-    let header = &call.header;
+/// Whether this request, about which a person was asked, ends before it is decided on again.
+pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, LedgerError> {
     let no = |code: Code| Ok(Ended::Refused(Refusal { code, reason: code.meaning().to_owned() }));
     let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
         return no(Code::ApprovalRequired);
@@ -308,7 +375,7 @@ pub(crate) fn ended(tx: &Transaction<'_>, call: &Call) -> Result<Ended, LedgerEr
             let why = why.filter(|why| !why.trim().is_empty());
             let said =
                 why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
-            (Code::ApprovalDenied, format!("A person said no to this call.{said}"))
+            (Code::ApprovalDenied, format!("A person said no to this {}.{said}", approval.kind.word()))
         }
         State::Expired => return no(Code::ApprovalExpired),
         State::Cancelled => return no(Code::Cancelled),
@@ -316,20 +383,21 @@ pub(crate) fn ended(tx: &Transaction<'_>, call: &Call) -> Result<Ended, LedgerEr
     Ok(Ended::Refused(Refusal { code, reason }))
 }
 
-/// Ends a call with its reply. A person may have been asked about it: then the question is closed with it, and a caller
+/// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
 /// who was told `pending` has had its one reply.
 pub(crate) fn answer(
     tx: &Transaction<'_>,
-    call: &Call,
+    header: &Header,
+    asked: bool,
     reply: Reply,
     evidence: Evidence,
 ) -> Result<Option<Answer>, LedgerError> {
-    let caller = &call.header.caller_key;
-    if !call.was_asked() {
+    let caller = &header.caller_key;
+    if !asked {
         return tx.answer(caller, reply, evidence).map(Some);
     }
-    approvals::close(tx, caller, &call.header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
-    if approvals::is_told(tx, caller, &call.header.request_id)? {
+    approvals::close(tx, caller, &header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
+    if approvals::is_told(tx, caller, &header.request_id)? {
         return tx.keep(caller, reply, evidence).map(|()| None);
     }
     tx.answer(caller, reply, evidence).map(Some)
@@ -351,7 +419,7 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
         request_id: Some(id),
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
-        ..Draft::new(Kind::Answered, caller)
+        ..Draft::new(ledger::chain::Kind::Answered, caller)
     })?;
     tx.answer(caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
 }
@@ -363,7 +431,7 @@ pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
+        ..Draft::new(ledger::chain::Kind::Answered, &header.caller_key)
     })?;
     tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
 }
@@ -382,6 +450,10 @@ fn known(approval: &Approval) -> ApprovalRef {
     ApprovalRef {
         reference: approval.reference(),
         expires_at: approval.expires_at,
-        summary: format!("{}.{} waits for a person", approval.provider, approval.action),
+        summary: match approval.kind {
+            Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
+            Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
+            Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
+        },
     }
 }

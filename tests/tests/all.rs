@@ -11,6 +11,7 @@ mod all {
     mod fuzz;
     mod go_no_go;
     mod governance;
+    mod granting;
     mod hostile;
     mod json;
     mod ledger;

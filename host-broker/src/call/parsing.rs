@@ -15,7 +15,7 @@ use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::request::{self, CallRequest, Document, Malformed, Request};
+use shared::request::{self, CallRequest, Document, GrantRequest, Malformed, Request};
 use shared::{Code, Group, Level, RequestId, Timestamp, json, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed
         Request::Result(body) => Order::Result(body),
         Request::Cancel(body) => Order::Cancel(body),
     };
-    Parsed::Directive(Box::new(Directive { header, order }))
+    Parsed::Directive(Box::new(Directive { header, order, asked: false }))
 }
 
 fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
@@ -265,6 +265,19 @@ pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -
     Ok(call)
 }
 
+/// A grant about which a person was asked, from its stored request.
+///
+/// # Errors
+/// What is wrong with the document; it was right when it was stored.
+pub fn readmit_grant(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Directive>, String> {
+    let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let request = Request::Grant(request);
+    let request_digest = digest_of(&request, desk);
+    let Request::Grant(request) = request else { return Err("not a grant".into()) };
+    let header = made_header(group, request_id, request_digest, desk.patience);
+    Ok(Box::new(Directive { header, order: Order::Grant(request), asked: true }))
+}
+
 /// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
 /// be decided. Its reply goes nowhere.
 ///
@@ -280,8 +293,17 @@ fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Resul
     let patience = patience(&document.request, desk);
     let request_digest = digest_of(&document.request, desk);
     let Request::Call(body) = document.request else { return Err("not a call".into()) };
+    let header = made_header(group, request_id, request_digest, patience);
+    match call(body, header, bytes, desk) {
+        Parsed::Call(call) => Ok(call),
+        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
+        Parsed::Directive(_) => Err("not a call".into()),
+    }
+}
+
+fn made_header(group: Group, request_id: RequestId, request_digest: Digest, patience: Duration) -> Header {
     let caller = Caller::Group(group);
-    let header = Header {
+    Header {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
@@ -289,10 +311,5 @@ fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Resul
         origin: Origin::Broker,
         arrived: Instant::now(),
         patience,
-    };
-    match call(body, header, bytes, desk) {
-        Parsed::Call(call) => Ok(call),
-        Parsed::Rubbish(rubbish) => Err(rubbish.reason),
-        Parsed::Directive(_) => Err("not a call".into()),
     }
 }

@@ -71,9 +71,15 @@ async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, deve
     story.check("the grant takes effect", !asked.is_error, &asked.text);
     let answer = developer.call("mock", "read", json!({ "what": "a thing" }), json!({})).await?;
     story.check("the call runs", answer.is_executed(), &answer.text);
-    let above =
-        main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 })).await?;
-    story.check("an agent cannot grant more than its ceiling", above.code() == "approval_required", &above.text);
+    let above = main.tool("ext_grant", json!({ "group_folder": "developer", "provider": "mock", "access_level": 3 }));
+    let person = async {
+        let question = stage.question().await?;
+        stage.command(&["approvals", "deny", &question.code, "--reason", "reading is enough"])
+    };
+    let (above, said) = tokio::join!(above, person);
+    let (above, said) = (above?, said?);
+    story.said(&said);
+    story.check("above its ceiling a person is asked, who says no", above.code() == "approval_denied", &above.text);
     let answer = developer.call("mock", "write", json!({}), json!({})).await?;
     story.check("writing is refused at L1", answer.code() == "level_too_low", &answer.text);
     story.check("and nothing was written", stage.count("writes.log") == 0, "0 executions");

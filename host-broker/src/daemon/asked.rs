@@ -3,7 +3,7 @@
 //! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
 
 use super::{Loop, TICK, group_of};
-use crate::approvals::{self, State};
+use crate::approvals::{self, Kind, State};
 use crate::call::{Origin, Parsed};
 use crate::event::Event;
 use shared::RequestId;
@@ -32,6 +32,10 @@ impl Loop {
         for approval in open {
             let Some(group) = group_of(&approval.caller) else { continue };
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
+            if approval.kind == Kind::File {
+                // Whoever wants to apply it asks again.
+                continue;
+            }
             if approval.state != State::Waiting {
                 self.readmit(&key);
             }
@@ -49,8 +53,8 @@ impl Loop {
             return;
         };
         match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(document)) => match self.daemon.intake.readmit(group, key.1.clone(), &document) {
-                Ok(call) => self.pending.push_back(Event::Readmitted(call)),
+            Ok(Some((kind, document))) => match self.daemon.intake.readmit(kind, group, key.1.clone(), &document) {
+                Ok(event) => self.pending.extend(event),
                 Err(fault) => {
                     tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
                     self.postponed.push(key.clone());
@@ -67,11 +71,24 @@ impl Loop {
 
     /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
-        let (Event::Arrived(Parsed::Call(mut call)) | Event::Prepared(mut call)) = event else { return };
-        if let Some(file) = call.header.retire() {
+        let mut header = match event {
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) => call.header,
+            Event::Arrived(Parsed::Directive(directive)) => directive.header,
+            // About nothing else is ever asked.
+            Event::Arrived(Parsed::Rubbish(_))
+            | Event::Readmitted(_)
+            | Event::Impatient(_)
+            | Event::Overdue
+            | Event::Started
+            | Event::Finished(_)
+            | Event::Probe(_)
+            | Event::Ticked { .. }
+            | Event::Reopened(_)
+            | Event::Stopping => return,
+        };
+        if let Some(file) = header.retire() {
             self.daemon.outbox.retire(&file);
         }
-        let header = call.header;
         let until = header.reply_deadline();
         if let Some(group) = header.caller.group() {
             let message = "a person is being asked to agree".to_owned();

@@ -15,7 +15,9 @@ use std::time::Duration;
 const SCHEMA: &str = include_str!("schema.sql");
 /// What the second version added.
 const APPROVALS: &str = include_str!("approvals.sql");
-const SCHEMA_VERSION: i64 = 2;
+/// What the third version added.
+const PROPOSALS: &str = include_str!("proposals.sql");
+const SCHEMA_VERSION: i64 = 3;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.
@@ -110,8 +112,9 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
         .map_err(|source| LedgerError::Open { path: path.into(), source })?;
     match found {
         SCHEMA_VERSION => Ok(()),
-        0 => change(connection, &format!("{SCHEMA}\n{APPROVALS}")),
-        1 => change(connection, APPROVALS),
+        0 => change(connection, &format!("{SCHEMA}\n{APPROVALS}\n{PROPOSALS}")),
+        1 => change(connection, &format!("{APPROVALS}\n{PROPOSALS}")),
+        2 => change(connection, PROPOSALS),
         found => Err(LedgerError::Version { found, known: SCHEMA_VERSION }),
     }
 }

@@ -70,16 +70,17 @@ impl World {
         self.say(json!({ "type": "gate_approve", "task_id": task, "gate": gate }))
     }
 
-    /// A directive of a group's agent, and the code of the refusal, or `executed`.
+    /// A directive of a group's agent, and the code of the refusal, `executed`, or `ask` where a person is asked.
     pub(super) fn order(&mut self, group: &str, order: Order) -> String {
         let header = self.header(group);
-        let event = Event::Arrived(Parsed::Directive(Box::new(Directive { header, order })));
+        let event = Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false })));
         let batch = self.ledger.batch(Durability::Full, vec![event], &mut self.broker);
         match batch.committed.into_iter().next() {
             Some(Committed::Close(_, Some(settled))) => {
                 let reply: Reply = serde_json::from_slice(&settled.into_document().1).unwrap();
                 reply.code.unwrap_or_else(|| reply.status.word().to_owned())
             }
+            Some(Committed::Ask(_)) => "ask".to_owned(),
             other => panic!("{other:?}"),
         }
     }

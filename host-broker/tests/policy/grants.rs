@@ -248,7 +248,7 @@ fn an_agent_may_repeat_or_narrow_what_a_person_has_granted_and_never_widen_it() 
     ] {
         let mut world = World::new();
         world.grant(granted.clone());
-        assert_eq!(agent(&mut world, &wider), "approval_required", "{wider}");
+        assert_eq!(agent(&mut world, &wider), "ask", "{wider}");
         assert_eq!(stored(&world).granted_by, "person:alice");
     }
     for narrower in [
@@ -269,7 +269,7 @@ fn an_agent_may_not_give_back_what_a_person_had_granted_and_was_revoked() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 1 }));
     world.say(json!({ "type": "revoke", "group_folder": "developer", "provider": "mock" }));
-    assert_eq!(agent(&mut world, &json!({ "access_level": 1 })), "approval_required");
+    assert_eq!(agent(&mut world, &json!({ "access_level": 1 })), "ask");
     assert!(!stored(&world).active);
 }
 
@@ -278,7 +278,7 @@ fn an_agent_may_not_give_a_production_grant_the_gate_that_a_person_left_out() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3, "expires_at": "never" }));
     let gated = json!({ "access_level": 3, "requires_task_gate": "Security" });
-    assert_eq!(agent(&mut world, &gated), "approval_required");
+    assert_eq!(agent(&mut world, &gated), "ask");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_peopl
     let mut world = World::new();
     let request: GrantRequest =
         serde_json::from_value(json!({ "group_folder": "main", "provider": "mock", "access_level": 1 })).unwrap();
-    assert_eq!(world.order("main", Order::Grant(request.clone())), "approval_required");
+    assert_eq!(world.order("main", Order::Grant(request.clone())), "ask");
     assert_eq!(world.order("developer", Order::Grant(request)), "main_only");
     let granted = world.say(json!({ "type": "grant", "group_folder": "main", "provider": "mock", "access_level": 1 }));
     assert_eq!(granted["status"], "executed");

@@ -1,6 +1,7 @@
 //! The real shim on a real mailbox, at the end of a real MCP client, with the real host behind it.
 
 use serde_json::json;
+use tests::group::code;
 use tests::shim::{Shim, text};
 use tests::world::CONFIG;
 use tests::{World, until};
@@ -75,8 +76,16 @@ fn the_main_groups_agent_grants_through_its_tools_and_hears_whether_it_took_effe
     assert_eq!(granted["isError"], false, "{granted}");
     assert_eq!(developer.call("ext_call", json!({ "provider": "demo", "action": "echo" }))["isError"], false);
     let too_much = json!({ "group_folder": "developer", "provider": "demo", "access_level": 3 });
-    let refused = main.call("ext_grant", too_much);
-    assert_eq!(refused["structuredContent"]["code"], "approval_required", "{refused}");
+    let above = std::thread::scope(|scope| {
+        let above = scope.spawn(|| main.call("ext_grant", too_much));
+        let question = until("the question", || {
+            world.query("SELECT code FROM approvals WHERE kind = 'grant' AND state = 'waiting'").pop()
+        });
+        let yes = json!({ "type": "answer", "code": question["code"], "yes": true });
+        assert_eq!(code(&world.command(yes)), "executed");
+        above.join().unwrap()
+    });
+    assert_eq!(above["structuredContent"]["data"]["grant"]["access_level"], 3, "{above}");
     let others = developer.call("ext_grant", grant);
     assert_eq!(others["isError"], true);
     assert!(text(&others).contains("Only the main group can grant capabilities"), "{others}");

@@ -1,0 +1,248 @@
+//! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
+
+use super::{Said, Subject, write};
+use crate::approvals::card::Card;
+use crate::approvals::{self, Approval, State};
+use crate::broker::{Broker, Fulfilled};
+use crate::call::Directive;
+use crate::grants::{self, Grant};
+use crate::ledger::LedgerError;
+use crate::ledger::chain::Kind;
+use crate::ledger::transaction::Transaction;
+use crate::questions::{self, Ended, Posed};
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::request::GrantRequest;
+use shared::{Action, Code, Group, Level};
+use std::collections::BTreeMap;
+
+impl Broker {
+    /// Gives access, or asks a person whether to.
+    pub(super) fn grant(
+        &mut self,
+        tx: &Transaction<'_>,
+        directive: &Directive,
+        request: &GrantRequest,
+    ) -> Result<Fulfilled, LedgerError> {
+        let header = &directive.header;
+        let no = |approval: Option<&Approval>, code: Code, reason: String| {
+            write(tx, directive, approval, Said::No { code, reason }).map(Fulfilled::Answered)
+        };
+        let mut asked = None;
+        if directive.asked {
+            asked = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)?;
+            match questions::ended(tx, header)? {
+                Ended::No => {}
+                Ended::Before => return Ok(Fulfilled::Answered(None)),
+                Ended::Refused(refusal) => return no(asked.as_ref(), refusal.code, refusal.reason),
+            }
+        }
+        let catalogue = match self.grantable(request) {
+            Ok(catalogue) => catalogue,
+            Err(reason) => return no(asked.as_ref(), Code::InvalidParams, reason),
+        };
+        // What a person was shown is what is given, so the time runs from then.
+        let since = asked.as_ref().map_or(tx.now(), |approval| approval.asked_at);
+        let mut grant = Grant::of(request, &header.caller_key, since, catalogue);
+        if grant.is_expired(tx.now()) {
+            return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
+        }
+        let stored = grants::find(tx.connection(), &grant.group, &grant.provider)?;
+        let above = header.caller.group().and_then(|group| {
+            let reason = self.above_the_ceiling(group, &grant, stored.as_ref())?;
+            Some((group, reason))
+        });
+        if let Some((granter, reason)) = above {
+            let digest = agreement(granter, request, &grant, stored.as_ref());
+            match &asked {
+                None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), &reason),
+                Some(approval) if approval.state == State::Approved && approval.digest == digest => {
+                    approvals::spend(tx, approval.id)?;
+                    // An agent gives no more later than what a person agreed to.
+                    let answers = approvals::answers(tx.connection(), approval.id)?;
+                    if let Some(person) = answers.into_iter().find(|answer| answer.yes) {
+                        grant.granted_by = person.by;
+                    }
+                }
+                Some(approval) => {
+                    let reason = "What a person agreed to is not what would be given now.".into();
+                    return no(Some(approval), Code::ApprovalRequired, reason);
+                }
+            }
+        }
+        grant.granted_at = tx.now();
+        grants::put(tx, &grant)?;
+        self.stale_snapshots.insert(grant.group.clone());
+        let expiry = grant.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let said = Said::Done {
+            kind: Kind::Granted,
+            subject: Subject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
+            body: json!({ "grant": grant_value(&grant) }),
+            data: json!({ "granted": true, "grant": grant_value(&grant) }),
+            summary: format!("{} now has {} access to {}, until {expiry}.", grant.group, grant.level, grant.provider),
+        };
+        write(tx, directive, asked.as_ref(), said).map(Fulfilled::Answered)
+    }
+
+    /// Asks a person to give what the main group may not give by itself.
+    #[expect(clippy::too_many_arguments, reason = "everything that a person is shown")]
+    fn ask_for(
+        &mut self,
+        tx: &Transaction<'_>,
+        directive: &Directive,
+        granter: &Group,
+        request: &GrantRequest,
+        grant: &Grant,
+        stored: Option<&Grant>,
+        reason: &str,
+    ) -> Result<Fulfilled, LedgerError> {
+        let header = &directive.header;
+        let no = |code, reason| write(tx, directive, None, Said::No { code, reason }).map(Fulfilled::Answered);
+        let digest = agreement(granter, request, grant, stored);
+        let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
+        let lives = |approval: &&Approval| {
+            approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
+        };
+        if let Some(equal) = open.iter().find(lives) {
+            return questions::told(tx, header, equal).map(Some).map(Fulfilled::Answered);
+        }
+        let mut card = Card::new();
+        card.say("Workspace", granter.as_str());
+        card.say("Action", "give access");
+        card.say("In short", &format!("{} gets {} access to {}", grant.group, grant.level, grant.provider));
+        card.reasons.push(reason.to_owned());
+        let shown = json!({ "gives": shown(grant), "instead_of": stored.map(shown) });
+        let document = serde_json::to_vec(request).unwrap_or_default();
+        #[expect(clippy::expect_used, reason = "five letters satisfy the grammar")]
+        let action: Action = "grant".parse().expect("an action");
+        if !card.list(&shown) {
+            return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
+        }
+        let posed = Posed {
+            kind: approvals::Kind::Grant,
+            group: &grant.group,
+            request_id: &header.request_id,
+            provider: &grant.provider,
+            action: &action,
+            level: grant.level,
+            digest,
+            asking: self.config.asking_for_grants(),
+            card: &card,
+            document: Some(&document),
+            params_digest: None,
+            summary: Some(format!("asks that {} gets {} access to {}", grant.group, grant.level, grant.provider)),
+            task_id: None,
+        };
+        match self.pose(tx, header, &posed)? {
+            Ok(_) => Ok(Fulfilled::Asked),
+            Err(refusal) => no(refusal.code, refusal.reason),
+        }
+    }
+
+    /// The catalogue that the grant would be bound to, or what is wrong with the request, every fault at once.
+    fn grantable(&self, request: &GrantRequest) -> Result<BTreeMap<Action, Level>, String> {
+        if !self.config.groups.contains_key(&request.group_folder) {
+            return Err(format!("There is no group '{}'.", request.group_folder));
+        }
+        let Some(catalogue) = self.catalogue.levels(&request.provider) else {
+            return Err(format!("There is no provider '{}'.", request.provider));
+        };
+        let mut faults: Vec<String> = [&request.allowed_actions, &request.denied_actions]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|action| !catalogue.contains_key(*action))
+            .map(|action| format!("provider '{}' has no action '{action}'", request.provider))
+            .collect();
+        if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
+            faults.push(format!("there is no gate '{gate}' in the configuration"));
+        }
+        if request.rate_per_minute.is_some() || request.daily_quota.is_some() {
+            // A limit that is stored and not enforced would be worse than none.
+            faults.push("rate_per_minute and daily_quota are not enforced by this version".to_owned());
+        }
+        if faults.is_empty() { Ok(catalogue) } else { Err(format!("The grant is not valid: {}.", faults.join("; "))) }
+    }
+
+    /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
+    /// is never widened by an agent.
+    fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
+        let ceiling = self.config.main_grants;
+        let set_by_person = stored.filter(|stored| stored.was_set_by_person());
+        if granter == &grant.group {
+            Some("The main group may not grant access to itself; a person must.".to_owned())
+        } else if grant.level > ceiling.max_level {
+            Some(format!(
+                "The main group may grant up to {} by itself; a person must grant {}.",
+                ceiling.max_level, grant.level
+            ))
+        } else if !ceiling.sensitive && self.includes_sensitive(grant) {
+            Some("The grant includes actions that read private data; a person must make it.".to_owned())
+        } else if set_by_person.is_some_and(|stored| grant.is_wider_than(stored)) {
+            Some("The grant is wider than what a person has set; a person must widen it.".to_owned())
+        } else {
+            None
+        }
+    }
+
+    fn includes_sensitive(&self, grant: &Grant) -> bool {
+        let Some(listed) = self.catalogue.provider(&grant.provider) else { return true };
+        listed.operations.values().map(|operation| operation.declaration()).any(|declaration| {
+            declaration.exposes.sensitive
+                && declaration.level <= grant.level
+                && !grant.denied.contains(&declaration.action)
+                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action))
+        })
+    }
+}
+
+/// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.
+fn agreement(granter: &Group, request: &GrantRequest, grant: &Grant, stored: Option<&Grant>) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({
+        "granter": granter,
+        "grant": request,
+        "catalogue": grant.catalogue,
+        "instead_of": stored.map(grant_value),
+    })))
+}
+
+/// A grant as a person is shown it: with every action that it allows.
+fn shown(grant: &Grant) -> Value {
+    let may: Vec<&Action> = grant
+        .catalogue
+        .iter()
+        .filter(|(action, level)| {
+            **level <= grant.level
+                && !grant.denied.contains(*action)
+                && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(*action))
+        })
+        .map(|(action, _)| action)
+        .collect();
+    let mut shown = grant_value(grant);
+    if let Some(object) = shown.as_object_mut() {
+        object.retain(|name, value| !value.is_null() && !matches!(name.as_str(), "granted_by" | "granted_at"));
+        object.insert("actions".into(), json!(may));
+        object.entry("expires_at").or_insert_with(|| json!("never"));
+    }
+    shown
+}
+
+/// A grant, as lists and rows show it.
+pub fn grant_value(grant: &Grant) -> Value {
+    json!({
+        "group_folder": grant.group,
+        "provider": grant.provider,
+        "access_level": grant.level,
+        "allowed_actions": grant.allowed_list(),
+        "denied_actions": grant.denied_list(),
+        "requires_task_gate": grant.gate,
+        "granted_by": grant.granted_by,
+        "granted_at": grant.granted_at,
+        "expires_at": grant.expires_at,
+        "active": grant.active,
+        "rate_per_minute": grant.rate_per_minute,
+        "daily_quota": grant.daily_quota,
+        "chat_types": grant.chat_types,
+        "chat_ids": grant.chat_ids,
+    })
+}
