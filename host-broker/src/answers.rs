@@ -184,7 +184,12 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
         result_digest: shown.map(|shown| shown.digest),
         task_id,
         duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
-        body: json!({ "of": closed.seq, "stage": closed.stage }),
+        body: match &filtered.aside {
+            Some(aside) if kind == Kind::Succeeded => {
+                json!({ "of": closed.seq, "stage": closed.stage, "noted": aside.noted })
+            }
+            Some(_) | None => json!({ "of": closed.seq, "stage": closed.stage }),
+        },
         ..Draft::new(kind, &closed.caller)
     }
 }

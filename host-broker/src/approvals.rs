@@ -19,6 +19,7 @@ use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::policy::authorize::Policy;
+use crate::proposals::ProposalId;
 use crate::providers::contract::Invocation;
 use card::Card;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -173,6 +174,8 @@ pub struct Question<'a> {
     pub code: &'a str,
     /// What it is about.
     pub kind: Kind,
+    /// Where it stands from the first.
+    pub state: State,
     /// Who asks, as the ledger writes callers.
     pub caller: &'a str,
     /// Whose calls, access or files it is about.
@@ -222,6 +225,23 @@ pub fn digest_of(call: &Call, policy: &Policy) -> Digest {
         "account": call.account_ref,
         "idempotency_key": call.idempotency_key,
         "precondition": call.target.invocation().and_then(Invocation::precondition),
+    })))
+}
+
+/// What of a proposal a person agrees to: the whole diff, and how the provider is set up.
+pub fn digest_of_proposal(
+    caller: &str,
+    provider: &Provider,
+    policy: &Policy,
+    id: &ProposalId,
+    patch_hash: Digest,
+) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({
+        "caller": caller,
+        "provider": provider,
+        "provider_settings": policy.settings.get(provider),
+        "proposal": id,
+        "diff": patch_hash,
     })))
 }
 
@@ -331,6 +351,14 @@ pub fn with_code(connection: &Connection, code: &str) -> Result<Option<Approval>
     select(connection, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
 }
 
+/// The approval of this number.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn numbered(connection: &Connection, id: i64) -> Result<Option<Approval>, LedgerError> {
+    find(connection, "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
 /// Every approval that is not closed, oldest first; of one caller, or of all.
 ///
 /// # Errors
@@ -428,7 +456,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerE
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
          asked_at, expires_at, reply_by, told, card, document)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'waiting', ?12, ?13, ?14, ?15, 0, ?16, ?17)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17)";
     let card = serde_json::to_string(question.card).map_err(|_bad| LedgerError::Stored { what: "card" })?;
     tx.connection()
         .prepare_cached(INSERT)
@@ -451,6 +479,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerE
                 question.reply_by.millis(),
                 card,
                 question.document,
+                question.state.word(),
             ])
         })
         .map_err(at("store a question"))

@@ -23,7 +23,10 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
 use crate::policy::authorize::{self, Policy, Refusal};
-use crate::policy::decide::Decision;
+use crate::policy::decide::{Decision, Verdict};
+use crate::proposals;
+use crate::proposing::{self, ToApply};
+use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
 use crate::questions::{self, Ended, Resolved};
@@ -47,6 +50,8 @@ pub struct Broker {
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
     /// Requests about which a person was asked, and that are decided on again now.
     pub(crate) resolved: Vec<Resolved>,
+    /// Proposals that people want applied now.
+    pub(crate) to_apply: Vec<ToApply>,
     /// Whether the time of the next silence may be another one.
     pub(crate) questions_changed: bool,
     pub(crate) ids: Arc<dyn Ids>,
@@ -73,7 +78,7 @@ impl Scribe<Event> for Broker {
                 closed(tx, Event::Impatient(key), answer)
             }
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
-            Event::Finished(filtered) => finished(tx, filtered),
+            Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
@@ -90,6 +95,7 @@ impl Scribe<Event> for Broker {
     fn undone(&mut self, seq: i64) {
         self.folding.forget_after(seq);
         self.resolved.retain(|resolved| resolved.row <= seq);
+        self.to_apply.retain(|to_apply| to_apply.row <= seq);
     }
 }
 
@@ -123,7 +129,14 @@ impl Broker {
     }
 
     /// The decision, with facts of this very transaction.
-    fn decide<'tx>(&mut self, tx: &'tx Transaction<'_>, call: Box<Call>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+    fn decide<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut call: Box<Call>,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        if let Err(error) = proposing::supply(tx, &mut call) {
+            return Err(unwritten(call, error));
+        }
         let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy);
         let (facts, decision) = match judged {
             Ok(judged) => judged,
@@ -158,6 +171,11 @@ impl Broker {
             Ok(Before::Answered(answer)) => return Ok(tx.close(event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
         }
+        if decision.verdict == Verdict::Permit
+            && let Err(error) = self.withdraw(tx, &mut call)
+        {
+            return Err(unwritten(call, error));
+        }
         match authorize::authorize(tx, call, facts, decision) {
             authorize::Outcome::Authorized(authorized) => Ok(Step::Start(tx.record_intent(authorized)?)),
             authorize::Outcome::Refused(call, refusal) => {
@@ -188,6 +206,15 @@ impl Broker {
         {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
+        }
+        let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
+        // Something is taken back, rather than put forward, by whoever has too much there.
+        let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(Needs::ToWithdraw(_)));
+        if proposes
+            && !takes_back
+            && approvals::open(tx.connection(), Some(&call.header.caller_key))?.len() >= approvals::OPEN_MAX
+        {
+            return refused(tx, call, &questions::too_many()).map(Before::Answered);
         }
         Ok(Before::Go)
     }
@@ -305,6 +332,7 @@ impl Broker {
     fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
         store::mark_delivered(tx, delivered)?;
         store::forget_old(tx, tx.now())?;
+        proposals::forget_old(tx)?;
         self.folding.write_finished(tx)
     }
 
@@ -353,21 +381,58 @@ pub(crate) fn event_of(call: Box<Call>) -> Event {
     }
 }
 
-/// An effect is over: its outcome is recorded, and its reply kept with it.
-fn finished<'tx>(tx: &'tx Transaction<'_>, mut filtered: Box<Filtered>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-    let answer = settle(tx, &mut filtered);
-    closed(tx, Event::Finished(filtered), answer)
+impl Broker {
+    /// An effect is over: its outcome is recorded, and its reply kept with it.
+    fn finished<'tx>(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        mut filtered: Box<Filtered>,
+    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        let answer = match self.put_forward(tx, &mut filtered) {
+            Ok(()) => settle(tx, &mut filtered),
+            Err(error) => Err(error),
+        };
+        closed(tx, Event::Finished(filtered), answer)
+    }
+
+    /// A change that the effect described is stored, and a person asked about it.
+    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
+        let (Effect::Run(call), Some(aside)) = (&filtered.effect, &filtered.aside) else { return Ok(()) };
+        let Some(proposed) = &aside.proposed else { return Ok(()) };
+        if let Err(refusal) = self.propose(tx, call, filtered.intent.seq, proposed)? {
+            filtered.outcome = Outcome::Failed { code: refusal.code, reason: refusal.reason, retry_after: None };
+        }
+        Ok(())
+    }
 }
 
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
     let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
+    if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome)
+        && let Some(data) = shown.data.as_object_mut()
+    {
+        // Only now is it known which row the answer rests on.
+        let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
+        data.insert("audit".into(), audit);
+    }
     match (&filtered.effect, &filtered.outcome) {
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
         (Effect::Run(call) | Effect::Prepare(call), outcome) => {
             if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
                 store::note_unknown(tx, &closed)?;
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            }
+            if call.applies.is_some() {
+                let (caller, id) = (&call.header.caller_key, &call.header.request_id);
+                match outcome {
+                    Outcome::Succeeded(_) => proposals::applied(tx, caller, id)?,
+                    // It may have been; a probe tells.
+                    Outcome::Failed { code: Code::OutcomeUnknown, .. } => {}
+                    Outcome::Failed { .. } | Outcome::Prepared(_) | Outcome::Probed { .. } => {
+                        proposals::in_vain(tx, caller, id)?;
+                    }
+                }
             }
             let reply = reply_to(call.header.request_id.clone(), outcome, tx);
             questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
@@ -382,6 +447,7 @@ fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Res
     if !store::forget_unknown(tx, probe.of)? {
         return Ok(());
     }
+    proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
     let declaration = probe.operation.declaration();
     let evidence = tx.append(&Draft {
         request_id: Some(&probe.planted.request_id),
@@ -422,6 +488,7 @@ impl Broker {
             waiting: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             resolved: Vec::new(),
+            to_apply: Vec::new(),
             questions_changed: true,
             ids,
         }

@@ -4,10 +4,11 @@
 
 mod parsing;
 
-pub use parsing::{Desk, hypothetical, parse, readmit, readmit_grant};
+pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
 
 use crate::mailroom::Slot;
-use crate::providers::contract::{Invocation, Operation, ParamFault};
+use crate::proposals::ProposalId;
+use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
 use crate::questions::Given;
 use serde_json::Value;
@@ -169,6 +170,8 @@ pub struct Call {
     pub document: Written,
     /// Whether a person was asked about it.
     pub asked: Asked,
+    /// The proposal that it applies.
+    pub applies: Option<ProposalId>,
 }
 
 /// A document as it was written. It cannot be printed, because it holds the parameters.
@@ -226,6 +229,13 @@ impl Target {
     pub fn demanded(&self) -> Level {
         let declared = self.operation().map_or(Level::None, |operation| operation.declaration().level);
         self.invocation().map_or(declared, |invocation| invocation.level().max(declared))
+    }
+
+    /// Hands the call what it works on beside its parameters.
+    pub fn supply(&mut self, supplied: Supplied) {
+        if let Self::Action(_, Ok(invocation)) = self {
+            invocation.supply(supplied);
+        }
     }
 
     /// Takes the parameters out for the provider.
@@ -331,6 +341,8 @@ pub enum Order {
     },
     /// A person answers a question.
     Answer(Given),
+    /// A person undoes an applied proposal.
+    Revert(ProposalId),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.

@@ -6,6 +6,7 @@
 //!
 //! What changes something goes through [`ask`], what only reads through [`reading`].
 
+pub mod applying;
 pub mod approvals;
 pub mod ask;
 pub mod output;
@@ -24,6 +25,7 @@ pub mod group;
 pub mod init;
 pub mod kill;
 pub mod mock;
+pub mod proposals;
 pub mod provider;
 pub mod revoke;
 pub mod serve;
@@ -80,6 +82,7 @@ enum Command {
     Explain(explain::Explain),
     Calls(calls::Calls),
     Approvals(approvals::Approvals),
+    Proposals(proposals::Proposals),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -164,6 +167,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Explain(command) => command.run(context),
         Command::Calls(command) => command.run(context),
         Command::Approvals(command) => command.run(context),
+        Command::Proposals(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),

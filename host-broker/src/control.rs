@@ -10,6 +10,7 @@ use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use crate::proposals::ProposalId;
 use crate::questions::Given;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -51,6 +52,14 @@ pub enum Control {
         yes: bool,
         /// Why.
         reason: Option<String>,
+        /// Whether changes to files are to be made at once.
+        #[serde(default)]
+        apply: bool,
+    },
+    /// Undo an applied proposal.
+    Revert {
+        /// Which.
+        id: ProposalId,
     },
     /// Stop all calls, or allow them again.
     KillAll {
@@ -152,7 +161,10 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::TaskCreate(request) => Order::TaskCreate(request),
         Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
         Control::GateApprove(request) => Order::GateApprove(request),
-        Control::Answer { code, yes, reason } => Order::Answer(Given { code, yes, reason, channel: "cli" }),
+        Control::Answer { code, yes, reason, apply } => {
+            Order::Answer(Given { code, yes, reason, apply, channel: "cli" })
+        }
+        Control::Revert { id } => Order::Revert(id),
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },

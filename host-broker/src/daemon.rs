@@ -25,6 +25,7 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
 use crate::ledger::{Durability, Ledger};
 use crate::outbox::Outbox;
+use crate::proposals;
 use crate::snapshot;
 use asked::Asker;
 use shared::reply::Progress;
@@ -361,10 +362,14 @@ impl Loop {
                 Kind::File => self.wake(&resolved.key),
             }
         }
+        for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
+            self.apply(to_apply);
+        }
+        let reader = self.daemon.ledger.reader();
         if self.daemon.broker.questions_changed
-            && let Ok(lapses) = approvals::next_expiry(self.daemon.ledger.reader())
+            && let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader))
         {
-            self.lapses = lapses;
+            self.lapses = silence.into_iter().chain(due).min();
             self.daemon.broker.questions_changed = false;
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {

@@ -70,6 +70,12 @@ impl Broker {
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
+            Order::Revert(id) => match self.revert(tx, directive, id)? {
+                Ok(given) => {
+                    return self.take_answer(tx, header, &given).map(Some).map(Fulfilled::Answered);
+                }
+                Err(refusal) => Said::no(refusal.code, refusal.reason),
+            },
         };
         write(tx, directive, None, said).map(Fulfilled::Answered)
     }
@@ -197,7 +203,9 @@ impl Broker {
 
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
     fn take_answer(&mut self, tx: &Transaction<'_>, header: &Header, given: &Given) -> Result<Answer, LedgerError> {
-        let (kind, approval) = match self.answer_question(tx, header, given)? {
+        let taken = self.answer_question(tx, header, given)?;
+        let applying = if given.apply { self.apply_at_once(tx, &taken)? } else { None };
+        let (kind, approval) = match taken {
             Taken::Counted(kind, approval) => (kind, approval),
             Taken::No(code, reason, about) => {
                 let evidence = tx.append(&Draft {
@@ -240,7 +248,10 @@ impl Broker {
             (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
             (_, approvals::Kind::File) => "The changes will not be applied.".to_owned(),
         };
-        let data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
+        let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
+        if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
+            object.insert("applied_by".into(), json!(request));
+        }
         tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
     }
 
@@ -270,8 +281,8 @@ fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
-        // The last three come from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) => true,
+        // The last four come from people only; no document has such a type.
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) | Order::Revert(_) => true,
     }
 }
 

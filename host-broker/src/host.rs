@@ -216,6 +216,9 @@ impl Host {
             let path = office.home.profiles();
             tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
         }
+        if let Err(error) = setup::furnish(&office.config, &office.home) {
+            tracing::warn!(%error, "a workspace cannot be made");
+        }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (sender, news) = channel();

@@ -6,7 +6,7 @@
 //! directories are listed with a growing pause.
 
 use crate::approvals::Kind;
-use crate::call::{self, Desk, Parsed};
+use crate::call::{self, Call, Desk, Parsed};
 use crate::config::ForeignTypes;
 use crate::effects::clock::Clock;
 use crate::event::Event;
@@ -132,6 +132,14 @@ impl Intake {
             }
             Kind::File => None,
         })
+    }
+
+    /// A call that a person wants made on behalf of a group.
+    ///
+    /// # Errors
+    /// What is wrong with its document.
+    pub fn on_behalf(&self, group: Group, id: RequestId, document: &[u8]) -> Result<Box<Call>, String> {
+        call::on_behalf(group, id, document, &self.desk)
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With

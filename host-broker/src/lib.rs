@@ -12,6 +12,7 @@ pub mod policy;
 pub mod grants;
 pub mod gates;
 pub mod approvals;
+pub mod proposals;
 pub mod kill;
 pub mod ledger;
 pub mod providers;
@@ -23,6 +24,7 @@ pub mod broker;
 pub mod answers;
 pub mod directives;
 pub mod questions;
+pub mod proposing;
 pub mod folding;
 pub mod snapshot;
 

@@ -14,7 +14,9 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::ledger::{self, LedgerError};
 use crate::policy::authorize::Refusal;
-use crate::providers::contract::Invocation;
+use crate::proposals;
+use crate::proposing::Collected;
+use crate::providers::contract::{Invocation, Needs};
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::{ApprovalRef, Evidence};
@@ -32,6 +34,8 @@ pub struct Given {
     pub yes: bool,
     /// Why.
     pub reason: Option<String>,
+    /// Whether changes to files are to be made at once.
+    pub apply: bool,
     /// Through which channel.
     pub channel: &'static str,
 }
@@ -47,6 +51,8 @@ pub(crate) enum Taken {
 /// What a person is to be asked.
 pub(crate) struct Posed<'a> {
     pub(crate) kind: Kind,
+    /// Who asks, as the ledger writes callers.
+    pub(crate) caller: &'a str,
     /// Whose calls, access or files it is about.
     pub(crate) group: &'a Group,
     /// The request that the answer is for.
@@ -79,6 +85,7 @@ pub(crate) struct Resolved {
 enum Put {
     Asked,
     Joined(RequestId),
+    Waits(RequestId),
     Answered(Option<Answer>),
 }
 
@@ -96,6 +103,7 @@ impl Broker {
                 call.asked = Asked::AboutAnother(of.clone());
                 Ok(Step::Wait(event_of(call), of))
             }
+            Ok(Put::Waits(of)) => Ok(Step::Wait(event_of(call), of)),
             Ok(Put::Answered(answer)) => Ok(tx.close(event_of(call), answer)),
             Err(error) => Err(Unwritten { event: event_of(call), error }),
         }
@@ -104,6 +112,12 @@ impl Broker {
     fn put(&mut self, tx: &Transaction<'_>, call: &Call, reason: &str) -> Result<Put, LedgerError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal { code, reason }).map(Put::Answered);
+        if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
+            return Ok(match self.collect(tx, call, id)? {
+                Collected::Waits(of) => Put::Waits(of),
+                Collected::Answered(answer) => Put::Answered(answer),
+            });
+        }
         if call.was_asked() {
             // Whoever agreed has agreed to something else. Nobody is asked twice about one request.
             let reason = "What a person agreed to is not what would run now.".to_owned();
@@ -145,6 +159,7 @@ impl Broker {
         };
         let posed = Posed {
             kind: Kind::Call,
+            caller: &header.caller_key,
             group,
             request_id: &header.request_id,
             provider: &call.provider,
@@ -171,9 +186,8 @@ impl Broker {
         header: &Header,
         posed: &Posed<'_>,
     ) -> Result<Result<i64, Refusal>, LedgerError> {
-        if approvals::open(tx.connection(), Some(&header.caller_key))?.len() >= OPEN_MAX {
-            let reason = format!("{OPEN_MAX} questions of this group wait for people already.");
-            return Ok(Err(Refusal { code: Code::Busy, reason }));
+        if approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
+            return Ok(Err(too_many()));
         }
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
         let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
@@ -206,7 +220,8 @@ impl Broker {
             &Question {
                 code: &code,
                 kind: posed.kind,
-                caller: &header.caller_key,
+                state: State::Waiting,
+                caller: posed.caller,
                 group: posed.group,
                 request_id: posed.request_id,
                 reply_as: header.reply_as(),
@@ -284,8 +299,12 @@ impl Broker {
     /// Nobody said anything in time: that is a no, and recorded as silence.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
         for approval in approvals::overdue(tx.connection(), tx.now())? {
+            let proposal = match approval.kind {
+                Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
+                Kind::Call | Kind::Grant => None,
+            };
             let evidence = tx.append(&Draft {
-                request_id: Some(&approval.request_id),
+                request_id: Some(proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by)),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
@@ -294,7 +313,26 @@ impl Broker {
             })?;
             self.resolve(tx, &approval, State::Expired, evidence.seq)?;
         }
+        for proposal in proposals::uncollected(tx.connection(), tx.now())? {
+            let approval = &proposal.approval;
+            let evidence = tx.append(&Draft {
+                request_id: Some(&proposal.proposed_by),
+                provider: Some(&approval.provider),
+                action: Some(&approval.action),
+                approval: Some(approval.reference()),
+                body: json!({ "applied": false }),
+                ..Draft::new(ledger::chain::Kind::Lapsed, &approval.caller)
+            })?;
+            self.end_proposal(tx, &proposal, "expired", evidence.seq)?;
+        }
         Ok(())
+    }
+
+    /// Whoever waits to apply this proposal is let go.
+    pub(crate) fn resolved_proposal(&mut self, approval: &Approval, row: i64) {
+        let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
+        self.resolved.push(Resolved { kind: approval.kind, key, row });
+        self.questions_changed = true;
     }
 
     /// The question is over, and its request is admitted again.
@@ -306,6 +344,15 @@ impl Broker {
         row: i64,
     ) -> Result<(), LedgerError> {
         approvals::resolve(tx, approval.id, state)?;
+        if approval.kind == Kind::File {
+            return match proposals::asked_by(tx.connection(), approval.id)? {
+                Some(proposal) if state != State::Approved => self.end_proposal(tx, &proposal, state.word(), row),
+                Some(_) | None => {
+                    self.resolved_proposal(approval, row);
+                    Ok(())
+                }
+            };
+        }
         // What was approved before is on its way back in already.
         if approval.state == State::Waiting {
             let key = (Arc::from(approval.caller.as_str()), approval.request_id.clone());
@@ -314,6 +361,11 @@ impl Broker {
         self.questions_changed = true;
         Ok(())
     }
+}
+
+/// Nobody is asked more than can be answered.
+pub(crate) fn too_many() -> Refusal {
+    Refusal { code: Code::Busy, reason: format!("{OPEN_MAX} questions of this group wait for people already.") }
 }
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
@@ -369,18 +421,25 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Ledg
         // Whether the yes is to exactly this is the decision's business.
         State::Approved | State::Waiting => return Ok(Ended::No),
         State::Closed => return Ok(Ended::Before),
-        State::Denied => {
-            let answers = approvals::answers(tx.connection(), approval.id)?;
-            let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
-            let why = why.filter(|why| !why.trim().is_empty());
-            let said =
-                why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
-            (Code::ApprovalDenied, format!("A person said no to this {}.{said}", approval.kind.word()))
-        }
+        State::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
         State::Expired => return no(Code::ApprovalExpired),
         State::Cancelled => return no(Code::Cancelled),
     };
     Ok(Ended::Refused(Refusal { code, reason }))
+}
+
+/// That a person said no, and why.
+pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, LedgerError> {
+    let answers = approvals::answers(tx.connection(), approval.id)?;
+    let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
+    let why = why.filter(|why| !why.trim().is_empty());
+    let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
+    let what = match approval.kind {
+        Kind::Call => "call",
+        Kind::Grant => "grant",
+        Kind::File => "proposal",
+    };
+    Ok(format!("A person said no to this {what}.{said}"))
 }
 
 /// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
@@ -442,6 +501,8 @@ pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
     let asked = approvals::referred(tx.connection(), &header.caller_key, &asked.reference)?;
+    // Whoever waited to apply a proposal applies it again: there is no other request that does.
+    let asked = asked.filter(|approval| approval.kind != Kind::File);
     Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
 }
 

@@ -112,8 +112,9 @@ pub async fn call(
     } else if let Some(action) = view.actions.iter().find(|action| action.tool.name == name) {
         action.request(arguments)
     } else {
-        // Only actions' names have two underscores, and what one could call a moment ago deserves an explanation.
-        return name.contains("__").then(|| render::tool_gone(name));
+        // Only actions have such names, and what one could call a moment ago deserves an explanation.
+        let is_action = name.contains("__") || shared::names::FILE_TOOLS.contains(&name);
+        return is_action.then(|| render::tool_gone(name));
     };
     Some(match request {
         Ok(request) => render::result(&shim.ask(&view, request, stop, listener).await),

@@ -1,8 +1,10 @@
 //! Digests, plain and keyed.
 
 use hmac::{Hmac, KeyInit, Mac};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,6 +71,20 @@ impl FromStr for Digest {
             Ok(decoded) if decoded.len() == 32 => Ok(Self(bytes)),
             Ok(_) | Err(_) => Err(NotADigest),
         }
+    }
+}
+
+impl JsonSchema for Digest {
+    fn schema_name() -> Cow<'static, str> {
+        "Digest".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })
     }
 }
 

@@ -232,6 +232,7 @@ impl<G: Grammar> JsonSchema for Name<G> {
 ///
 /// A tool name is `<provider>__<action>` in `[A-Za-z0-9_-]{1,64}`: other characters become `_`;
 /// a name that would be too long, or that two actions would share, ends in 8 characters of the pair's digest.
+/// The actions of files go by their own names ([`FILE_TOOLS`]).
 pub fn tool_names<'a>(pairs: impl IntoIterator<Item = (&'a Provider, &'a Action)>) -> Vec<String> {
     let pairs: Vec<_> = pairs.into_iter().collect();
     let plain: Vec<String> = pairs.iter().map(|(provider, action)| plain_tool_name(provider, action)).collect();
@@ -251,7 +252,14 @@ pub fn tool_names<'a>(pairs: impl IntoIterator<Item = (&'a Provider, &'a Action)
 
 const TOOL_NAME_MAX: usize = 64;
 
+/// The actions of provider `files` whose tools agents know by their own names.
+pub const FILE_TOOLS: [&str; 7] =
+    ["read_file", "list_dir", "write_file", "apply_patch", "apply_proposal", "list_proposals", "withdraw_proposal"];
+
 fn plain_tool_name(provider: &Provider, action: &Action) -> String {
+    if provider.as_str() == "files" && FILE_TOOLS.contains(&action.as_str()) {
+        return action.to_string();
+    }
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     format!("{provider}__{action}").chars().map(allowed).collect()
 }
@@ -312,9 +320,13 @@ mod tests {
             (p("person.email"), a("send")),
             (p("person_email"), a("send")),
             (p("x"), a(&"n".repeat(100))),
+            (p("files"), a("read_file")),
+            (p("files"), a("read")),
+            (p("file"), a("read_file")),
         ];
         let names = tool_names(pairs.iter().map(|(p, a)| (p, a)));
         assert_eq!(names[0], "github__merge_pr");
+        assert_eq!(names[4..], ["read_file", "files__read", "file__read_file"]);
         assert_ne!(names[1], names[2]);
         assert!(names[1].starts_with("person_email__send_"));
         assert!(

@@ -8,6 +8,7 @@ mod all {
     mod documents;
     mod exactly_once;
     mod faults;
+    mod files;
     mod fuzz;
     mod go_no_go;
     mod governance;

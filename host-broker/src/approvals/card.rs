@@ -10,6 +10,9 @@ use std::fmt::{self, Write as _};
 /// A card larger than this cannot be shown in full, so nobody is asked.
 pub const BYTES_MAX: usize = 768 * 1024;
 
+/// A diff larger than this cannot be, either.
+pub const DIFF_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// One line: what it is, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
@@ -65,6 +68,14 @@ impl Card {
     #[must_use]
     pub fn holds(&mut self, condition: &Value) -> bool {
         flatten("", condition, &mut self.conditions, &mut BYTES_MAX.clone())
+    }
+
+    /// Adds the changes to files; `false` if they are too long to be shown in full.
+    #[must_use]
+    pub fn differs(&mut self, diff: &str) -> bool {
+        let fits = diff.len() <= DIFF_BYTES_MAX;
+        self.diff = fits.then(|| diff.to_owned());
+        fits
     }
 
     /// The card as text, for a terminal or a message. A line that goes on begins with a mark, so that no part of a value

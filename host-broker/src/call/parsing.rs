@@ -161,6 +161,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         mutating,
         document: Written(bytes.into()),
         asked: Asked::No,
+        applies: None,
     }))
 }
 
@@ -285,6 +286,14 @@ pub fn readmit_grant(group: Group, request_id: RequestId, bytes: &[u8], desk: &D
 /// What is wrong with the document, in words that quote nothing.
 pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    made(group, request_id, bytes, desk)
+}
+
+/// A call that the broker makes on behalf of a group, because a person wants it. It is decided on like every other.
+///
+/// # Errors
+/// What is wrong with the document, in words that quote nothing.
+pub fn on_behalf(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     made(group, request_id, bytes, desk)
 }
 

@@ -4,6 +4,7 @@ mod watch;
 
 use crate::approvals::{self as stored, Approval, State};
 use crate::cli::Context;
+use crate::cli::applying;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
@@ -64,6 +65,9 @@ struct Show {
 struct Approve {
     /// Its code.
     code: String,
+    /// Changes to files are made at once, and not when the agent asks for it.
+    #[arg(long)]
+    apply: bool,
 }
 
 #[derive(Debug, Args)]
@@ -85,8 +89,13 @@ impl Approvals {
         match self.command {
             Command::List(List { all }) => list(context, all),
             Command::Show(Show { code }) => show(context, &code),
-            Command::Approve(Approve { code }) => ask(context, &Control::Answer { code, yes: true, reason: None }),
-            Command::Deny(Deny { code, reason }) => ask(context, &Control::Answer { code, yes: false, reason }),
+            Command::Approve(Approve { code, apply }) => {
+                let control = Control::Answer { code, yes: true, reason: None, apply };
+                if apply { applying::ask(context, &control) } else { ask(context, &control) }
+            }
+            Command::Deny(Deny { code, reason }) => {
+                ask(context, &Control::Answer { code, yes: false, reason, apply: false })
+            }
             Command::Watch(Watch {}) => Watch::run(context),
         }
     }

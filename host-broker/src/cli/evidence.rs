@@ -1,5 +1,6 @@
 //! `evidence`: the ledger as proof.
 
+mod files;
 mod verify;
 
 use crate::cli::Context;
@@ -57,7 +58,11 @@ struct Verify {
     policy_version, duration_ms, body, prev_hash, event_hash. Digests are sha256:HEX; ts is milliseconds since 1970.
 
 event_hash is SHA-256 over the line `ext-broker ledger row v1` with its newline, then every column in that order but \
-    the last: `<length in bytes>:<bytes>,`, or `-,` where it is null; numbers in decimal, digests as their 32 bytes.")]
+    the last: `<length in bytes>:<bytes>,`, or `-,` where it is null; numbers in decimal, digests as their 32 bytes.
+
+files: what happened to files only, one record a line: ts, op, path, created, base_hash, patch_hash, before_hash, \
+    after_hash, hitl_id, tool_call_id, context_id, status, prev_hash, event_hash. The hashes are those of the whole \
+    ledger, so to verify them takes the other format.")]
 struct Export {
     /// How rows are written.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
@@ -67,6 +72,7 @@ struct Export {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     Jsonl,
+    Files,
 }
 
 /// A head that somebody kept.
@@ -98,7 +104,7 @@ impl Evidence {
             Command::Head(Head {}) => head(context),
             Command::Verify(Verify { file: Some(file), kept }) => verify::file(context, &file, kept),
             Command::Verify(Verify { file: None, kept }) => verify::ledger(context, kept),
-            Command::Export(Export { format: Format::Jsonl }) => export(context),
+            Command::Export(Export { format }) => export(context, format),
         }
     }
 }
@@ -111,14 +117,17 @@ fn head(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn export(context: &Context) -> Result<(), Fault> {
+fn export(context: &Context, format: Format) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let mut broken = None;
     context.output.lines(|out| {
         let mut out = BufWriter::new(out);
         let mut written = Ok(());
         let read = export::each(&ledger, 1, |row| {
-            written = writeln!(out, "{}", export::line(&row));
+            written = match format {
+                Format::Jsonl => writeln!(out, "{}", export::line(&row)),
+                Format::Files => files::record(&row).map_or(Ok(()), |record| writeln!(out, "{record}")),
+            };
             // Any error ends the reading; which one it was is in `written`.
             if written.is_ok() { Ok(()) } else { Err(crate::ledger::LedgerError::Stored { what: "row" }) }
         });

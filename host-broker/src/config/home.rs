@@ -38,6 +38,16 @@ impl Home {
         self.profiles().join(format!("{group}.toml"))
     }
 
+    /// A group's files, unless the configuration says that they are elsewhere.
+    pub fn workspace(&self, group: &Group) -> PathBuf {
+        self.0.join("workspaces").join(group.as_str())
+    }
+
+    /// Where what is being done to a group's files is written down.
+    pub fn journal(&self, group: &Group) -> PathBuf {
+        self.0.join("journals").join(group.as_str())
+    }
+
     /// The keys.
     pub fn keys(&self) -> PathBuf {
         self.0.join("keys")

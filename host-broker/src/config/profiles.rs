@@ -3,7 +3,8 @@
 use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse};
 use crate::policy::authorize::Policy;
-use crate::policy::profile::{Profile, Profiles};
+use crate::policy::profile::{Profile, Profiles, Setting};
+use crate::providers::files::rules::Patterns;
 use crate::providers::registry::Catalogue;
 use shared::digest::Digest;
 use shared::{Action, Group};
@@ -136,6 +137,20 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
         if let Some(action) = posture.actions.keys().find(|action| !listed.operations.contains_key(*action)) {
             let known: Vec<&str> = listed.operations.keys().map(shared::Action::as_str).collect();
             return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));
+        }
+        if !posture.paths.is_empty() && listed.kind != "files" {
+            return Err(format!("providers.{provider}.paths: only a provider of files has paths"));
+        }
+        for (pattern, setting) in &posture.paths {
+            if let Err(fault) = Patterns::new([pattern.as_str()]) {
+                return Err(format!("providers.{provider}.paths: {fault}"));
+            }
+            if !matches!(setting, Setting::Auto | Setting::Human) {
+                return Err(format!(
+                    "providers.{provider}.paths: `{pattern}` can be `auto` or `human`; what nobody may touch is a line \
+                     of deny_path_globs in broker.toml"
+                ));
+            }
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! One provider's table: what is common to all, and what its kind needs.
 
 use crate::config::{ConfigError, Environment};
-use crate::providers::{cloud_logs, github, mock};
+use crate::providers::{cloud_logs, files, github, mock};
 use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
@@ -36,6 +36,8 @@ pub enum Kind {
     Github(github::Settings, SecretSource),
     /// What services on this host have logged.
     CloudLogs(cloud_logs::Settings),
+    /// The groups' workspaces.
+    Files(files::Settings),
 }
 
 impl Kind {
@@ -45,6 +47,7 @@ impl Kind {
             Self::Mock(_) => "mock",
             Self::Github(..) => "github",
             Self::CloudLogs(_) => "cloud-logs",
+            Self::Files(_) => "files",
         }
     }
 
@@ -52,7 +55,7 @@ impl Kind {
     pub fn secrets(&self) -> BTreeMap<&'static str, &SecretSource> {
         match self {
             Self::Github(_, token) => BTreeMap::from([("token", token)]),
-            Self::Mock(_) | Self::CloudLogs(_) => BTreeMap::new(),
+            Self::Mock(_) | Self::CloudLogs(_) | Self::Files(_) => BTreeMap::new(),
         }
     }
 }
@@ -71,7 +74,8 @@ impl<'de> Deserialize<'de> for ProviderTable {
                 Kind::Github(rest(table)?, token)
             }
             "cloud-logs" => Kind::CloudLogs(rest(table)?),
-            other => return Err(D::Error::unknown_variant(other, &["mock", "github", "cloud-logs"])),
+            "files" => Kind::Files(rest(table)?),
+            other => return Err(D::Error::unknown_variant(other, &["mock", "github", "cloud-logs", "files"])),
         };
         Ok(Self { enabled, timeout_ms, kind })
     }
@@ -99,6 +103,7 @@ impl Serialize for ProviderTable {
             Kind::Mock(settings) => write(self, settings, serializer),
             Kind::Github(settings, _) => write(self, settings, serializer),
             Kind::CloudLogs(settings) => write(self, settings, serializer),
+            Kind::Files(settings) => write(self, settings, serializer),
         }
     }
 }
@@ -134,7 +139,7 @@ impl ProviderTable {
                     settings.max_results = results;
                 }
             }
-            Kind::Mock(_) => {}
+            Kind::Mock(_) | Kind::Files(_) => {}
         }
         Ok(())
     }
@@ -158,6 +163,7 @@ impl JsonSchema for ProviderTable {
             ("mock", mock::Settings::json_schema(generator)),
             ("github", github::Settings::json_schema(generator)),
             ("cloud-logs", cloud_logs::Settings::json_schema(generator)),
+            ("files", files::Settings::json_schema(generator)),
         ];
         for (kind, schema) in &mut kinds {
             let object = schema.ensure_object();

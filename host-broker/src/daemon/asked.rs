@@ -6,6 +6,8 @@ use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
 use crate::call::{Origin, Parsed};
 use crate::event::Event;
+use crate::proposing::ToApply;
+use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
 use std::sync::Arc;
@@ -66,6 +68,22 @@ impl Loop {
                 tracing::error!(error = ?error, "a request that waited cannot be read");
                 self.postponed.push(key.clone());
             }
+        }
+    }
+
+    /// A person wants a proposal applied at once: a call of its group, decided on like every other.
+    pub(super) fn apply(&mut self, to_apply: ToApply) {
+        let ToApply { group, provider, id, path, request_id, .. } = to_apply;
+        let document = json!({
+            "type": "ext_call",
+            "request_id": request_id,
+            "provider": provider,
+            "action": "apply_proposal",
+            "params": { "path": path, "hitl_id": id },
+        });
+        match self.daemon.intake.on_behalf(group, request_id, document.to_string().as_bytes()) {
+            Ok(call) => self.pending.push_back(Event::Arrived(Parsed::Call(call))),
+            Err(fault) => tracing::error!(proposal = %id, fault, "an approved proposal cannot be applied"),
         }
     }
 

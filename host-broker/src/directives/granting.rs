@@ -120,6 +120,7 @@ impl Broker {
         }
         let posed = Posed {
             kind: approvals::Kind::Grant,
+            caller: &header.caller_key,
             group: &grant.group,
             request_id: &header.request_id,
             provider: &grant.provider,

@@ -2,11 +2,12 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter`].
 
+use crate::filter::credentials::{self, Extent, Scrubbed};
 use crate::filter::scrub::Scrubber;
 use crate::filter::{Rules, Strictness, clean, clean_text};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
-use crate::providers::contract::{Failure, Invocation, Probed, Success};
+use crate::providers::contract::{Aside, Failure, Invocation, Probed, Proposed, Success};
 use crate::providers::execution::{Brought, Executed};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -34,6 +35,11 @@ impl Filters {
             Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action),
             Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action),
         };
+        let verbatim = match effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.target.operation(),
+            Effect::Probe(probe) => Some(&probe.operation),
+        };
+        let verbatim = verbatim.is_some_and(|operation| operation.declaration().verbatim);
         let is_namespaced = provider.as_str().contains('.');
         Rules {
             scrubber: &self.scrubber,
@@ -42,7 +48,11 @@ impl Filters {
                 Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())),
                 Effect::Prepare(_) | Effect::Probe(_) => None,
             },
-            strictness: if is_namespaced { Strictness::Namespaced } else { Strictness::Ordinary },
+            strictness: match is_namespaced {
+                _ if verbatim => Strictness::OwnSecrets,
+                true => Strictness::Namespaced,
+                false => Strictness::Ordinary,
+            },
         }
     }
 
@@ -63,6 +73,8 @@ pub struct Filtered {
     pub(crate) outcome: Outcome,
     /// How long it took.
     pub(crate) took: Duration,
+    /// What goes with it into the broker's own stores.
+    pub(crate) aside: Option<Box<Aside>>,
     /// What a probe needs, if the outcome is unknown; filled in when it is settled.
     pub(crate) probe: Option<Value>,
 }
@@ -122,13 +134,41 @@ pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
         Effect::Run(call) => call.mutating,
         Effect::Prepare(_) | Effect::Probe(_) => false,
     };
+    let mut aside = None;
     let outcome = match result {
-        Ok(Brought::Result(success)) => succeeded(success, changes, &filters.rules(&effect), filters),
+        Ok(Brought::Result(mut success)) => {
+            aside = success.aside.take();
+            let rules = filters.rules(&effect);
+            match aside.as_mut().and_then(|aside| aside.proposed.as_mut()).map(|proposed| own_secrets(proposed, &rules))
+            {
+                Some(false) => Outcome::Failed {
+                    code: Code::Guardrail,
+                    reason: "The changes hold secrets that cannot be taken out, so nobody can be shown them.".into(),
+                    retry_after: None,
+                },
+                Some(true) | None => succeeded(success, changes, &rules, filters),
+            }
+        }
         Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
         Ok(Brought::Probe(probed)) => probed_outcome(probed, &filters.rules(&effect), filters),
         Err(failure) => failed(failure, changes, filters),
     };
-    Filtered { effect, intent, outcome, took, probe: None }
+    if !matches!(outcome, Outcome::Succeeded(_)) {
+        aside = None;
+    }
+    Filtered { effect, intent, outcome, took, aside, probe: None }
+}
+
+/// Takes the broker's own secrets out of what a person is shown; `false` if that cannot be done.
+fn own_secrets(proposed: &mut Proposed, rules: &Rules<'_>) -> bool {
+    let mut diff = Value::String(std::mem::take(&mut proposed.diff));
+    let scrubbed = credentials::scrub(&mut diff, rules.scrubber, Extent::Own);
+    if let (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(text)) = (scrubbed, diff) {
+        proposed.diff = text;
+        true
+    } else {
+        false
+    }
 }
 
 /// A result that is withheld from a write is still a success: it happened, and must not be repeated.

@@ -358,6 +358,9 @@ impl<'c> Transaction<'c> {
         }
         match effect {
             Effect::Run(call) => {
+                if let (Some(_), Some(approval)) = (&call.applies, approval) {
+                    crate::proposals::begin(self, approval.id, &call.header.request_id)?;
+                }
                 let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
                 crate::ledger::store::open(self, evidence.seq, effect, handle.as_ref())?;
                 crate::ledger::store::claim(self, call, evidence.seq)?;

@@ -15,7 +15,8 @@ use crate::policy::facts::{
     TaskFact,
 };
 use crate::policy::profile::Profiles;
-use crate::providers::contract::Guard;
+use crate::proposals;
+use crate::providers::contract::{Guard, Invocation, Needs};
 use rusqlite::Connection;
 use shared::digest::Digest;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
@@ -157,12 +158,25 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
-        agreed: agreed(connection, call, policy)?,
+        agreed: agreed(connection, now, call, policy)?,
     })
 }
 
 /// The yes to exactly this call. What has changed since it was asked is another call.
-fn agreed(connection: &Connection, call: &Call, policy: &Policy) -> Result<Option<Agreed>, LedgerError> {
+fn agreed(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    policy: &Policy,
+) -> Result<Option<Agreed>, LedgerError> {
+    if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
+        let caller = &call.header.caller_key;
+        let Some(proposal) = proposals::find(connection, caller, id)? else { return Ok(None) };
+        let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash);
+        let approval = proposal.approval;
+        let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
+        return Ok(agreed.then(|| Agreed { id: approval.id, reference: approval.reference() }));
+    }
     if !call.was_asked() {
         return Ok(None);
     }

@@ -4,6 +4,8 @@
 //! holds, whatever a profile says.
 
 use crate::providers::contract::{Declaration, Tier};
+use crate::providers::files::path::WorkspacePath;
+use crate::providers::files::rules::Patterns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -36,6 +38,10 @@ pub struct Posture {
     pub production: Option<Setting>,
     /// Single actions, whatever their level says.
     pub actions: BTreeMap<Action, Setting>,
+    /// Of a provider of files: whether a change to such paths takes a person. Only `auto` and `human`; where several
+    /// patterns fit the strictest holds, and where none does it is `human`. A pattern means what it names and everything
+    /// beneath; with `auto` in the root only, unless it begins with `**/`.
+    pub paths: BTreeMap<String, Setting>,
 }
 
 /// One group's profile.
@@ -68,6 +74,11 @@ impl Profile {
     /// The setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
         let posture = self.providers.get(&declaration.provider);
+        if declaration.proposes {
+            // Nothing is changed by it. What a person is asked about is the change, when it is to be made.
+            let named = posture.and_then(|posture| posture.actions.get(&declaration.action).copied());
+            return if named == Some(Setting::Off) { Setting::Off } else { Setting::Auto };
+        }
         let of_level = |level: Level| {
             let (own, common) = match level {
                 Level::None | Level::Read => (posture.and_then(|posture| posture.read), self.read),
@@ -105,6 +116,22 @@ impl Profiles {
     /// These; a group without one has the defaults of the levels.
     pub fn new(profiles: BTreeMap<Group, Profile>) -> Self {
         Self(profiles)
+    }
+
+    /// Whether changes to these paths take a person: unless every one of them is `auto`.
+    pub fn of_paths(&self, group: &Group, provider: &Provider, paths: &[WorkspacePath]) -> Setting {
+        let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
+        let lines = posture.map(|posture| &posture.paths);
+        let of_path = |path: &WorkspacePath| {
+            let fits = |pattern: &str| Patterns::new([pattern]).is_ok_and(|pattern| pattern.means(path));
+            let fitting = lines.into_iter().flatten().filter(|(pattern, setting)| match setting {
+                // SECURITY: what is relaxed is what was named, not its namesakes further down.
+                Setting::Auto if !pattern.starts_with("**/") => fits(&format!("/{}", pattern.trim_start_matches('/'))),
+                Setting::Auto | Setting::Rules | Setting::Human | Setting::Off => fits(pattern),
+            });
+            fitting.map(|(_, setting)| *setting).max().unwrap_or(Setting::Human)
+        };
+        paths.iter().map(of_path).max().unwrap_or(Setting::Human)
     }
 
     /// A digest of all of them.
@@ -150,6 +177,8 @@ mod tests {
             idempotent: false,
             exposes: Exposure::NONE,
             deadline: None,
+            proposes: false,
+            verbatim: false,
         }
     }
 

@@ -1,8 +1,12 @@
 //! The one contract between the broker and everything it can do.
 
+use crate::proposals::ProposalId;
 use crate::providers::execution::{Execution, Planted};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
-use shared::{Action, Code, Level, Provider, Timestamp};
+use shared::digest::Digest;
+use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -73,6 +77,12 @@ pub struct Declaration {
     pub exposes: Exposure,
     /// How long it may run, if that is not the configured patience.
     pub deadline: Option<Duration>,
+    /// Whether it only describes a change, or takes such a description back. Nobody is asked about that, but about the
+    /// change.
+    pub proposes: bool,
+    /// Whether its results must come back as they are, because they are written back: only the broker's own secrets
+    /// are taken out.
+    pub verbatim: bool,
 }
 
 /// One action of one provider.
@@ -114,6 +124,14 @@ pub trait Invocation: Send + Sync {
         None
     }
 
+    /// What it works on beside its parameters, out of the broker's own stores.
+    fn needs(&self) -> Needs<'_> {
+        Needs::Nothing
+    }
+
+    /// Takes what it [needs](Invocation::needs), in the transaction of the decision.
+    fn supply(&mut self, _supplied: Supplied) {}
+
     /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
     fn probe_handle(&self, planted: &Planted) -> Option<Value>;
 
@@ -123,6 +141,101 @@ pub trait Invocation: Send + Sync {
     /// # Errors
     /// [`Failure`] says whether anything may have been changed.
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>>;
+}
+
+/// What an action works on beside its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs<'a> {
+    /// Nothing.
+    Nothing,
+    /// The changes of a proposal, which its call makes if a person has agreed to them, and once.
+    ToApply(&'a ProposalId),
+    /// That a proposal is taken back.
+    ToWithdraw(&'a ProposalId),
+    /// The caller's proposals.
+    Proposals,
+}
+
+/// What it is given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Supplied {
+    /// The proposal to be applied.
+    Changes(Box<Stored>),
+    /// Whether there was a proposal to be taken back, and it was.
+    Withdrawn(bool),
+    /// The caller's proposals, oldest first.
+    Proposals(Vec<Listed>),
+}
+
+/// A change that was described and not made.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proposed {
+    /// The proposer's name for it.
+    pub id: ProposalId,
+    /// Every path that it touches; the first is the one that it goes by.
+    pub paths: Vec<String>,
+    /// One line made of public parts only.
+    pub summary: String,
+    /// What is kept, and comes back as [`Stored`].
+    pub changes: Vec<u8>,
+    /// SHA-256 of the whole diff.
+    pub patch_hash: Digest,
+    /// The whole diff, for a person's eyes.
+    pub diff: String,
+    /// What must still hold when it is made: the digest of each file, by path.
+    pub conditions: Value,
+    /// For how long a person is asked.
+    pub ttl: Duration,
+    /// For how long after that it can be applied.
+    pub window: Duration,
+}
+
+/// A stored proposal, as an action gets it back.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The proposer's name for it.
+    pub id: ProposalId,
+    /// Whose it is.
+    pub group: Group,
+    /// The path that it goes by.
+    pub path: String,
+    /// What was kept.
+    pub changes: Vec<u8>,
+    /// SHA-256 of the diff that a person agreed to.
+    pub patch_hash: Digest,
+    /// The request that proposed it.
+    pub proposed_by: RequestId,
+}
+
+/// A stored proposal, as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The proposer's name for it.
+    pub hitl_id: String,
+    /// The path that it goes by.
+    pub path: String,
+    /// What it does, in one line.
+    pub summary: String,
+    /// `waiting`, `approved`, `applied`, or how it ended.
+    pub state: String,
+    /// Until when a person is asked, or, after a yes, until when it can be applied.
+    pub until: String,
+    /// The request that proposed it.
+    pub proposed_by: String,
+}
+
+impl std::fmt::Debug for Proposed {
+    /// Without what it would write.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Proposed({}, {})", self.id, self.summary)
+    }
+}
+
+impl std::fmt::Debug for Stored {
+    /// Without what it would write.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stored({})", self.id)
+    }
 }
 
 /// A parameter that does not fit.
@@ -162,6 +275,24 @@ pub struct Success {
     pub data: Value,
     /// One line made of public parts only: names, numbers, states.
     pub summary: String,
+    /// What goes with it into the broker's own stores.
+    pub aside: Option<Box<Aside>>,
+}
+
+/// What an action leaves to the broker beside its result, which then has a member `audit` that takes the receipt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aside {
+    /// What the evidence says beside the usual; public parts only.
+    pub noted: Value,
+    /// A change to be decided on by a person.
+    pub proposed: Option<Proposed>,
+}
+
+impl Success {
+    /// A result and its line, and nothing beside.
+    pub fn new(data: Value, summary: String) -> Self {
+        Self { data, summary, aside: None }
+    }
 }
 
 /// Why an action brought nothing back. The messages are for an agent and go through the filter.

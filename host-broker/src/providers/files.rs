@@ -16,3 +16,50 @@ pub mod change;
 pub mod patch;
 pub mod diff;
 pub mod apply;
+pub mod settings;
+mod actions;
+mod desk;
+pub(crate) mod propose;
+mod reply;
+
+use crate::effects::ids::Ids;
+use crate::providers::contract::Operation;
+use desk::Desk;
+use rules::PathRules;
+pub use settings::Settings;
+use shared::{Group, Provider};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a group's files are, and where what is being done to them is written down.
+#[derive(Debug, Clone)]
+pub struct Spot {
+    /// The directory that is mounted into the sandbox.
+    pub workspace: PathBuf,
+    /// A directory of the host's own.
+    pub journal: PathBuf,
+}
+
+/// The actions of the provider.
+///
+/// # Errors
+/// What is wrong with the configuration, and what to do.
+pub fn operations(
+    name: &Provider,
+    settings: &Settings,
+    spots: BTreeMap<Group, Spot>,
+    ids: &Arc<dyn Ids>,
+) -> Result<Vec<Arc<dyn Operation>>, String> {
+    if name.as_str() != "files" {
+        return Err(format!("it must be called [providers.files], not [providers.{name}]: a group has one workspace"));
+    }
+    settings.check()?;
+    if let Some(unknown) = settings.workspaces.keys().find(|group| !spots.contains_key(*group)) {
+        return Err(format!("workspaces.{unknown}: there is no group `{unknown}`; add [groups.{unknown}]"));
+    }
+    let rules = PathRules::new(&settings.deny_path_globs, &settings.allowlisted_create_dirs);
+    let rules = rules.map_err(|fault| fault.to_string())?;
+    let desk = Arc::new(Desk::new(settings.clone(), rules, Arc::clone(ids), spots));
+    actions::all(name, &desk).map_err(|fault| fault.to_string())
+}

@@ -161,6 +161,8 @@ fn operation(
         idempotent: scripted.idempotent,
         exposes: scripted.exposes.as_deref().map_or(Exposure::ALL, exposure),
         deadline: None,
+        proposes: false,
+        verbatim: false,
     };
     Ok(Arc::new(Mock { declaration, validator, scripted: Arc::new(scripted) }))
 }
@@ -213,7 +215,7 @@ fn look_up(scripted: &Scripted, handle: &Value) -> Result<Probed, Failure> {
     let mut text = String::new();
     match std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
         Ok(_) if text.lines().any(|line| line == id) => {
-            Ok(Probed::Happened(Success { data: json!({ "found": true }), summary: "The effect happened.".into() }))
+            Ok(Probed::Happened(Success::new(json!({ "found": true }), "The effect happened.".into())))
         }
         Ok(_) => Ok(Probed::Absent { message: "no line with the request id".into() }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -267,7 +269,7 @@ impl Invocation for MockCall {
                 Some(reply) => reply.clone(),
                 None => json!({ "ok": true }),
             };
-            Ok(Success { data, summary })
+            Ok(Success::new(data, summary))
         })
     }
 }

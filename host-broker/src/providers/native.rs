@@ -4,7 +4,8 @@
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
 use crate::providers::contract::{
-    Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
+    Aside, Declaration, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
+    Supplied, Tier,
 };
 use crate::providers::execution::{Execution, Planted};
 use jsonschema::Validator;
@@ -40,6 +41,10 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     const EXPOSES: Exposure;
     /// A stricter tier than the level's own.
     const TIER: Option<Tier> = None;
+    /// Whether it only describes a change, or takes such a description back.
+    const PROPOSES: bool = false;
+    /// Whether its results must come back as they are.
+    const VERBATIM: bool = false;
 
     /// The level that this very call demands.
     fn level(&self, _shared: &Self::Shared) -> Level {
@@ -69,8 +74,23 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
         async { Err(Failure::Refused { message: "this action has no remote facts".into() }) }
     }
 
+    /// What it works on beside its parameters, out of the broker's own stores.
+    fn needs(&self) -> Needs<'_> {
+        Needs::Nothing
+    }
+
+    /// What it is supplied with, as facts.
+    fn supplied(_supplied: Supplied) -> Option<Self::Facts> {
+        None
+    }
+
+    /// Takes what is not for the caller out of the result.
+    fn aside(_output: &mut Self::Output) -> Option<Aside> {
+        None
+    }
+
     /// What [`NativeAction::probe`] will need.
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
         None
     }
 
@@ -120,6 +140,8 @@ pub fn operation<A: NativeAction>(
         idempotent: A::IDEMPOTENT,
         exposes: A::EXPOSES,
         deadline: None,
+        proposes: A::PROPOSES,
+        verbatim: A::VERBATIM,
     };
     Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
 }
@@ -216,16 +238,25 @@ impl<A: NativeAction> Invocation for Typed<A> {
         self.params.precondition(self.facts.as_ref()?)
     }
 
+    fn needs(&self) -> Needs<'_> {
+        self.params.needs()
+    }
+
+    fn supply(&mut self, supplied: Supplied) {
+        self.facts = A::supplied(supplied);
+    }
+
     fn probe_handle(&self, planted: &Planted) -> Option<Value> {
-        self.params.probe_handle(planted)
+        self.params.probe_handle(self.facts.as_ref(), planted)
     }
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
             let Self { params, facts, shared } = *self;
-            let (output, summary) = params.run(&shared, facts, &execution).await?;
+            let (mut output, summary) = params.run(&shared, facts, &execution).await?;
+            let aside = A::aside(&mut output).map(Box::new);
             match serde_json::to_value(output) {
-                Ok(data) => Ok(Success { data, summary }),
+                Ok(data) => Ok(Success { data, summary, aside }),
                 Err(_) if A::LEVEL >= Level::Write => {
                     Err(Failure::Unknown { message: "the result could not be written as JSON".into() })
                 }

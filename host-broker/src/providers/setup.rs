@@ -13,12 +13,14 @@ use crate::filter::scrub::Scrubber;
 use crate::host::{Effects, StartError};
 use crate::ledger::LedgerKey;
 use crate::providers::contract::Operation;
+use crate::providers::files::Spot;
 use crate::providers::registry::{Catalogue, Listed};
-use crate::providers::{cloud_logs, github, mock};
+use crate::providers::{cloud_logs, files, github, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{SecretFault, Secrets};
-use shared::{Action, Provider};
+use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -74,18 +76,25 @@ pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: Optio
     let _guard = effects.runtime.enter();
     let mut catalogue = Catalogue::default();
     for (name, table) in &config.providers {
-        catalogue.insert(name.clone(), listed(name, table, home, effects, secrets));
+        catalogue.insert(name.clone(), listed(name, table, config, home, effects, secrets));
     }
     catalogue
 }
 
-fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects, secrets: Option<&Secrets>) -> Listed {
+fn listed(
+    name: &Provider,
+    table: &ProviderTable,
+    config: &Config,
+    home: &Home,
+    effects: &Effects,
+    secrets: Option<&Secrets>,
+) -> Listed {
     let missing = table.kind.secrets().into_keys().find_map(|secret| {
         let name = secret_name(name, secret);
         let fault = secrets?.fault(&name)?;
         Some(format!("its secret `{secret}` is {fault}"))
     });
-    let made = operations(name, table, home, effects, secrets);
+    let made = operations(name, table, config, home, effects, secrets);
     let (state, operations) = match (table.enabled, missing, made) {
         (false, _, made) => (Err("switched off by the configuration".to_owned()), made.unwrap_or_default()),
         (true, Some(missing), made) => (Err(missing), made.unwrap_or_default()),
@@ -107,6 +116,7 @@ fn listed(name: &Provider, table: &ProviderTable, home: &Home, effects: &Effects
 fn operations(
     name: &Provider,
     table: &ProviderTable,
+    config: &Config,
     home: &Home,
     effects: &Effects,
     secrets: Option<&Secrets>,
@@ -122,7 +132,58 @@ fn operations(
         }
         Kind::CloudLogs(settings) => cloud_logs::operations(name, settings.clone(), &effects.commands, &effects.clock)
             .map_err(|error| error.to_string()),
+        Kind::Files(settings) => files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids),
     }
+}
+
+/// Makes the workspaces that nobody has put elsewhere.
+///
+/// # Errors
+/// What the system said.
+pub fn furnish(config: &Config, home: &Home) -> Result<(), std::io::Error> {
+    let settings = config.providers.values().filter(|table| table.enabled).find_map(|table| match &table.kind {
+        Kind::Files(settings) => Some(settings),
+        Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) => None,
+    });
+    let Some(settings) = settings else { return Ok(()) };
+    let unplaced = config.groups.keys().filter(|group| !settings.workspaces.contains_key(*group));
+    unplaced.map(|group| home.workspace(group)).try_for_each(std::fs::create_dir_all)
+}
+
+/// Where each group's files are.
+///
+/// # Errors
+/// What lies where a sandbox must not reach, and what to do.
+fn workspaces(settings: &files::Settings, config: &Config, home: &Home) -> Result<BTreeMap<Group, Spot>, String> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_absent| path.to_path_buf());
+    let own = real(home.path());
+    let mut spots: BTreeMap<Group, Spot> = BTreeMap::new();
+    for group in config.groups.keys() {
+        let workspace = match settings.workspaces.get(group) {
+            Some(path) => home.path().join(path),
+            None => home.workspace(group),
+        };
+        let place = real(&workspace);
+        // SECURITY: whoever may propose changes to the broker's own files may propose a broker of its own.
+        let reaches_home =
+            own.starts_with(&place) || place.starts_with(&own) && !place.starts_with(own.join("workspaces"));
+        if reaches_home {
+            return Err(format!(
+                "workspaces.{group}: {} holds or lies in the broker's home; only workspaces/ of it may be shown to a \
+                 sandbox",
+                workspace.display()
+            ));
+        }
+        let nested = |other: &PathBuf| place.starts_with(other) || other.starts_with(&place);
+        if let Some((other, _)) = spots.iter().find(|(_, spot)| nested(&real(&spot.workspace))) {
+            return Err(format!(
+                "workspaces.{group}: {} is the workspace of group `{other}`, or lies in it; give each its own",
+                workspace.display()
+            ));
+        }
+        spots.insert(group.clone(), Spot { workspace, journal: home.journal(group) });
+    }
+    Ok(spots)
 }
 
 /// Builds what every result is held to.

@@ -115,7 +115,7 @@ impl Invocation for Asked {
     }
 
     fn run(self: Box<Self>, _execution: Execution) -> Running<Result<Success, Failure>> {
-        Box::pin(async { Ok(Success { data: json!({}), summary: "done".into() }) })
+        Box::pin(async { Ok(Success::new(json!({}), "done".into())) })
     }
 }
 
@@ -133,6 +133,8 @@ pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
             output_schema: None,
             idempotent: false,
             exposes: Exposure::NONE,
+            proposes: false,
+            verbatim: false,
             deadline: None,
         };
         let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
@@ -266,6 +268,7 @@ impl World {
             prepared: false,
             document: Written::default(),
             asked: host_broker::call::Asked::No,
+            applies: None,
             header,
         }
     }

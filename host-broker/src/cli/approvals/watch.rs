@@ -78,7 +78,8 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
     };
     let reason = reason.map(|reason| reason.trim().to_owned());
     // A no from the broker is an answer here, not the end.
-    match context.output.reply(&answer(context, &Control::Answer { code: code.to_owned(), yes, reason })?) {
+    match context.output.reply(&answer(context, &Control::Answer { code: code.to_owned(), yes, reason, apply: false })?)
+    {
         Ok(()) => {}
         Err(fault) => {
             context.output.fault(&fault);

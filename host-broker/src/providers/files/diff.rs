@@ -10,6 +10,7 @@ use crate::providers::files::path::{WorkspacePath, conceals};
 use shared::digest::Digest;
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// How many lines around a change are shown.
 const CONTEXT: usize = 3;
@@ -63,12 +64,14 @@ impl Diff {
     }
 
     /// The diff for a person's eyes: such characters, and a carriage return at the end of a line, are written as
-    /// `\u{202e}` and `\r`. It is no patch.
+    /// `<U+202E>`, and so is the first character of what is written like that itself. It is no patch.
     pub fn readable(&self) -> String {
         let mut readable = String::with_capacity(self.text.len());
-        for c in self.text.chars() {
-            if !matches!(c, '\n' | '\t') && conceals(c) {
-                readable.extend(c.escape_default());
+        for (at, c) in self.text.char_indices() {
+            let hides = !matches!(c, '\n' | '\t') && conceals(c);
+            if hides || c == '<' && self.text.get(at..).is_some_and(|rest| rest.starts_with("<U+")) {
+                // Writing to a string does not fail.
+                write!(readable, "<U+{:04X}>", u32::from(c)).ok();
             } else {
                 readable.push(c);
             }

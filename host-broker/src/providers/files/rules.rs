@@ -94,22 +94,47 @@ const RUN_BY_THEMSELVES: [&str; 69] = [
 /// `**/secrets/**` all mean the same.
 #[derive(Debug, Clone)]
 pub struct PathRules {
-    denied: GlobSet,
+    denied: Patterns,
     creatable: Vec<WorkspacePath>,
     runs: GlobSet,
+}
+
+/// Patterns of paths, each meaning what it names and everything beneath it.
+#[derive(Debug, Clone)]
+pub struct Patterns(GlobSet);
+
+impl Patterns {
+    /// These patterns.
+    ///
+    /// # Errors
+    /// [`PatternFault`] names the one that is none.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternFault> {
+        set(patterns.into_iter(), anywhere).map(Self)
+    }
+
+    /// Whether one of them means the path, or a directory above it.
+    pub fn means(&self, path: &WorkspacePath) -> bool {
+        // Every directory on the way is asked for, too, so a pattern need not say that it means what lies beneath.
+        path.ancestry().any(|part| self.0.is_match(part) || self.0.is_match(folded(part)))
+    }
+}
+
+/// Not a pattern of paths.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}`: {fault}")]
+pub struct PatternFault {
+    /// As it was written.
+    pattern: String,
+    /// What is wrong with it.
+    fault: String,
 }
 
 /// The operator's words are no rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
     /// A pattern.
-    #[error("`deny_path_globs`: `{pattern}`: {fault}")]
-    Pattern {
-        /// As the operator wrote it.
-        pattern: String,
-        /// What is wrong with it.
-        fault: String,
-    },
+    #[error("`deny_path_globs`: {0}")]
+    Pattern(#[from] PatternFault),
     /// A directory.
     #[error("`allowlisted_create_dirs`: `{directory}`: {fault}")]
     Directory {
@@ -117,12 +142,6 @@ pub enum RuleFault {
         directory: String,
         /// What is wrong with it.
         fault: PathFault,
-    },
-    /// All patterns together.
-    #[error("`deny_path_globs`: all together: {fault}")]
-    Together {
-        /// What is wrong with them.
-        fault: String,
     },
 }
 
@@ -153,7 +172,7 @@ impl PathRules {
     /// # Errors
     /// [`RuleFault`] names the word that is none.
     pub fn new(denied: &[impl AsRef<str>], creatable: &[impl AsRef<str>]) -> Result<Self, RuleFault> {
-        let denied = set(denied.iter().map(AsRef::as_ref), anywhere)?;
+        let denied = Patterns::new(denied.iter().map(AsRef::as_ref))?;
         let runs = set(RUN_BY_THEMSELVES.into_iter(), plain)?;
         let creatable = creatable.iter().map(|text| directory(text.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { denied, creatable, runs })
@@ -164,9 +183,7 @@ impl PathRules {
     /// # Errors
     /// [`RuleBreach::Denied`] if a pattern means it, or a directory above it.
     pub fn check(&self, path: &WorkspacePath) -> Result<(), RuleBreach> {
-        // Every directory on the way is asked for, too, so a pattern need not say that it means what lies beneath.
-        let denied = path.ancestry().any(|part| self.denied.is_match(part) || self.denied.is_match(folded(part)));
-        if denied { Err(RuleBreach::Denied(path.clone())) } else { Ok(()) }
+        if self.denied.means(path) { Err(RuleBreach::Denied(path.clone())) } else { Ok(()) }
     }
 
     /// Whether a file may be created there: in an allowed directory, or in the root if its name is not hidden and no
@@ -201,20 +218,20 @@ fn directory(text: &str) -> Result<WorkspacePath, RuleFault> {
 
 fn set<'a>(
     patterns: impl Iterator<Item = &'a str>,
-    globs: fn(&str) -> Result<Vec<Glob>, RuleFault>,
-) -> Result<GlobSet, RuleFault> {
+    globs: fn(&str) -> Result<Vec<Glob>, PatternFault>,
+) -> Result<GlobSet, PatternFault> {
     let mut all = GlobSetBuilder::new();
     for pattern in patterns {
         for glob in globs(pattern)? {
             all.add(glob);
         }
     }
-    all.build().map_err(|e| RuleFault::Together { fault: e.kind().to_string() })
+    all.build().map_err(|e| PatternFault { pattern: "all together".to_owned(), fault: e.kind().to_string() })
 }
 
 /// A pattern that means what it names wherever that is.
-fn anywhere(pattern: &str) -> Result<Vec<Glob>, RuleFault> {
-    let fault = |fault: &str| RuleFault::Pattern { pattern: pattern.to_owned(), fault: fault.to_owned() };
+fn anywhere(pattern: &str) -> Result<Vec<Glob>, PatternFault> {
+    let fault = |fault: &str| PatternFault { pattern: pattern.to_owned(), fault: fault.to_owned() };
     let bare = pattern.strip_prefix("./").unwrap_or(pattern);
     let (rooted, bare) = bare.strip_prefix('/').map_or((false, bare), |rest| (true, rest));
     let mut bare = bare;
@@ -240,9 +257,8 @@ fn anywhere(pattern: &str) -> Result<Vec<Glob>, RuleFault> {
 }
 
 /// A pattern of one name.
-fn plain(pattern: &str) -> Result<Vec<Glob>, RuleFault> {
-    let made =
-        glob(pattern).map_err(|e| RuleFault::Pattern { pattern: pattern.to_owned(), fault: e.kind().to_string() })?;
+fn plain(pattern: &str) -> Result<Vec<Glob>, PatternFault> {
+    let made = glob(pattern).map_err(|e| PatternFault { pattern: pattern.to_owned(), fault: e.kind().to_string() })?;
     Ok(vec![made])
 }
 

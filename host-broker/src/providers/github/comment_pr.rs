@@ -82,7 +82,7 @@ impl NativeAction for CommentPr {
         self.facts(&shared.session(execution)?).await
     }
 
-    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
 

@@ -85,7 +85,7 @@ impl NativeAction for CreateBranch {
         self.facts(&shared.session(execution)?).await
     }
 
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
         let handle = Handle { owner: self.owner.clone(), repo: self.repo.clone(), branch: self.branch.clone() };
         serde_json::to_value(handle).ok()
     }

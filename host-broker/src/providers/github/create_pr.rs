@@ -63,7 +63,7 @@ impl NativeAction for CreatePr {
         shared.guardrails.repo(self.repo())
     }
 
-    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), None, planted)
     }
 

@@ -108,7 +108,7 @@ impl NativeAction for MergePr {
         Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await
     }
 
-    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
 
@@ -177,7 +177,7 @@ impl MergePr {
         }
         let (merged, summary) = told(repo, number, Some(sha));
         match serde_json::to_value(merged) {
-            Ok(data) => Ok(Probed::Happened(Success { data, summary })),
+            Ok(data) => Ok(Probed::Happened(Success::new(data, summary))),
             Err(_) => Err(unusual()),
         }
     }

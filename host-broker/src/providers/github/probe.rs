@@ -45,7 +45,7 @@ pub(super) async fn marked<T: Serialize>(
     };
     let told = shape(&found).and_then(|(data, summary)| Some((serde_json::to_value(data).ok()?, summary)));
     match told {
-        Some((data, summary)) => Ok(Probed::Happened(Success { data, summary })),
+        Some((data, summary)) => Ok(Probed::Happened(Success::new(data, summary))),
         None => Err(Failure::InvalidOutput { message: "The marked object has not its usual fields.".into() }),
     }
 }

@@ -83,7 +83,7 @@ fn what_hides_in_a_text_is_made_visible() {
     ]);
     assert_eq!(shown.concealing(), [path("b"), path("c")]);
     let readable = shown.readable();
-    assert!(readable.contains("-x\n+x\\r\n") && readable.contains("+if \\u{202e}x\\u{1b}[2K\n"), "{readable}");
+    assert!(readable.contains("-x\n+x<U+000D>\n") && readable.contains("+if <U+202E>x<U+001B>[2K\n"), "{readable}");
     assert!(!readable.chars().any(|c| c != '\n' && c != '\t' && conceals(c)));
 }
 

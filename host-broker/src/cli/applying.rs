@@ -1,0 +1,60 @@
+//! A person's yes that is to have its effect at once: the answer, then what became of it.
+
+use crate::cli::Context;
+use crate::cli::ask::{answer, running};
+use crate::cli::output::Fault;
+use crate::control::Control;
+use crate::ledger::calls;
+use serde_json::{Value, json};
+use shared::{RequestId, limits};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Asks for something whose effect follows at once, and prints what became of that.
+///
+/// # Errors
+/// [`Fault`] if the broker said no, or the effect failed or is not known.
+pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
+    if running(context)?.is_none() {
+        return Err(Fault::refused(
+            "no daemon is running, and only it changes files; start it with host-broker serve, or leave out --apply",
+        ));
+    }
+    let mut reply = answer(context, control)?;
+    let request = reply.pointer("/data/applied_by").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    if let Some(request) = request {
+        let outcome = outcome(context, &request)?;
+        if let Some(data) = reply.get_mut("data").and_then(Value::as_object_mut) {
+            data.insert("applied".into(), json!(true));
+        }
+        if let Some(object) = reply.as_object_mut() {
+            object.insert("summary".into(), json!(outcome));
+        }
+    }
+    context.output.reply(&reply)
+}
+
+/// What became of the request, in one line.
+fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
+    let ledger = context.ledger()?;
+    let started = Instant::now();
+    while started.elapsed() < limits::PATIENCE_DEFAULT {
+        for row in calls::story(&ledger, request, None)? {
+            match row.kind.as_str() {
+                "succeeded" => return Ok(row.result_summary.unwrap_or_else(|| "It was applied.".to_owned())),
+                "refused" | "failed" | "unknown" | "timed_out" => {
+                    let code = row.reason_code.unwrap_or_default();
+                    let meaning = shared::Code::ALL.iter().find(|known| known.word() == code);
+                    let meaning = meaning.map_or_else(String::new, |code| format!(" {}", code.meaning()));
+                    let story = format!("the answer counts, but nothing was applied: {code}.{meaning}");
+                    return Err(Fault::refused(story).with("code", code).with("request_id", request.as_str()));
+                }
+                _ => {}
+            }
+        }
+        std::thread::park_timeout(LOOK);
+    }
+    Err(Fault::refused(format!("it is not over yet; look with: {} calls show {request}", context.program())))
+}

@@ -1,0 +1,41 @@
+//! `evidence export --format files`: what happened to files, in the records of the file broker's specification.
+
+use crate::ledger::chain::Row;
+use serde_json::{Map, Value, json};
+
+/// The record of a row, if it says what became of a call to `files`.
+///
+/// ```json
+/// {"ts": "2025-01-13T12:00:00.000Z", "op": "write_file_propose", "path": "src/main.py", "created": false,
+///  "base_hash": "sha256:…", "patch_hash": "sha256:…", "tool_call_id": "tc-123", "context_id": "group:developer",
+///  "status": "hitl_required", "prev_hash": "sha256:…", "event_hash": "sha256:…"}
+/// ```
+pub(super) fn record(row: &Row) -> Option<Value> {
+    if row.provider.as_deref() != Some("files") {
+        return None;
+    }
+    let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
+    let noted = body.get("noted").and_then(Value::as_object).cloned().unwrap_or_default();
+    let op = noted.get("op").cloned().unwrap_or_else(|| json!(row.action));
+    let proposed = op.as_str().is_some_and(|op| op.ends_with("_propose"));
+    let status = match row.kind.as_str() {
+        "succeeded" if proposed => "hitl_required",
+        "succeeded" | "settled" => "allowed",
+        "refused" => "denied",
+        "failed" | "unknown" | "timed_out" => "error",
+        _ => return None,
+    };
+    let mut record = Map::new();
+    record.insert("ts".into(), json!(row.time()));
+    record.insert("op".into(), op);
+    record.extend(noted.into_iter().filter(|(name, _)| name != "op"));
+    record.insert("tool_call_id".into(), json!(row.request_id));
+    record.insert("context_id".into(), json!(row.caller));
+    record.insert("status".into(), json!(status));
+    if let Some(code) = &row.reason_code {
+        record.insert("code".into(), json!(code));
+    }
+    record.insert("prev_hash".into(), json!(row.prev_hash));
+    record.insert("event_hash".into(), json!(row.event_hash));
+    Some(Value::Object(record))
+}

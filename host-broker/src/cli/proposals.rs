@@ -1,0 +1,149 @@
+//! `proposals`: changes to files that agents have described.
+
+use crate::approvals;
+use crate::cli::Context;
+use crate::cli::applying;
+use crate::cli::output::{Fault, Output};
+use crate::control::Control;
+use crate::proposals::{self as stored, Proposal, ProposalId};
+use crate::providers::files::change::ChangeSet;
+use crate::providers::files::diff::Diff;
+use clap::{Args, Subcommand};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use shared::{Group, Timestamp};
+
+/// Proposals: changes to files that agents have described, and what became of them.
+///
+/// They are answered like every question: host-broker approvals.
+#[derive(Debug, Args)]
+pub struct Proposals {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the latest.
+    List(List),
+    /// Show one with its whole diff.
+    Show(Show),
+    /// Undo one that was applied, as long as the files are still what it made of them.
+    Revert(Revert),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "--json prints {proposals: [{hitl_id, caller, path, summary, state, until, proposed_by, \
+    patch_hash, ref, code, applied_at}]}")]
+struct List {
+    /// Only this group's.
+    #[arg(long)]
+    group: Option<Group>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "--json prints one proposal as `proposals list` has it, with diff: the whole diff, or null once \
+    it is no longer kept"
+)]
+struct Show {
+    /// Its name: hitl-…
+    id: ProposalId,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "You must have `approves` in your table of broker.toml. The undoing is a proposal of its own, to which \
+    this is your yes; what was applied can be undone for a week.
+
+--json prints the reply: {status, summary, data: {code, ref, state, applied_by, applied}, evidence: {…}}"
+)]
+struct Revert {
+    /// Its name: hitl-…
+    id: ProposalId,
+}
+
+impl Proposals {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing was changed.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::List(List { group }) => list(context, group.as_ref()),
+            Command::Show(Show { id }) => show(context, &id),
+            Command::Revert(Revert { id }) => applying::ask(context, &Control::Revert { id }),
+        }
+    }
+}
+
+fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
+    let caller = group.map(|group| format!("group:{group}"));
+    let found = match context.ledger_if_any()? {
+        Some(ledger) => stored::latest(&ledger, caller.as_deref())?,
+        None => Vec::new(),
+    };
+    let now = context.effects.clock.now();
+    let documents: Vec<Value> = found.iter().map(|proposal| document(proposal, now)).collect();
+    context.output.show(&json!({ "proposals": documents }), || {
+        let rows: Vec<_> = found
+            .iter()
+            .map(|proposal| {
+                vec![
+                    proposal.id.to_string(),
+                    proposal.approval.caller.clone(),
+                    proposal.summary.clone(),
+                    proposal.standing(now).to_owned(),
+                ]
+            })
+            .collect();
+        Output::table_or("No proposals.", &["PROPOSAL", "WHOSE", "WHAT", "STATE"], &rows)
+    });
+    Ok(())
+}
+
+fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
+    let ledger = context.ledger()?;
+    let Some(proposal) = stored::named(&ledger, id)? else {
+        return Err(Fault::usage(format!("there is no proposal `{id}`; see host-broker proposals list")));
+    };
+    let diff = diff(&ledger, &proposal)?;
+    let now = context.effects.clock.now();
+    let mut document = document(&proposal, now);
+    if let Some(object) = document.as_object_mut() {
+        object.insert("diff".into(), json!(diff));
+    }
+    context.output.show(&document, || {
+        let head = format!("{} · {}\n{}\n", proposal.id, proposal.standing(now), proposal.summary);
+        head + diff.as_deref().unwrap_or("What it would change is no longer kept.")
+    });
+    Ok(())
+}
+
+/// What is shown of it: as long as it waits with the broker's own secrets taken out, afterwards what is kept.
+fn diff(ledger: &Connection, proposal: &Proposal) -> Result<Option<String>, Fault> {
+    let shown = approvals::with_code(ledger, &proposal.approval.code)?.and_then(|approval| approval.card?.diff);
+    if shown.is_some() {
+        return Ok(shown);
+    }
+    let changes = stored::changes(ledger, &proposal.id)?;
+    let set = changes.and_then(|changes| ChangeSet::from_bytes(&changes).ok());
+    Ok(set.and_then(|set| Diff::of(&set).ok()).map(|diff| diff.readable()))
+}
+
+fn document(proposal: &Proposal, now: Timestamp) -> Value {
+    let listed = proposal.listed(now);
+    json!({
+        "hitl_id": listed.hitl_id,
+        "caller": proposal.approval.caller,
+        "path": listed.path,
+        "summary": listed.summary,
+        "state": listed.state,
+        "until": listed.until,
+        "proposed_by": listed.proposed_by,
+        "patch_hash": proposal.patch_hash,
+        "ref": proposal.approval.reference(),
+        "code": proposal.approval.code,
+        "applied_at": proposal.applied_at,
+    })
+}

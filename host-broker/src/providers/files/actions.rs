@@ -1,0 +1,54 @@
+//! The actions of `files`, one file each.
+
+mod apply_patch;
+mod apply_proposal;
+mod list_dir;
+mod list_proposals;
+mod read_file;
+mod withdraw_proposal;
+mod write_file;
+
+use crate::providers::contract::{Exposure, Guard, Operation, Refusal};
+use crate::providers::files::desk::Desk;
+use crate::providers::native::{BadDeclaration, operation};
+use shared::Provider;
+use std::sync::Arc;
+
+/// What is in a workspace was partly written by others, and stays on this host.
+const READS: Exposure = Exposure { untrusted: true, sensitive: false, egress: false };
+
+/// All of them.
+///
+/// # Errors
+/// [`BadDeclaration`].
+pub(super) fn all(provider: &Provider, desk: &Arc<Desk>) -> Result<Vec<Arc<dyn Operation>>, BadDeclaration> {
+    Ok(vec![
+        operation::<read_file::ReadFile>(provider, desk)?,
+        operation::<list_dir::ListDir>(provider, desk)?,
+        operation::<write_file::WriteFile>(provider, desk)?,
+        operation::<apply_patch::ApplyPatch>(provider, desk)?,
+        operation::<apply_proposal::ApplyProposal>(provider, desk)?,
+        operation::<list_proposals::ListProposals>(provider, desk)?,
+        operation::<withdraw_proposal::WithdrawProposal>(provider, desk)?,
+    ])
+}
+
+/// Whether the path is one that may be asked for.
+fn guarded(desk: &Desk, path: &str) -> Guard {
+    match desk.path(path) {
+        Ok(_) => Guard::Pass,
+        Err(refusal) => Guard::Refuse(refusal),
+    }
+}
+
+fn refuse(code: shared::Code, reason: String) -> Guard {
+    Guard::Refuse(Refusal { code, reason })
+}
+
+/// A path for a line that a person reads: what is none is not quoted.
+fn named(path: &str) -> String {
+    match crate::providers::files::path::WorkspacePath::new(path) {
+        Ok(path) => path.to_string(),
+        Err(_) => "a path that is none".to_owned(),
+    }
+}

@@ -1,0 +1,70 @@
+//! `apply_patch`: proposes, and never writes.
+
+use super::refuse;
+use crate::providers::contract::{Aside, Exposure, Failure, Guard};
+use crate::providers::execution::Execution;
+use crate::providers::files::desk::{Desk, no};
+use crate::providers::files::patch::{Limits, plan};
+use crate::providers::files::propose::{Proposal, propose};
+use crate::providers::files::reply::Answer;
+use crate::providers::native::NativeAction;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use shared::{Code, Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApplyPatch {
+    /// A unified diff as git writes it: many files, creations, deletions, renames, modes.
+    patch: String,
+}
+
+impl NativeAction for ApplyPatch {
+    type Shared = Desk;
+    type Facts = ();
+    type Output = Answer<Proposal>;
+
+    const NAME: &'static str = "apply_patch";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Proposes a patch to files of the workspace, all of it or nothing. Nothing is \
+        written: a person sees the diff, and after a yes apply_proposal with the hitl_id makes the changes. Context must \
+        fit exactly, at any offset.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = Exposure::NONE;
+    const PROPOSES: bool = true;
+    const VERBATIM: bool = true;
+
+    fn summary(&self) -> String {
+        format!("propose a patch of {} bytes", self.patch.len())
+    }
+
+    fn guard(&self, _desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        let most = Limits::default().patch_bytes;
+        if self.patch.len() > most {
+            return refuse(Code::TooLarge, format!("A patch may have {most} bytes."));
+        }
+        // Which paths it touches only its parsing tells; the rules look at each of them there.
+        Guard::Pass
+    }
+
+    fn aside(output: &mut Self::Output) -> Option<Aside> {
+        output.take_aside()
+    }
+
+    async fn run(
+        self,
+        desk: &Desk,
+        _facts: Option<()>,
+        execution: &Execution,
+    ) -> Result<(Self::Output, String), Failure> {
+        desk.work(execution, move |desk, _, workspace| {
+            let limits = Limits { file_bytes: desk.settings.max_write_bytes_hard, ..Limits::default() };
+            let look = |path: &_| workspace.state(path, limits.file_bytes);
+            let set = plan(self.patch.as_bytes(), &desk.rules, limits, look);
+            let set = set.map_err(|fault| no(fault.code(), &fault))?;
+            propose(desk, &set, "apply_patch_propose")
+        })
+        .await
+    }
+}

@@ -1,0 +1,228 @@
+//! `apply_proposal`: makes the changes that a person has agreed to, once.
+
+use super::{guarded, named, refuse};
+use crate::proposals::ProposalId;
+use crate::providers::contract::{Aside, Exposure, Failure, Guard, Needs, Probed, Stored, Success, Supplied, Tier};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::files::apply::{Applied, ApplyError, Place, apply, unwatched};
+use crate::providers::files::change::{Change, ChangeSet, FileState};
+use crate::providers::files::desk::{Desk, no};
+use crate::providers::files::diff::Diff;
+use crate::providers::files::path::WorkspacePath;
+use crate::providers::files::reply::Answer;
+use crate::providers::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::{Code, Group, Level, RequestId, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApplyProposal {
+    /// The path that the proposal goes by: of many the first.
+    path: String,
+    /// The proposal's name.
+    hitl_id: ProposalId,
+}
+
+/// What was changed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Changed {
+    /// The path that the proposal goes by.
+    path: String,
+    /// Whether that file was created.
+    created: bool,
+    /// SHA-256 of what that file was; absent if it was created.
+    before_hash: Option<Digest>,
+    /// SHA-256 of what that file is; absent if it was deleted.
+    after_hash: Option<Digest>,
+    hitl_id: String,
+    /// The request that proposed it.
+    proposed_by: String,
+    /// Every file, if they are many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<Vec<File>>,
+}
+
+/// One file that was changed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct File {
+    path: String,
+    /// Where it was, if it was renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    before_hash: Option<Digest>,
+    after_hash: Option<Digest>,
+}
+
+/// What a probe needs: whose workspace, and what must be there if it was applied.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handle {
+    group: Group,
+    changed: Changed,
+    files: Vec<File>,
+}
+
+impl NativeAction for ApplyProposal {
+    type Shared = Desk;
+    type Facts = Stored;
+    type Output = Answer<Changed>;
+
+    const NAME: &'static str = "apply_proposal";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Makes the changes of a proposal, all of them or none, once, after a person has \
+        agreed; until then it waits, and may answer `pending`: call it again. A file that changed meanwhile is not \
+        overwritten: propose again.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = Exposure::NONE;
+    const TIER: Option<Tier> = Some(Tier::Human);
+    const VERBATIM: bool = true;
+
+    fn summary(&self) -> String {
+        format!("apply {} to {}", self.hitl_id, named(&self.path))
+    }
+
+    fn guard(&self, desk: &Desk, facts: Option<&Stored>, _now: Timestamp) -> Guard {
+        let given = self.path.strip_prefix("./").unwrap_or(&self.path);
+        match facts {
+            Some(stored) if stored.path != given => {
+                refuse(Code::Guardrail, "The proposal is about another path.".into())
+            }
+            Some(_) | None => guarded(desk, &self.path),
+        }
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::ToApply(&self.hitl_id)
+    }
+
+    fn supplied(supplied: Supplied) -> Option<Stored> {
+        match supplied {
+            Supplied::Changes(stored) => Some(*stored),
+            Supplied::Withdrawn(_) | Supplied::Proposals(_) => None,
+        }
+    }
+
+    fn aside(output: &mut Self::Output) -> Option<Aside> {
+        output.take_aside()
+    }
+
+    fn probe_handle(&self, facts: Option<&Stored>, _planted: &Planted) -> Option<Value> {
+        let stored = facts?;
+        let set = ChangeSet::from_bytes(&stored.changes).ok()?;
+        let files: Vec<File> = set.changes().iter().map(File::planned).collect();
+        let changed = changed(&stored.path, &files, &stored.id, &stored.proposed_by);
+        serde_json::to_value(Handle { group: stored.group.clone(), changed, files }).ok()
+    }
+
+    async fn probe(desk: &Desk, handle: Value, _execution: &Execution) -> Result<Probed, Failure> {
+        let Ok(Handle { group, changed, files }) = serde_json::from_value(handle) else {
+            return Ok(Probed::State { message: "what was to be done is not known any more".into() });
+        };
+        desk.work_for(group, move |desk, spot, workspace| {
+            let busy = spot.alone();
+            // What was left halfway is made whole first, in one direction or the other.
+            spot.settle(workspace, &busy)?;
+            let is_so = |path: &str, hash: Option<Digest>| {
+                let Ok(path) = WorkspacePath::new(path) else { return false };
+                let found = workspace.state(&path, desk.settings.max_write_bytes_hard);
+                found.is_ok_and(|state| state.as_ref().map(FileState::hash) == hash)
+            };
+            let happened = files.iter().all(|file| {
+                is_so(&file.path, file.after_hash) && file.from.as_ref().is_none_or(|from| is_so(from, None))
+            });
+            if !happened {
+                return Ok(Probed::State {
+                    message: "the files are not what they would be if it had been applied".into(),
+                });
+            }
+            let path = changed.path.clone();
+            let (answer, summary) = answer(changed, &path, files.len());
+            match serde_json::to_value(answer) {
+                Ok(data) => Ok(Probed::Happened(Success::new(data, summary))),
+                Err(_) => Ok(Probed::State { message: "it was applied".into() }),
+            }
+        })
+        .await
+    }
+
+    async fn run(
+        self,
+        desk: &Desk,
+        facts: Option<Stored>,
+        execution: &Execution,
+    ) -> Result<(Self::Output, String), Failure> {
+        let Some(stored) = facts else { return Err(no(Code::ProposalUnknown, &"there is no such proposal")) };
+        desk.work(execution, move |desk, spot, workspace| {
+            let set = ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
+            // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
+            if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
+                return Err(no(Code::ProposalUnknown, &"what is kept is not what a person was shown"));
+            }
+            let busy = spot.alone();
+            spot.settle(workspace, &busy)?;
+            let journal = spot.journal()?;
+            let place = Place { workspace, journal: &journal, rules: &desk.rules, ids: desk.ids.as_ref() };
+            let applied = apply(place, &set, &mut unwatched).map_err(|error| match error {
+                ApplyError::Unchanged(reason) => no(reason.code(), &reason),
+                ApplyError::Unknown(unsettled) => {
+                    spot.unsettle();
+                    Failure::Unknown { message: unsettled.to_string() }
+                }
+            })?;
+            let files: Vec<File> = applied.iter().map(File::applied).collect();
+            let changed = changed(&stored.path, &files, &stored.id, &stored.proposed_by);
+            Ok(answer(changed, &stored.path, files.len()))
+        })
+        .await
+    }
+}
+
+impl File {
+    fn planned(change: &Change) -> Self {
+        Self {
+            path: change.path.to_string(),
+            from: change.from.as_ref().map(ToString::to_string),
+            before_hash: change.before.as_ref().map(FileState::hash),
+            after_hash: change.after.as_ref().map(FileState::hash),
+        }
+    }
+
+    fn applied(applied: &Applied) -> Self {
+        Self {
+            path: applied.path.to_string(),
+            from: applied.from.as_ref().map(ToString::to_string),
+            before_hash: applied.before,
+            after_hash: applied.after,
+        }
+    }
+}
+
+fn changed(path: &str, files: &[File], id: &ProposalId, proposed_by: &RequestId) -> Changed {
+    let first = files.first();
+    Changed {
+        path: path.to_owned(),
+        created: first.is_some_and(|file| file.before_hash.is_none()),
+        before_hash: first.and_then(|file| file.before_hash),
+        after_hash: first.and_then(|file| file.after_hash),
+        hitl_id: id.to_string(),
+        proposed_by: proposed_by.to_string(),
+        files: (files.len() > 1).then(|| files.to_vec()),
+    }
+}
+
+fn answer(changed: Changed, path: &str, files: usize) -> (Answer<Changed>, String) {
+    let summary = if files == 1 { format!("applied: {path}") } else { format!("applied: {files} files") };
+    let noted = json!({
+        "op": "write_file_apply",
+        "path": path,
+        "created": changed.created,
+        "before_hash": changed.before_hash,
+        "after_hash": changed.after_hash,
+        "hitl_id": changed.hitl_id,
+        "files": files,
+    });
+    (Answer::allowed("fs.apply_patch", path, changed, noted), summary)
+}
