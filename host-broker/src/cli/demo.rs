@@ -46,6 +46,7 @@ impl Demo {
         github(&mut story, &stage, &developer).await?;
         production_needs_a_gate(&mut story, &main, &security, &developer).await?;
         a_person_is_asked(&mut story, &stage, &developer).await?;
+        a_change_to_a_file(&mut story, &stage, &developer).await?;
         a_lost_reply_is_not_repeated(&mut story, &stage, &developer).await?;
         a_kill_in_the_middle(&mut story, &mut stage, &developer).await?;
         drop((developer, main, security));
@@ -174,6 +175,47 @@ async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) 
     story.said(&said?);
     let answer = answer?;
     story.check("a no is told, with its reason", answer.code() == "approval_denied", &answer.text);
+    Ok(())
+}
+
+async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
+    story.scene("A change to a file: proposed, seen by a person, applied");
+    stage.command(&["grant", "developer", "files", "2"])?;
+    let file = stage.home().join("workspaces/developer/src/greeting.txt");
+    let write = |text: &str| {
+        std::fs::create_dir_all(stage.home().join("workspaces/developer/src"))
+            .and_then(|()| std::fs::write(&file, text))
+    };
+    write("Hello.\n").map_err(|error| Fault::internal(&error))?;
+    let is = |text: &str| std::fs::read_to_string(&file).is_ok_and(|found| found == text);
+    let content = json!({ "path": "src/greeting.txt", "content": "Hello, world.\n" });
+    let proposed = developer.tool("write_file", content).await?;
+    story.check("write_file only proposes", proposed.is_executed() && is("Hello.\n"), &proposed.brief());
+    let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
+    let waiting = developer.tool("apply_proposal", proposal.clone());
+    let person = async {
+        let question = stage.question().await?;
+        let shown = stage.command(&["approvals", "show", &question.code])?;
+        Ok::<_, Fault>((shown, stage.command(&["approvals", "approve", &question.code])?))
+    };
+    let (applied, person) = tokio::join!(waiting, person);
+    let (applied, (shown, said)) = (applied?, person?);
+    story.said(&shown);
+    story.said(&said);
+    story.check("after the yes it is applied", applied.is_executed() && is("Hello, world.\n"), &applied.brief());
+    let again = developer.tool("apply_proposal", proposal).await?;
+    story.check("once", again.code() == "proposal_unknown", &again.text);
+    let content = json!({ "path": "src/greeting.txt", "content": "Hello, everybody.\n" });
+    let proposed = developer.tool("write_file", content).await?;
+    let question = stage.question().await?;
+    stage.command(&["approvals", "approve", &question.code])?;
+    write("Edited meanwhile.\n").map_err(|error| Fault::internal(&error))?;
+    let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
+    let late = developer.tool("apply_proposal", proposal).await?;
+    let kept = late.code() == "base_changed" && is("Edited meanwhile.\n");
+    story.check("what changed since the yes is not overwritten", kept, &late.text);
+    let secret = developer.tool("read_file", json!({ "path": ".env" })).await?;
+    story.check("what nobody may ask for is not read", secret.code() == "path_denied", &secret.text);
     Ok(())
 }
 

@@ -268,6 +268,71 @@ fn a_proposal_outlives_the_daemon_and_so_does_the_yes() {
     assert_eq!(read(&world, "src/a.rs"), "x\n");
 }
 
+/// How far an application has come when the daemon dies.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    Begun,
+    Changed(usize),
+}
+
+#[test]
+fn a_change_that_a_kill_interrupts_is_whole_or_not_there_and_the_truth_is_told() {
+    const FILES: usize = 60;
+    let mut world = builder().process();
+    give(&world);
+    let developer = world.group("developer");
+    let changed = |world: &World, round: usize| {
+        (0..FILES).filter(|n| read(world, &format!("src/{n}.txt")) == format!("{n} new {round}\n")).count()
+    };
+    let journal = world.path("journals/developer");
+    let mut heard = Vec::new();
+    for (round, moment) in
+        [Moment::Begun, Moment::Changed(1), Moment::Changed(30), Moment::Changed(FILES)].into_iter().enumerate()
+    {
+        let sections = (0..FILES).map(|n| {
+            write(&world, &format!("src/{n}.txt"), format!("{n} old\n"));
+            let file = format!("diff --git a/src/{n}.txt b/src/{n}.txt\n--- a/src/{n}.txt\n+++ b/src/{n}.txt\n");
+            format!("{file}@@ -1 +1 @@\n-{n} old\n+{n} new {round}\n")
+        });
+        let patch = sections.collect::<Vec<_>>().concat();
+        let reply = call(&developer, "apply_patch", json!({ "patch": patch }));
+        let id = reply["data"]["hitl"]["hitl_id"].as_str().unwrap().to_owned();
+        assert_eq!(code(&answer(&world, &id, true)), "executed");
+        let first = reply["data"]["data"]["path"].as_str().unwrap().to_owned();
+        let request = developer.send(document("apply_proposal", json!({ "path": first, "hitl_id": id })));
+        let mut early = None;
+        until("the moment", || {
+            early = developer.try_reply(&request);
+            let reached = match moment {
+                Moment::Begun => fs::read_dir(&journal).is_ok_and(|mut entries| entries.next().is_some()),
+                Moment::Changed(many) => changed(&world, round) >= many,
+            };
+            (early.is_some() || reached).then_some(())
+        });
+        world.kill();
+        world.start_process();
+        let reply = early.unwrap_or_else(|| developer.reply(&request));
+        assert!(["executed", "outcome_unknown"].contains(&code(&reply)), "{moment:?}: {reply}");
+        // The probe of the next start makes it whole, in one direction or the other.
+        let halfway = || ["pending", "committed"].iter().any(|name| journal.join(name).exists());
+        until("nothing is halfway", || (!halfway()).then_some(()));
+        let done = changed(&world, round);
+        assert!(done == 0 || done == FILES, "{moment:?}: {done} of {FILES}");
+        if done == FILES && code(&reply) == "outcome_unknown" {
+            until("the outcome settles itself", || {
+                let later = developer.ask(json!({ "type": "ext_result", "of": request }));
+                (later["data"]["op"]["method"] == "fs.apply_patch").then_some(())
+            });
+        }
+        assert!(code(&reply) != "executed" || done == FILES, "{moment:?}: {reply}");
+        assert_eq!(fs::read_dir(workspace(&world).join("src")).unwrap().count(), FILES, "nothing is left lying about");
+        heard.push((done, code(&reply).to_owned()));
+        assert_eq!(code(&apply(&developer, &first, &id)), "proposal_unknown", "never twice");
+    }
+    assert!(heard.iter().any(|(done, _)| *done == 0), "no death ever came before the end: {heard:?}");
+    assert!(heard.iter().any(|(_, code)| code == "outcome_unknown"), "no death met a change under way: {heard:?}");
+}
+
 #[test]
 fn a_yes_that_nobody_uses_ends_and_is_recorded() {
     let world = world();

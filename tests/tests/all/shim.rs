@@ -171,3 +171,32 @@ fn a_dead_host_is_reported_at_once_and_nothing_is_executed_later() {
     assert_eq!(shim.call("demo__charge", json!({}))["isError"], false);
     assert_eq!(world.effects_of("charge").len(), 1);
 }
+
+#[test]
+fn an_agent_works_on_files_by_their_own_tools() {
+    let config = format!("{CONFIG}\n[providers.files]\nkind = \"files\"\n");
+    let world = World::builder().config(&config).up();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "files", "access_level": 2 });
+    assert_eq!(code(&world.command(grant)), "executed");
+    let shim = Shim::start(&world, "developer");
+    let names = shim.tool_names();
+    for name in shared::names::FILE_TOOLS {
+        assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.starts_with("files__")), "no second set: {names:?}");
+    let proposed = shim.call("write_file", json!({ "path": "docs/a.md", "content": "a\n" }));
+    let id = proposed["structuredContent"]["data"]["hitl"]["hitl_id"].clone();
+    assert!(text(&proposed).contains("hitl_required"), "{proposed}");
+    let applied = std::thread::scope(|scope| {
+        let applied = scope.spawn(|| shim.call("apply_proposal", json!({ "path": "docs/a.md", "hitl_id": id })));
+        let question = until("the question", || world.query("SELECT code FROM approvals WHERE kind = 'file'").pop());
+        assert_eq!(
+            code(&world.command(json!({ "type": "answer", "code": question["code"], "yes": true }))),
+            "executed"
+        );
+        applied.join().unwrap()
+    });
+    assert_eq!(applied["isError"], false, "{applied}");
+    let read = shim.call("read_file", json!({ "path": "docs/a.md" }));
+    assert_eq!(read["structuredContent"]["data"]["data"]["content"], "a\n", "{read}");
+}

@@ -281,6 +281,11 @@ impl Answer {
         self.structured.get("code").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// What is at this place of the structured answer; null where there is nothing.
+    pub(super) fn at(&self, pointer: &str) -> Value {
+        self.structured.pointer(pointer).cloned().unwrap_or_default()
+    }
+
     /// The text without the log lines in it, which are nobody's business on a screen.
     pub(super) fn brief(&self) -> String {
         let first: Vec<&str> = self.text.lines().take(6).collect();
