@@ -296,6 +296,31 @@ pub fn shown(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
     select(connection, "card", "state <> 'closed' ORDER BY id", [])
 }
 
+/// Every approval that is not closed, oldest first, with who asks and why, but without the parameters.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn heads(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
+    const HEAD: &str = "iif(card IS NULL, NULL, json_object('head', json_extract(card, '$.head'), \
+         'params', json_array(), 'reasons', json_extract(card, '$.reasons')))";
+    select(connection, HEAD, "state <> 'closed' ORDER BY id", [])
+}
+
+/// The approval with this name, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn named(connection: &Connection, reference: &str) -> Result<Option<Approval>, LedgerError> {
+    let Some(seq) = asked_seq(reference) else { return Ok(None) };
+    select(connection, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
+}
+
+/// The row behind a name, if it is one, written as [`reference`] writes it.
+fn asked_seq(name: &str) -> Option<i64> {
+    let seq = name.strip_prefix("ask-")?.parse().ok()?;
+    (reference(seq) == name).then_some(seq)
+}
+
 /// The approval that a caller knows by this name.
 ///
 /// # Errors

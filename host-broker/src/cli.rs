@@ -30,6 +30,7 @@ pub mod serve;
 pub mod status;
 pub mod stop;
 pub mod task;
+pub mod web;
 
 use crate::config::Environment;
 use crate::config::home::Home;
@@ -80,6 +81,7 @@ enum Command {
     Explain(explain::Explain),
     Calls(calls::Calls),
     Approvals(approvals::Approvals),
+    Web(web::Web),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -164,6 +166,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Explain(command) => command.run(context),
         Command::Calls(command) => command.run(context),
         Command::Approvals(command) => command.run(context),
+        Command::Web(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
@@ -200,6 +203,7 @@ impl From<crate::host::StartError> for Fault {
             StartError::Ledger(LedgerError::Locked { .. }) => locked(&error),
             StartError::Ledger(_)
             | StartError::Socket { .. }
+            | StartError::Inbox { .. }
             | StartError::Thread(_)
             | StartError::FirstRow
             | StartError::Filter(_)

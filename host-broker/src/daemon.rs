@@ -36,6 +36,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The largest batch, in events.
@@ -67,6 +68,8 @@ pub struct Daemon {
     pub clock: Arc<dyn Clock>,
     /// Where effects run.
     pub runtime: Handle,
+    /// Counts the changes of what people are asked, for those who watch.
+    pub questions: watch::Sender<u64>,
 }
 
 /// An event that waits, and until when.
@@ -358,11 +361,12 @@ impl Loop {
         for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
             self.readmit(&resolved.key);
         }
-        if self.daemon.broker.questions_changed
-            && let Ok(lapses) = approvals::next_expiry(self.daemon.ledger.reader())
-        {
-            self.lapses = lapses;
-            self.daemon.broker.questions_changed = false;
+        if self.daemon.broker.questions_changed {
+            self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
+            if let Ok(lapses) = approvals::next_expiry(self.daemon.ledger.reader()) {
+                self.lapses = lapses;
+                self.daemon.broker.questions_changed = false;
+            }
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
             let again = std::mem::take(&mut self.unsettled);
@@ -437,6 +441,7 @@ impl Loop {
         };
         let over =
             event.asked_call().and_then(|header| Some((header.caller.group()?.clone(), header.request_id.clone())));
+        self.daemon.broker.questions_changed |= event.asked_call().is_some();
         let asker = event
             .asked_call()
             .and_then(|header| self.asked.remove(&(Arc::clone(&header.caller_key), header.request_id.clone())));

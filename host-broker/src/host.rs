@@ -12,6 +12,9 @@ use crate::effects::commands::Commands;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
+use crate::http::web::entrance::{Address, Entrance};
+use crate::http::web::{self, Web};
+use crate::http::{self, Server};
 use crate::intake::Intake;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
@@ -20,6 +23,7 @@ use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
 use shared::snapshot::{HostInfo, PROTOCOL};
+use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +31,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// The effects that everything is given.
 #[derive(Clone)]
@@ -70,6 +76,7 @@ pub struct Host {
     broker: JoinHandle<()>,
     sweeper: JoinHandle<()>,
     socket: PathBuf,
+    inbox: Option<(Server, Address)>,
 }
 
 /// The host cannot start.
@@ -97,6 +104,15 @@ pub enum StartError {
     Socket {
         /// The socket.
         path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The inbox's address.
+    #[error("the inbox cannot listen on {address}; name another port in [web] of broker.toml, or 0 for any")]
+    Inbox {
+        /// The address.
+        address: SocketAddr,
         /// What the system said.
         #[source]
         source: std::io::Error,
@@ -152,6 +168,7 @@ impl Office {
             key: Arc::clone(&self.key),
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),
+            inbox: None,
         }
     }
 }
@@ -235,6 +252,8 @@ impl Host {
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailroom.clone());
         outbox.host_info(None, &host_info);
+        let (questions, changes) = watch::channel(0);
+        let door = Door::open(office, effects)?;
         let daemon = Daemon {
             ledger,
             broker: office.broker(&effects.ids),
@@ -246,10 +265,13 @@ impl Host {
             filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
             runtime: runtime.clone(),
+            questions,
         };
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
-        runtime.spawn(control::listen(listener, office.clerk(effects), reports.clone()));
+        let mut clerk = office.clerk(effects);
+        clerk.inbox = door.as_ref().map(|door| Arc::clone(&door.entrance));
+        runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
         let (ready, started) = channel();
         let broker = thread("broker", move || daemon.run(&ready))?;
         if started.recv().is_err() {
@@ -258,7 +280,13 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        Ok(Self { reports, stop, broker, sweeper, socket })
+        let inbox = door.map(|door| door.serve(office, effects, clerk, reports.clone(), changes));
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox })
+    }
+
+    /// Where the inbox is, if it is served.
+    pub fn inbox(&self) -> Option<String> {
+        self.inbox.as_ref().map(|(_, address)| address.url())
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
@@ -273,12 +301,59 @@ impl Host {
         self.stop.store(true, Ordering::Release);
         self.sweeper.thread().unpark();
         self.sweeper.join().ok();
+        if let Some((server, _)) = self.inbox {
+            server.stop();
+        }
         std::fs::remove_file(&self.socket).ok();
     }
 
     /// Where news goes; for a signal that asks the daemon to stop.
     pub fn reports(&self) -> Reports {
         self.reports.clone()
+    }
+}
+
+/// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
+struct Door {
+    listener: TcpListener,
+    entrance: Arc<Entrance>,
+}
+
+impl Door {
+    fn open(office: &Office, effects: &Effects) -> Result<Option<Self>, StartError> {
+        let Some(table) = &office.config.web else { return Ok(None) };
+        let address = table.listen.address();
+        let failed = |source| StartError::Inbox { address, source };
+        let listener = http::bind(address, &effects.runtime).map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        let address = Address::new(bound, table.public_url.as_ref(), &office.key);
+        let (clock, ids) = (Arc::clone(&effects.clock), Arc::clone(&effects.ids));
+        let entrance = Arc::new(Entrance::new(address, &office.config, clock, ids));
+        Ok(Some(Self { listener, entrance }))
+    }
+
+    fn serve(
+        self,
+        office: &Office,
+        effects: &Effects,
+        clerk: Clerk,
+        reports: Reports,
+        changes: watch::Receiver<u64>,
+    ) -> (Server, Address) {
+        let stop = CancellationToken::new();
+        let address = self.entrance.address().clone();
+        let web = Web {
+            config: Arc::clone(&office.config),
+            entrance: self.entrance,
+            clerk,
+            reports,
+            home: office.home.path().to_owned(),
+            changes,
+            clock: Arc::clone(&effects.clock),
+            stop: stop.clone(),
+        };
+        tracing::info!(address = %address.url(), "the inbox is served");
+        (Server::start(self.listener, web::router(web), stop, &effects.runtime), address)
     }
 }
 

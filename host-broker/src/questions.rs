@@ -8,6 +8,7 @@ use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, OPEN_MAX, Question, State};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
+use crate::config::Config;
 use crate::event::Event;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
@@ -172,8 +173,7 @@ impl Broker {
             return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
         let about = Some(approval.reference());
-        let group = approval.caller.strip_prefix("group:").and_then(|name| name.parse().ok());
-        if !self.config.may_approve(person, group.as_ref(), &approval.provider, approval.level) {
+        if !may_answer(&self.config, person, &approval) {
             return Ok(Taken::No(
                 Code::Guardrail,
                 format!(
@@ -209,6 +209,8 @@ impl Broker {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, tx.head().seq + 1)?;
         }
+        // Who has answered is shown as well.
+        self.questions_changed = true;
         let kind = if given.yes { Kind::Approved } else { Kind::Denied };
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
     }
@@ -246,6 +248,12 @@ impl Broker {
         self.questions_changed = true;
         Ok(())
     }
+}
+
+/// Whether this person may answer this question.
+pub(crate) fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
+    let group = approval.caller.strip_prefix("group:").and_then(|name| name.parse().ok());
+    config.may_approve(person, group.as_ref(), &approval.provider, approval.level)
 }
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
