@@ -17,5 +17,6 @@ mod all {
     mod repeats;
     mod shim;
     mod signatures;
+    mod web;
     mod wire;
 }
