@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// Where people answer in a browser; without this table nowhere.
@@ -39,8 +39,11 @@ impl TryFrom<String> for Loopback {
     fn try_from(text: String) -> Result<Self, String> {
         let address: SocketAddr =
             text.parse().map_err(|_bad| format!("`{text}` is not an address and a port, such as 127.0.0.1:7420"))?;
-        if address.ip().is_loopback() {
+        if [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip()) {
             return Ok(Self(address));
+        }
+        if address.ip().is_loopback() {
+            return Err(format!("browsers take no name for {0}; listen on 127.0.0.1:{1}", address.ip(), address.port()));
         }
         Err(format!(
             "{} can be reached from outside this machine, without encryption; listen on 127.0.0.1:{}, put a TLS proxy \
@@ -166,9 +169,10 @@ mod tests {
                 assert!(fault.contains(words), "no `{words}` in {fault}");
             }
         }
-        for listen in ["127.0.0.1:0", "[::1]:7420", "127.0.0.2:9"] {
+        for listen in ["127.0.0.1:0", "[::1]:7420"] {
             parsed(&format!("[web]\nlisten = \"{listen}\"\n")).unwrap();
         }
+        assert!(parsed("[web]\nlisten = \"127.0.0.2:9\"\n").unwrap_err().contains("listen on 127.0.0.1:9"));
         assert!(parsed("[web]\nlisten = \"localhost\"\n").unwrap_err().contains("127.0.0.1:7420"));
         assert!(parsed("[web]\n").unwrap_err().contains("listen"));
     }

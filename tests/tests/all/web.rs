@@ -233,7 +233,7 @@ fn a_quorum_is_shown_as_it_grows() {
     alice.post("/sign-in/token", &[("secret", "alices-token"), ("next", &format!("/approvals/{name}"))]);
     assert!(operator.answer(&name, true, "").text.contains("1 of 2"));
     let page = alice.get(&format!("/approvals/{name}")).text;
-    assert!(page.contains("person:operator") && page.contains("1 of 2"), "{page}");
+    assert!(page.contains("operator</bdi> said") && page.contains("1 of 2"), "{page}");
     assert!(operator.answer(&name, true, "").text.contains("has answered this question before"));
     assert_eq!(world.effects_of("charge").len(), 0);
     assert_eq!(alice.answer(&name, true, "").status, 200);

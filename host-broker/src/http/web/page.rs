@@ -59,6 +59,11 @@ fn seen(text: &str) -> Markup {
     apart(&visible(text))
 }
 
+/// Who answered, without the word that the ledger puts before persons.
+fn by(caller: &str) -> Markup {
+    seen(caller.strip_prefix("person:").unwrap_or(caller))
+}
+
 /// A time as people read it: `2026-02-14 10:00:00 UTC`.
 fn time(at: Timestamp) -> Markup {
     let exact = at.to_string();

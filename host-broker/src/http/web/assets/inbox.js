@@ -28,7 +28,7 @@
       const at = new Date(Number(time.dataset.at));
       time.title = time.dateTime;
       const today = at.toDateString() === new Date().toDateString();
-      time.textContent = today ? at.toLocaleTimeString() : at.toLocaleString();
+      time.textContent = today ? at.toLocaleTimeString() : at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
     }
   };
 

@@ -26,7 +26,7 @@ pub(in crate::http::web) fn page(
     let content = html! {
         section.result.(class) {
             h1 { (title) }
-            p { (name(approval)) }
+            @if !words.contains(approval.action.as_str()) { p { (name(approval)) } }
             p #result role="status" { (seen(words)) }
             @if matches!(came, Came::Refused(_)) { p { "Nothing was changed." } }
         }

@@ -1,7 +1,7 @@
 //! One question: everything that will run, field by field, and the two buttons.
 
 use super::inbox::{ended, name};
-use super::{frame, left, lines, seen, time};
+use super::{by, frame, left, lines, seen, time};
 use crate::approvals::card::Card;
 use crate::approvals::{Answered, Approval, State};
 use crate::http::web::desk::{Listed, waits};
@@ -65,7 +65,7 @@ pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers 
 
 fn said(answer: &Answered) -> Markup {
     html! {
-        (seen(&answer.by)) " said " strong { (if answer.yes { "yes" } else { "no" }) }
+        (by(&answer.by)) " said " strong { (if answer.yes { "yes" } else { "no" }) }
         " (" (answer.channel) ", " (time(answer.at)) ")"
         @if let Some(reason) = &answer.reason { ": " q { (seen(reason)) } }
     }

@@ -1,6 +1,6 @@
 //! The inbox.
 
-use super::{apart, frame, left, lines, seen, time};
+use super::{apart, by, frame, left, lines, seen, time};
 use crate::approvals::Approval;
 use crate::http::web::desk::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
@@ -28,7 +28,9 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
             @if found.mine.is_empty() {
                 p.none { "When an agent's call needs your yes, it appears here by itself." }
             }
-            ol.questions { @for listed in &found.mine { li { (question(now, listed)) } } }
+            @if !found.mine.is_empty() {
+                ol.questions { @for listed in &found.mine { li { (question(now, listed)) } } }
+            }
             @match found.elsewhere {
                 0 => {}
                 1 => p.elsewhere { "1 question waits for other people." },
@@ -81,7 +83,7 @@ fn over(Listed { approval, answers }: &Listed) -> Markup {
     html! {
         a href={ "/approvals/" (approval.reference()) } { (name(approval)) }
         " " (ended(approval))
-        @if let Some(last) = answers.last() { " " span.by { (seen(&last.by)) ", " (time(last.at)) } }
+        @if let Some(last) = answers.last() { " " span.by { (by(&last.by)) ", " (time(last.at)) } }
         @else { " " span.by { "asked " (time(approval.asked_at)) } }
     }
 }
