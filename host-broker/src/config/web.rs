@@ -43,7 +43,11 @@ impl TryFrom<String> for Loopback {
             return Ok(Self(address));
         }
         if address.ip().is_loopback() {
-            return Err(format!("browsers take no name for {0}; listen on 127.0.0.1:{1}", address.ip(), address.port()));
+            return Err(format!(
+                "browsers take no name for {0}; listen on 127.0.0.1:{1}",
+                address.ip(),
+                address.port()
+            ));
         }
         Err(format!(
             "{} can be reached from outside this machine, without encryption; listen on 127.0.0.1:{}, put a TLS proxy \
