@@ -1,4 +1,4 @@
-//! A real browser without a screen, driven through `chromedriver` (WebDriver, W3C).
+//! A real browser without a screen, driven through `chromedriver` (`WebDriver`, W3C).
 
 use crate::until;
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const BROWSER: &str = "/usr/bin/chromium";
 const DRIVER: &str = "/usr/bin/chromedriver";
-/// The name of an element in WebDriver's documents.
+/// The name of an element in `WebDriver`'s documents.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one window.
@@ -59,7 +59,7 @@ impl Chromium {
         ] });
         let wanted = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
         let made = browser.call("POST", "/session", &json!({ "capabilities": { "alwaysMatch": wanted } }));
-        browser.session = format!("/session/{}", made["sessionId"].as_str().expect("a session"));
+        browser.session = format!("/session/{}", made.get("sessionId").and_then(Value::as_str).expect("a session"));
         Some(browser)
     }
 
@@ -90,7 +90,7 @@ impl Chromium {
         let mut bytes = vec![0; length];
         reader.read_exact(&mut bytes).unwrap();
         let mut answer: Value = serde_json::from_slice(&bytes).expect("a WebDriver document");
-        let value = answer["value"].take();
+        let value = answer.get_mut("value").map(Value::take).expect("a value");
         if value.get("error").is_some() { Err(value) } else { Ok(value) }
     }
 
@@ -129,7 +129,7 @@ impl Chromium {
     /// Clicks what a selector finds.
     pub fn click(&self, selector: &str) {
         let found = self.post("/element", &json!({ "using": "css selector", "value": selector }));
-        let id = found[ELEMENT].as_str().expect("an element");
+        let id = found.get(ELEMENT).and_then(Value::as_str).expect("an element");
         self.post(&format!("/element/{id}/click"), &json!({}));
     }
 
@@ -181,14 +181,16 @@ impl Chromium {
         let Some(folder) = std::env::var_os("EXT_TEST_SCREENSHOTS") else { return };
         // A browser draws only what is in sight, so all of it must be.
         let size = self.script("return [innerWidth, Math.min(6000, document.documentElement.scrollHeight)]");
-        let dots = |index: usize| size[index].as_u64().and_then(|dots| u32::try_from(dots).ok()).unwrap();
+        let dots =
+            |index: usize| size.get(index).and_then(Value::as_u64).and_then(|dots| u32::try_from(dots).ok()).unwrap();
         self.resize(dots(0), dots(1));
         let taken = self.devtools("Page.captureScreenshot", &json!({ "format": "png" }));
         match self.size.get() {
             Some((width, height)) => self.resize(width, height),
             None => self.desk(),
         }
-        let bytes = base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+        let picture = taken.get("data").and_then(Value::as_str).expect("a picture");
+        let bytes = base64::engine::general_purpose::STANDARD.decode(picture).unwrap();
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).unwrap();
     }

@@ -2,6 +2,7 @@
 
 use crate::{World, until};
 use serde_json::json;
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -46,7 +47,7 @@ pub fn form(fields: &[(&str, &str)]) -> String {
             if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
                 out.push(char::from(byte));
             } else {
-                out.push_str(&format!("%{byte:02X}"));
+                write!(out, "%{byte:02X}").unwrap();
             }
             out
         })
@@ -65,6 +66,11 @@ impl Visitor {
         Self { origin, port, cookie: None }
     }
 
+    /// Somebody behind a proxy that has this origin and speaks to this port.
+    pub fn at(origin: &str, port: u16) -> Self {
+        Self { origin: origin.to_owned(), port, cookie: None }
+    }
+
     /// The operator, signed in with a link.
     pub fn signed_in(world: &World) -> Self {
         let mut visitor = Self::of(world);
@@ -81,7 +87,7 @@ impl Visitor {
 
     /// The host and the port.
     pub fn host(&self) -> &str {
-        self.origin.trim_start_matches("http://")
+        self.origin.split_once("//").map_or("", |(_, host)| host)
     }
 
     /// A connection on which nothing was said.
@@ -117,7 +123,7 @@ impl Visitor {
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         let named = |name: &str| headers.iter().any(|(found, _)| found.eq_ignore_ascii_case(name));
-        let mut add = |name: &str, value: &str| text.push_str(&format!("{name}: {value}\r\n"));
+        let mut add = |name: &str, value: &str| write!(text, "{name}: {value}\r\n").unwrap();
         if !named("Host") {
             add("Host", self.host());
         }

@@ -26,8 +26,8 @@ use crate::effects::clock::Clock;
 use crate::event::Reports;
 use crate::ledger::LedgerError;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -44,7 +44,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 * 1024;
-/// How long a request may take until its reply begins, its form included.
+/// How long a form may take to arrive.
+const FORM_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request may take then until its reply begins.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How many pages may wait for changes at once.
 const STREAMS_MAX: usize = 32;
@@ -94,7 +96,6 @@ pub fn router(web: Web) -> Router {
         .route("/sign-out", post(signing::out))
         .route("/assets/{name}", get(assets::file))
         .fallback(unknown)
-        .layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
         .layer(from_fn_with_state(shared.clone(), door))
         .with_state(shared)
 }
@@ -103,14 +104,27 @@ pub fn router(web: Web) -> Router {
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
     let mut response = match door::check(address, request.method(), request.uri(), request.headers()) {
-        Ok(()) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
-            Ok(response) => response,
-            Err(_elapsed) => plain(StatusCode::REQUEST_TIMEOUT, "This took too long."),
+        Ok(()) => match whole(request).await {
+            Ok(request) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+                Ok(response) => response,
+                Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long."),
+            },
+            Err(response) => response,
         },
         Err(closed) => plain(closed.status(), closed.words()),
     };
     door::seal(response.headers_mut());
     response
+}
+
+/// The request with all of its form, or what is said to whoever sends too much or too slowly.
+async fn whole(request: Request) -> Result<Request, Response> {
+    let (head, body) = request.into_parts();
+    match tokio::time::timeout(FORM_PATIENCE, to_bytes(body, FORM_BYTES_MAX)).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(head, Body::from(bytes))),
+        Ok(Err(_too_long_or_cut)) => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "This is too long for a form.")),
+        Err(_elapsed) => Err(plain(StatusCode::REQUEST_TIMEOUT, "This took too long.")),
+    }
 }
 
 async fn unknown(State(shared): State<Shared>, headers: HeaderMap) -> Response {

@@ -36,10 +36,9 @@ fn fits(browser: &Chromium) {
 /// Pictures of a page at a desk and on a telephone, light and dark. It never scrolls sideways.
 fn look_at(browser: &Chromium, name: &str) {
     for device in ["telephone", "desk"] {
-        if device == "desk" {
-            browser.desk()
-        } else {
-            browser.telephone(390, 844)
+        match device {
+            "desk" => browser.desk(),
+            _ => browser.telephone(390, 844),
         }
         for scheme in ["light", "dark"] {
             browser.prefer(scheme);
@@ -50,19 +49,8 @@ fn look_at(browser: &Chromium, name: &str) {
     browser.prefer("light");
 }
 
-fn a_diff() -> String {
-    let mut diff = String::new();
-    for file in ["src/server.rs", "docs/a very long name of a file that nobody would ever give to one.md"] {
-        diff += &format!("diff --git a/{file} b/{file}\n--- a/{file}\n+++ b/{file}\n@@ -10,10 +10,12 @@ fn serve()\n");
-        diff += " fn serve(stream: TcpStream) -> Result<(), Error> {\n     let mut line = String::new();\n";
-        diff += "-    stream.read_to_string(&mut line)?;\n-    handle(line)\n";
-        diff += "+    // Whoever never ends a line is cut off.\n+    stream.take(LIMIT).read_line(&mut line)?;\n";
-        diff += &format!("+    let long = \"{}\";\n+    handle(&line)\n", "abcdefghij".repeat(30));
-        diff += " }\n \n-<script>window.hacked = 1</script>\n+--- a/etc/passwd\n \n";
-        diff += " #[test]\n fn it_ends() {}\n";
-    }
-    diff
-}
+/// A change of two files.
+const DIFF: &str = include_str!("change.diff");
 
 #[test]
 fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
@@ -120,7 +108,7 @@ fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
         "long": "no-space-".repeat(200),
     });
     let (_, _, name) = ask(&world, params);
-    put_diff(&world, &a_diff());
+    put_diff(&world, DIFF);
     browser.wait_for("1 question waits for you");
     browser.open(&format!("{origin}/approvals/{name}"));
     browser.wait_for("What changes");
