@@ -127,7 +127,7 @@ pub fn reference(asked_seq: i64) -> String {
 pub struct Answered {
     /// Who, as the ledger writes callers.
     pub by: String,
-    /// Through which channel: `cli`.
+    /// Through which channel: `cli`, `web`.
     pub channel: String,
     /// Yes, or no.
     pub yes: bool,
@@ -315,7 +315,7 @@ pub fn named(connection: &Connection, reference: &str) -> Result<Option<Approval
     select(connection, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
 }
 
-/// The row behind a name, if it is one, written as [`reference`] writes it.
+/// The row behind a name, if it is one, written as the function `reference` writes it.
 fn asked_seq(name: &str) -> Option<i64> {
     let seq = name.strip_prefix("ask-")?.parse().ok()?;
     (reference(seq) == name).then_some(seq)

@@ -3,6 +3,8 @@
 //! One JSON line in, one reply document out. Who asks is the socket's peer, as the kernel says; what is asked goes
 //! through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+mod own;
+
 use crate::broker::Broker;
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::config::Config;
@@ -12,6 +14,7 @@ use crate::http::web::entrance::Entrance;
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::questions::Given;
+use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
@@ -189,46 +192,6 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::Stop => return Err(Own::Stop),
         Control::Hello => return Err(Own::Hello),
     })
-}
-
-/// What concerns the daemon itself.
-enum Own {
-    WebLink,
-    Stop,
-    Hello,
-}
-
-impl Own {
-    /// What a running daemon says.
-    fn answer(&self, person: &str, clerk: &Clerk) -> serde_json::Value {
-        let version = env!("CARGO_PKG_VERSION");
-        let inbox = clerk.inbox.as_ref();
-        match self {
-            Self::WebLink => match inbox.map(|inbox| inbox.link(person)) {
-                Some(Ok(link)) => json!({
-                    "status": "executed",
-                    "summary": link.url,
-                    "data": { "url": link.url, "person": person, "expires_at": link.expires_at },
-                }),
-                Some(Err(none)) => json!({ "status": "failed", "error": none.to_string() }),
-                None => json!({
-                    "status": "denied",
-                    "error": "no inbox is served; add a [web] table with listen = \"127.0.0.1:7420\" to broker.toml and \
-                              start the daemon again",
-                }),
-            },
-            Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
-            Self::Hello => json!({
-                "status": "executed",
-                "summary": format!("host-broker {version} is running."),
-                "data": {
-                    "version": version,
-                    "pid": std::process::id(),
-                    "web": inbox.map(|inbox| inbox.address().url()),
-                },
-            }),
-        }
-    }
 }
 
 /// Listens for commands until the daemon stops.

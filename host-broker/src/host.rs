@@ -1,5 +1,7 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
+mod door;
+
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::home::Home;
@@ -12,9 +14,8 @@ use crate::effects::commands::Commands;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
-use crate::http::web::entrance::{Address, Entrance};
-use crate::http::web::{self, Web};
-use crate::http::{self, Server};
+use crate::http::Server;
+use crate::http::web::entrance::Address;
 use crate::intake::Intake;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
@@ -22,6 +23,7 @@ use crate::outbox::{Outbox, sweep};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
+use door::Door;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -31,10 +33,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// The effects that everything is given.
 #[derive(Clone)]
@@ -310,50 +311,6 @@ impl Host {
     /// Where news goes; for a signal that asks the daemon to stop.
     pub fn reports(&self) -> Reports {
         self.reports.clone()
-    }
-}
-
-/// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
-struct Door {
-    listener: TcpListener,
-    entrance: Arc<Entrance>,
-}
-
-impl Door {
-    fn open(office: &Office, effects: &Effects) -> Result<Option<Self>, StartError> {
-        let Some(table) = &office.config.web else { return Ok(None) };
-        let address = table.listen.address();
-        let failed = |source| StartError::Inbox { address, source };
-        let listener = http::bind(address, &effects.runtime).map_err(failed)?;
-        let bound = listener.local_addr().map_err(failed)?;
-        let address = Address::new(bound, table.public_url.as_ref(), &office.key);
-        let (clock, ids) = (Arc::clone(&effects.clock), Arc::clone(&effects.ids));
-        let entrance = Arc::new(Entrance::new(address, &office.config, clock, ids));
-        Ok(Some(Self { listener, entrance }))
-    }
-
-    fn serve(
-        self,
-        office: &Office,
-        effects: &Effects,
-        clerk: Clerk,
-        reports: Reports,
-        changes: watch::Receiver<u64>,
-    ) -> (Server, Address) {
-        let stop = CancellationToken::new();
-        let address = self.entrance.address().clone();
-        let web = Web {
-            config: Arc::clone(&office.config),
-            entrance: self.entrance,
-            clerk,
-            reports,
-            home: office.home.path().to_owned(),
-            changes,
-            clock: Arc::clone(&effects.clock),
-            stop: stop.clone(),
-        };
-        tracing::info!(address = %address.url(), "the inbox is served");
-        (Server::start(self.listener, web::router(web), stop, &effects.runtime), address)
     }
 }
 

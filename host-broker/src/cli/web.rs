@@ -10,7 +10,7 @@ use serde_json::json;
 
 /// The inbox in a browser: make a link to sign in with, or a person's token.
 ///
-/// The daemon serves it where broker.toml has a [web] table; host-broker status prints its address.
+/// The daemon serves it where broker.toml has a `[web]` table; host-broker status prints its address.
 #[derive(Debug, Args)]
 pub struct Web {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ struct Link {}
 --json prints {person, token, line}"
 )]
 struct Token {
-    /// The person, as in [people.NAME].
+    /// The person, as in `[people.NAME]`.
     name: String,
 }
 

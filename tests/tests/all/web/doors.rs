@@ -141,6 +141,27 @@ fn every_reply_forbids_what_a_page_of_ours_never_does() {
 }
 
 #[test]
+fn who_comes_by_a_link_on_another_site_is_led_on_to_the_question_and_nowhere_else() {
+    let world = world();
+    let (_, _, name) = ask(&world, json!({}));
+    let path = format!("/approvals/{name}");
+    let mut operator = Visitor::signed_in(&world);
+    // The browser keeps the cookie back.
+    let from_elsewhere = [("Sec-Fetch-Site", "cross-site"), ("Cookie", "other=1")];
+    let page = operator.say(&operator.request("GET", &path, &from_elsewhere, ""));
+    assert_eq!(page.status, 401);
+    assert!(page.text.contains("Continue") && page.text.contains(&format!("href=\"{path}\"")), "{}", page.text);
+    assert!(!page.text.contains("demo.charge"));
+    assert!(!Visitor::of(&world).get("/").text.contains("Continue"));
+    assert_eq!(operator.get(&path).status, 200);
+    let mut alice = Visitor::of(&world);
+    let next = alice.get(&path).field("next");
+    let done = alice.post("/sign-in/token", &[("secret", "alices-token"), ("next", &next)]);
+    assert_eq!(done.header("location"), Some(path.as_str()));
+    assert!(operator.answer(&name, false, "").text.contains("You said no"));
+}
+
+#[test]
 fn a_session_ends_with_time_with_the_person_and_with_the_daemon() {
     let mut world = world();
     let mut operator = Visitor::signed_in(&world);

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 /// The text again, from its parts.
 fn joined(parts: &[Part<'_>]) -> Vec<String> {
@@ -93,4 +94,18 @@ fn half_a_mebibyte_is_taken_apart_in_one_pass() {
     let parts = side_by_side(&long);
     assert_eq!(parts.len(), 2);
     assert_eq!(joined(&parts), long.lines().collect::<Vec<_>>());
+}
+
+proptest! {
+    #[test]
+    fn every_line_of_any_text_is_in_one_place_in_its_order(
+        lines in prop::collection::vec("@@ -[0-3],[0-9] \\+[0-3],[0-9] @@|[-+ \\\\]?[-+@ab\u{e9}]{0,3}", 0..60),
+    ) {
+        let text = lines.join("\n");
+        let parts = side_by_side(&text);
+        let found = joined(&parts);
+        let same = |(found, line): (&String, &str)| found == line || (line.is_empty() && found == " ");
+        prop_assert_eq!(found.len(), text.split_terminator('\n').count());
+        prop_assert!(found.iter().zip(text.split_terminator('\n')).all(same), "{:?} {:?}", found, text);
+    }
 }

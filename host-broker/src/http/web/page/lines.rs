@@ -69,6 +69,7 @@ fn mark(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn shown(value: &str) -> String {
         marked(value).into_string()
@@ -101,5 +102,18 @@ mod tests {
         assert_eq!(page.matches("<dt>").count(), 150_000);
         let long = Line { field: "body".into(), value: format!("\"{}\"", "<U+202E>\\n".repeat(75_000)) };
         assert_eq!(all(&[long]).into_string().matches("<mark>").count(), 75_000);
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_reader_sees_is_the_value_and_no_markup_is_made_of_it(
+            value in prop_oneof![".{0,40}", "\"?(<U\\+[0-9A-F]{0,5}>|<[0-9]{0,3} spaces>|\\\\n|\\\\|<b>|&|x){0,12}\"?"],
+        ) {
+            let page = shown(&value);
+            let bare = ["<mark>", "</mark>", "<i>", "</i>"].iter().fold(page, |page, tag| page.replace(tag, ""));
+            prop_assert!(!bare.contains(['<', '>', '"']), "{}", bare);
+            let seen = bare.replace("\\n\n", "\\n").replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+            prop_assert_eq!(seen.replace("&amp;", "&"), value.replace("\\n\n", "\\n"));
+        }
     }
 }
