@@ -134,16 +134,17 @@ fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
 }
 
 #[test]
-fn in_a_browser_the_largest_diff_is_there_to_its_last_line() {
+fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
     let world = world();
     let Some((browser, origin)) = signed_in(&world) else { return };
-    let (_, _, name) = ask(&world, json!({}));
+    let (_, _, name) = ask(&world, json!({ "n": vec![1; 30_000] }));
     let lines = 20_000;
     let diff = format!("@@ -1,{lines} +1,{lines} @@\n{}", "-old line\n+new line\n".repeat(lines));
     put_diff(&world, &diff);
     browser.open(&format!("{origin}/approvals/{name}"));
     browser.wait_for("Your answer");
     assert_eq!(browser.script("return document.querySelectorAll('ins').length"), lines);
+    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), 30_004);
     browser.press("d");
     assert_eq!(browser.script("return document.activeElement.id"), "deny");
     browser.press(ENTER);
