@@ -1,6 +1,6 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
-mod door;
+mod inbox;
 
 use crate::broker::Broker;
 use crate::call::Desk;
@@ -23,7 +23,7 @@ use crate::outbox::{Outbox, sweep};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
-use door::Door;
+use inbox::Inbox;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -254,7 +254,7 @@ impl Host {
         let outbox = Outbox::new(mailroom.clone());
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
-        let door = Door::open(office, effects)?;
+        let served = Inbox::open(office, effects)?;
         let daemon = Daemon {
             ledger,
             broker: office.broker(&effects.ids),
@@ -271,7 +271,7 @@ impl Host {
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
         let mut clerk = office.clerk(effects);
-        clerk.inbox = door.as_ref().map(|door| Arc::clone(&door.entrance));
+        clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
         let (ready, started) = channel();
         let broker = thread("broker", move || daemon.run(&ready))?;
@@ -281,7 +281,7 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        let inbox = door.map(|door| door.serve(office, effects, clerk, reports.clone(), changes));
+        let inbox = served.map(|inbox| inbox.serve(office, effects, clerk, reports.clone(), changes));
         Ok(Self { reports, stop, broker, sweeper, socket, inbox })
     }
 

@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
-pub(super) struct Door {
+pub(super) struct Inbox {
     listener: TcpListener,
     pub(super) entrance: Arc<Entrance>,
 }
 
-impl Door {
+impl Inbox {
     pub(super) fn open(office: &Office, effects: &Effects) -> Result<Option<Self>, StartError> {
         let Some(table) = &office.config.web else { return Ok(None) };
         let address = table.listen.address();
