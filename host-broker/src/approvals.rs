@@ -158,7 +158,7 @@ pub fn reference(asked_seq: i64) -> String {
 pub struct Answered {
     /// Who, as the ledger writes callers.
     pub by: String,
-    /// Through which channel: `cli`.
+    /// Through which channel: `cli`, `web`.
     pub channel: String,
     /// Yes, or no.
     pub yes: bool,
@@ -373,6 +373,31 @@ pub fn open(connection: &Connection, caller: Option<&str>) -> Result<Vec<Approva
 /// [`LedgerError`] if they cannot be read.
 pub fn shown(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
     select(connection, "card", "state <> 'closed' ORDER BY id", [])
+}
+
+/// Every approval that is not closed, oldest first, with who asks and why, but without the parameters.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn heads(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
+    const HEAD: &str = "iif(card IS NULL, NULL, json_object('head', json_extract(card, '$.head'), \
+         'params', json_array(), 'reasons', json_extract(card, '$.reasons')))";
+    select(connection, HEAD, "state <> 'closed' ORDER BY id", [])
+}
+
+/// The approval with this name, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn named(connection: &Connection, reference: &str) -> Result<Option<Approval>, LedgerError> {
+    let Some(seq) = asked_seq(reference) else { return Ok(None) };
+    select(connection, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
+}
+
+/// The row behind a name, if it is one, written as the function `reference` writes it.
+fn asked_seq(name: &str) -> Option<i64> {
+    let seq = name.strip_prefix("ask-")?.parse().ok()?;
+    (reference(seq) == name).then_some(seq)
 }
 
 /// The approval that a caller knows by this name.

@@ -32,6 +32,7 @@ pub mod serve;
 pub mod status;
 pub mod stop;
 pub mod task;
+pub mod web;
 
 use crate::config::Environment;
 use crate::config::home::Home;
@@ -83,6 +84,7 @@ enum Command {
     Calls(calls::Calls),
     Approvals(approvals::Approvals),
     Proposals(proposals::Proposals),
+    Web(web::Web),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -168,6 +170,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Calls(command) => command.run(context),
         Command::Approvals(command) => command.run(context),
         Command::Proposals(command) => command.run(context),
+        Command::Web(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
@@ -204,6 +207,7 @@ impl From<crate::host::StartError> for Fault {
             StartError::Ledger(LedgerError::Locked { .. }) => locked(&error),
             StartError::Ledger(_)
             | StartError::Socket { .. }
+            | StartError::Inbox { .. }
             | StartError::Thread(_)
             | StartError::FirstRow
             | StartError::Filter(_)

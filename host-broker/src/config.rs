@@ -6,6 +6,7 @@
 pub mod home;
 pub mod profiles;
 pub mod provider;
+pub mod web;
 
 use provider::ProviderTable;
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use shared::{Action, Gate, Group, Level, Provider, limits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use web::{TokenDigest, WebTable};
 
 /// The whole file, checked.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -29,12 +31,15 @@ pub struct Config {
     /// The groups, by the name of their directory.
     #[serde(default)]
     pub groups: BTreeMap<Group, GroupTable>,
-    /// The people who may use the command line, by name.
+    /// The people who may use the command line and the inbox, by name.
     #[serde(default)]
     pub people: BTreeMap<String, PersonTable>,
     /// How people are asked.
     #[serde(default)]
     pub approvals: ApprovalsTable,
+    /// Where people answer in a browser; absent means nowhere.
+    #[serde(default)]
+    pub web: Option<WebTable>,
     /// The gates, and who may open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
@@ -104,12 +109,16 @@ pub struct GroupTable {
     pub signing_key_file: Option<PathBuf>,
 }
 
-/// One person at the command line.
+/// One person, at the command line or in a browser.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonTable {
-    /// The user id of the person's processes.
-    pub uid: u32,
+    /// The user id of the person's processes; absent for who has none on this machine.
+    #[serde(default)]
+    pub uid: Option<u32>,
+    /// What the person's token for the web inbox is known by: `host-broker web token NAME` prints the line.
+    #[serde(default)]
+    pub web_token_sha256: Option<TokenDigest>,
     /// What the person may agree to; absent means nothing.
     #[serde(default)]
     pub approves: Option<ApprovesTable>,
@@ -275,6 +284,7 @@ impl Config {
             return fault("broker.in_flight must be at least 1".into());
         }
         self.check_approvals().or_else(fault)?;
+        self.check_tokens().or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
                 return fault(format!("gates.{gate}: there is no group `{unknown}`; add [groups.{unknown}]"));
@@ -316,6 +326,22 @@ impl Config {
             if let Some(unknown) = groups.into_iter().find(|group| !self.groups.contains_key(*group)) {
                 return Err(format!("people.{person}.approves: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
+        }
+        Ok(())
+    }
+
+    /// Whoever has a token is one person.
+    fn check_tokens(&self) -> Result<(), String> {
+        let mut known: Vec<(&String, TokenDigest)> = Vec::new();
+        for (person, table) in &self.people {
+            let Some(digest) = table.web_token_sha256 else { continue };
+            if let Some((other, _)) = known.iter().find(|(_, known)| *known == digest) {
+                return Err(format!(
+                    "people.{other} and people.{person} have the same web_token_sha256; make each a token of their own \
+                     with: host-broker web token NAME"
+                ));
+            }
+            known.push((person, digest));
         }
         Ok(())
     }
@@ -367,7 +393,7 @@ impl Config {
 
     /// The person with this user id.
     pub fn person(&self, uid: u32) -> Option<&str> {
-        self.people.iter().find(|(_, table)| table.uid == uid).map(|(name, _)| name.as_str())
+        self.people.iter().find(|(_, table)| table.uid == Some(uid)).map(|(name, _)| name.as_str())
     }
 
     /// A digest of the file's text: rows name it, so that an auditor knows under which configuration a decision fell.

@@ -3,15 +3,19 @@
 //! One JSON line in, one reply document out. Who asks is the socket's peer, as the kernel says; what is asked goes
 //! through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+mod own;
+
 use crate::broker::Broker;
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::config::Config;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
+use crate::http::web::entrance::Entrance;
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::proposals::ProposalId;
 use crate::questions::Given;
+use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
@@ -80,6 +84,8 @@ pub enum Control {
         /// Stop, or allow.
         on: bool,
     },
+    /// A link with which the person who asks signs in to the inbox; no row.
+    WebLink,
     /// Stop the daemon.
     Stop,
     /// Say who answers; no row, and nothing is changed.
@@ -123,6 +129,8 @@ pub struct Clerk {
     pub ids: Arc<dyn Ids>,
     /// The daemon's own user.
     pub uid: u32,
+    /// Who is let in to the inbox, if it is served.
+    pub inbox: Option<Arc<Entrance>>,
 }
 
 impl Clerk {
@@ -134,10 +142,22 @@ impl Clerk {
         }
     }
 
-    fn directive(&self, person: String, order: Order, said: &Control, origin: Origin) -> Result<Event, NoRandomness> {
+    /// Puts what a person asks to the broker, and waits for its reply.
+    ///
+    /// # Errors
+    /// Why there is none; whether it was executed is known only if randomness failed: then it was not.
+    pub async fn ask(&self, reports: &Reports, asked: Asked<'_>) -> Result<Vec<u8>, String> {
+        let (sender, receiver) = oneshot::channel();
+        let event = self.directive(asked, Origin::Socket(sender)).map_err(|none| none.to_string())?;
+        reports.happened(event);
+        receiver.await.map_err(|_gone| "the daemon stops".to_owned())
+    }
+
+    fn directive(&self, asked: Asked<'_>, origin: Origin) -> Result<Event, NoRandomness> {
+        let Asked { person, order, said, channel } = asked;
         let nonce = Nonce::fresh(self.ids.as_ref())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
-        let request_id = format!("cli-{}", nonce.as_str()).parse().expect("a request id");
+        let request_id = format!("{channel}-{}", nonce.as_str()).parse().expect("a request id");
         let caller = Caller::Person(person);
         let header = Header {
             caller_key: caller.to_string().into(),
@@ -150,6 +170,18 @@ impl Clerk {
         };
         Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false }))))
     }
+}
+
+/// What a person asks, and how it came in.
+pub struct Asked<'a> {
+    /// The person.
+    pub person: String,
+    /// What the broker is to do.
+    pub order: Order,
+    /// The words, of which the row has the digest.
+    pub said: &'a Control,
+    /// `cli` or `web`.
+    pub channel: &'static str,
 }
 
 /// What a person asks, or the answer, where it concerns the process and not the ledger.
@@ -168,30 +200,10 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::WebLink => return Err(Own::WebLink),
         Control::Stop => return Err(Own::Stop),
         Control::Hello => return Err(Own::Hello),
     })
-}
-
-/// What concerns the daemon itself.
-enum Own {
-    Stop,
-    Hello,
-}
-
-impl Own {
-    /// What a running daemon says.
-    fn answer(&self) -> serde_json::Value {
-        let version = env!("CARGO_PKG_VERSION");
-        match self {
-            Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
-            Self::Hello => json!({
-                "status": "executed",
-                "summary": format!("host-broker {version} is running."),
-                "data": { "version": version, "pid": std::process::id() },
-            }),
-        }
-    }
 }
 
 /// Listens for commands until the daemon stops.
@@ -232,17 +244,11 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -
             if matches!(own, Own::Stop) {
                 reports.happened(Event::Stopping);
             }
-            return own.answer().to_string().into_bytes();
+            return own.answer(&person, clerk).to_string().into_bytes();
         }
     };
-    let (sender, receiver) = oneshot::channel();
-    match clerk.directive(person, order, &control, Origin::Socket(sender)) {
-        Ok(event) => {
-            reports.happened(event);
-            receiver.await.unwrap_or_else(|_gone| fault("the daemon stops"))
-        }
-        Err(error) => fault(&error.to_string()),
-    }
+    let asked = Asked { person, order, said: &control, channel: "cli" };
+    clerk.ask(reports, asked).await.unwrap_or_else(|why| fault(&why))
 }
 
 fn fault(text: &str) -> Vec<u8> {
@@ -289,7 +295,7 @@ pub fn administer(
         return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
     };
     let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
-    let event = clerk.directive(person, order, control, Origin::Broker)?;
+    let event = clerk.directive(Asked { person, order, said: control, channel: "cli" }, Origin::Broker)?;
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
         return Err(ControlError::Ledger(error));

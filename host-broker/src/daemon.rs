@@ -37,6 +37,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The largest batch, in events.
@@ -68,6 +69,8 @@ pub struct Daemon {
     pub clock: Arc<dyn Clock>,
     /// Where effects run.
     pub runtime: Handle,
+    /// Counts the changes of what people are asked, for those who watch.
+    pub questions: watch::Sender<u64>,
 }
 
 /// An event that waits, and until when.
@@ -365,12 +368,13 @@ impl Loop {
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
             self.apply(to_apply);
         }
-        let reader = self.daemon.ledger.reader();
-        if self.daemon.broker.questions_changed
-            && let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader))
-        {
-            self.lapses = silence.into_iter().chain(due).min();
-            self.daemon.broker.questions_changed = false;
+        if self.daemon.broker.questions_changed {
+            self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
+            let reader = self.daemon.ledger.reader();
+            if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
+                self.lapses = silence.into_iter().chain(due).min();
+                self.daemon.broker.questions_changed = false;
+            }
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
             let again = std::mem::take(&mut self.unsettled);
@@ -444,6 +448,7 @@ impl Loop {
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
         let over = event.asked().map(Header::key);
+        self.daemon.broker.questions_changed |= over.is_some();
         let asker = over.as_ref().and_then(|key| {
             self.wake(key);
             self.asked.remove(key)

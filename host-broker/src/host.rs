@@ -1,5 +1,7 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
+mod inbox;
+
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::home::Home;
@@ -12,6 +14,8 @@ use crate::effects::commands::Commands;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
+use crate::http::Server;
+use crate::http::web::entrance::Address;
 use crate::intake::Intake;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
@@ -19,7 +23,9 @@ use crate::outbox::{Outbox, sweep};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup;
+use inbox::Inbox;
 use shared::snapshot::{HostInfo, PROTOCOL};
+use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +35,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 /// The effects that everything is given.
 #[derive(Clone)]
@@ -70,6 +77,7 @@ pub struct Host {
     broker: JoinHandle<()>,
     sweeper: JoinHandle<()>,
     socket: PathBuf,
+    inbox: Option<(Server, Address)>,
 }
 
 /// The host cannot start.
@@ -97,6 +105,15 @@ pub enum StartError {
     Socket {
         /// The socket.
         path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The inbox's address.
+    #[error("the inbox cannot listen on {address}; name another port in [web] of broker.toml, or 0 for any")]
+    Inbox {
+        /// The address.
+        address: SocketAddr,
         /// What the system said.
         #[source]
         source: std::io::Error,
@@ -152,6 +169,7 @@ impl Office {
             key: Arc::clone(&self.key),
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),
+            inbox: None,
         }
     }
 }
@@ -238,6 +256,8 @@ impl Host {
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailroom.clone());
         outbox.host_info(None, &host_info);
+        let (questions, changes) = watch::channel(0);
+        let served = Inbox::open(office, effects)?;
         let daemon = Daemon {
             ledger,
             broker: office.broker(&effects.ids),
@@ -249,10 +269,13 @@ impl Host {
             filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
             runtime: runtime.clone(),
+            questions,
         };
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
-        runtime.spawn(control::listen(listener, office.clerk(effects), reports.clone()));
+        let mut clerk = office.clerk(effects);
+        clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
+        runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
         let (ready, started) = channel();
         let broker = thread("broker", move || daemon.run(&ready))?;
         if started.recv().is_err() {
@@ -261,7 +284,13 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        Ok(Self { reports, stop, broker, sweeper, socket })
+        let inbox = served.map(|inbox| inbox.serve(office, effects, clerk, reports.clone(), changes));
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox })
+    }
+
+    /// Where the inbox is, if it is served.
+    pub fn inbox(&self) -> Option<String> {
+        self.inbox.as_ref().map(|(_, address)| address.url())
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
@@ -276,6 +305,9 @@ impl Host {
         self.stop.store(true, Ordering::Release);
         self.sweeper.thread().unpark();
         self.sweeper.join().ok();
+        if let Some((server, _)) = self.inbox {
+            server.stop();
+        }
         std::fs::remove_file(&self.socket).ok();
     }
 

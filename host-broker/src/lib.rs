@@ -31,5 +31,6 @@ pub mod snapshot;
 pub mod event;
 pub mod daemon;
 pub mod control;
+pub mod http;
 pub mod host;
 pub mod cli;

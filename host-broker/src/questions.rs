@@ -8,6 +8,7 @@ use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
+use crate::config::Config;
 use crate::event::Event;
 use crate::ledger::chain::Draft;
 use crate::ledger::store;
@@ -256,7 +257,7 @@ impl Broker {
             return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
         let about = Some(approval.reference());
-        if !self.config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level) {
+        if !may_answer(&self.config, person, &approval) {
             return Ok(Taken::No(
                 Code::Guardrail,
                 format!(
@@ -292,6 +293,8 @@ impl Broker {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, tx.head().seq + 1)?;
         }
+        // Who has answered is shown as well.
+        self.questions_changed = true;
         let kind = if given.yes { ledger::chain::Kind::Approved } else { ledger::chain::Kind::Denied };
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
     }
@@ -366,6 +369,11 @@ impl Broker {
 /// Nobody is asked more than can be answered.
 pub(crate) fn too_many() -> Refusal {
     Refusal { code: Code::Busy, reason: format!("{OPEN_MAX} questions of this group wait for people already.") }
+}
+
+/// Whether this person may answer this question.
+pub(crate) fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
+    config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level)
 }
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.

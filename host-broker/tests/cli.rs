@@ -11,4 +11,5 @@ mod cli {
     mod groups;
     mod home;
     mod profiles;
+    mod web;
 }

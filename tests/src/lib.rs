@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "the harness starts programs and knows the real clock")]
 
 pub mod canary;
+pub mod chromium;
 pub mod effects;
 pub mod evidence;
 pub mod fuzz;
@@ -20,6 +21,7 @@ pub mod logs;
 pub mod programs;
 pub mod shim;
 pub mod strace;
+pub mod visitor;
 pub mod world;
 
 pub use effects::FakeClock;

@@ -19,5 +19,6 @@ mod all {
     mod repeats;
     mod shim;
     mod signatures;
+    mod web;
     mod wire;
 }

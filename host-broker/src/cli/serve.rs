@@ -11,9 +11,10 @@ use tracing_subscriber::EnvFilter;
 
 /// Run the broker on a home, until it is stopped. Prints `ready` when it takes requests.
 ///
-/// Logs go to standard error; `RUST_LOG` sets how much. Ctrl-C, SIGTERM or `host-broker stop` end it in good order.
+/// Logs go to standard error, with where the inbox is if there is one; `RUST_LOG` sets how much. Ctrl-C, SIGTERM or `host-broker stop` end it in good order.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {ready: true, home} instead of `ready`")]
+#[command(after_help = "--json prints {ready: true, home, web} instead of `ready`; web is where the \
+    inbox is, if broker.toml has a [web] table")]
 pub struct Serve {}
 
 /// The SDK prints the arguments of calls at its debug level.
@@ -42,7 +43,11 @@ pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     let office = Office::open(context.home.clone(), &context.effects)?;
     let host = Host::start(&office, &context.effects)?;
     context.effects.runtime.spawn(stop_on_signal(host.reports()));
-    context.output.show(ready, || "ready".to_owned());
+    let mut ready = ready.clone();
+    if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
+        members.insert("web".to_owned(), inbox.into());
+    }
+    context.output.show(&ready, || "ready".to_owned());
     host.join();
     Ok(())
 }

@@ -21,11 +21,13 @@ use std::time::Duration;
 
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {home, running, daemon: {version, pid}, head: {seq, event_hash, time}, \
+#[command(
+    after_help = "--json prints {home, running, daemon: {version, pid, web}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
-    ending_soon: [{group, provider, level, expires_at}]}")]
+    ending_soon: [{group, provider, level, expires_at}]}"
+)]
 pub struct Status {}
 
 /// Grants that end within this time are listed.
@@ -89,6 +91,11 @@ impl Status {
 }
 
 impl Page<'_> {
+    /// Where the inbox is, if a daemon serves one.
+    fn inbox(&self) -> Option<&str> {
+        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/web")?.as_str()
+    }
+
     fn ending_soon(&self) -> impl Iterator<Item = &Grant> {
         let soon = self.now.plus(SOON);
         let ends = move |grant: &&Grant| grant.is_live(self.now) && grant.expires_at.is_some_and(|at| at <= soon);
@@ -129,6 +136,7 @@ impl Page<'_> {
                 Ok(reply) => json!(reply.as_ref().and_then(|reply| reply.get("data"))),
                 Err(fault) => json!({ "error": fault.text }),
             },
+            "web": self.inbox(),
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
             "groups": groups.collect::<Vec<_>>(),
             "providers": providers.collect::<Vec<_>>(),
@@ -153,7 +161,8 @@ impl Page<'_> {
             Some(row) => format!("{} rows, the last at {}", row.seq, row.time()),
             None => "no rows yet".to_owned(),
         };
-        let mut parts = vec![format!("Home    {}\nDaemon  {running}\nLedger  {head}", self.home)];
+        let inbox = self.inbox().map(|inbox| format!("\nInbox   {inbox}")).unwrap_or_default();
+        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}\nLedger  {head}", self.home)];
         parts.push(self.groups());
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {

@@ -206,7 +206,7 @@ impl World {
         Self {
             ledger: open(home.path(), &clock).unwrap(),
             broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config), Arc::clone(&ids)),
-            clerk: Clerk { config, key, ids, uid },
+            clerk: Clerk { config, key, ids, uid, inbox: None },
             home,
             clock,
             catalogue,

@@ -1,0 +1,44 @@
+//! What is asked of the process and not of the ledger: no row, and nothing is changed.
+
+use super::Clerk;
+use serde_json::json;
+
+/// What concerns the daemon itself.
+pub(super) enum Own {
+    WebLink,
+    Stop,
+    Hello,
+}
+
+impl Own {
+    /// What a running daemon says.
+    pub(super) fn answer(&self, person: &str, clerk: &Clerk) -> serde_json::Value {
+        let version = env!("CARGO_PKG_VERSION");
+        let inbox = clerk.inbox.as_ref();
+        match self {
+            Self::WebLink => match inbox.map(|inbox| inbox.link(person)) {
+                Some(Ok(link)) => json!({
+                    "status": "executed",
+                    "summary": link.url,
+                    "data": { "url": link.url, "person": person, "expires_at": link.expires_at },
+                }),
+                Some(Err(none)) => json!({ "status": "failed", "error": none.to_string() }),
+                None => json!({
+                    "status": "denied",
+                    "error": "no inbox is served; add a [web] table with listen = \"127.0.0.1:7420\" to broker.toml and \
+                              start the daemon again",
+                }),
+            },
+            Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
+            Self::Hello => json!({
+                "status": "executed",
+                "summary": format!("host-broker {version} is running."),
+                "data": {
+                    "version": version,
+                    "pid": std::process::id(),
+                    "web": inbox.map(|inbox| inbox.address().url()),
+                },
+            }),
+        }
+    }
+}

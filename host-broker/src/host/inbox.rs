@@ -1,0 +1,56 @@
+//! The inbox's address, and who is given what when it is served.
+
+use super::{Effects, Office, StartError};
+use crate::control::Clerk;
+use crate::event::Reports;
+use crate::http::web::entrance::{Address, Entrance};
+use crate::http::web::{self, Web};
+use crate::http::{self, Server};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The inbox's address, taken before anything runs, so that a start that cannot have it leaves nothing behind.
+pub(super) struct Inbox {
+    listener: TcpListener,
+    pub(super) entrance: Arc<Entrance>,
+}
+
+impl Inbox {
+    pub(super) fn open(office: &Office, effects: &Effects) -> Result<Option<Self>, StartError> {
+        let Some(table) = &office.config.web else { return Ok(None) };
+        let address = table.listen.address();
+        let failed = |source| StartError::Inbox { address, source };
+        let listener = http::bind(address, &effects.runtime).map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        let address = Address::new(bound, table.public_url.as_ref(), &office.key);
+        let (clock, ids) = (Arc::clone(&effects.clock), Arc::clone(&effects.ids));
+        let entrance = Arc::new(Entrance::new(address, &office.config, clock, ids));
+        Ok(Some(Self { listener, entrance }))
+    }
+
+    pub(super) fn serve(
+        self,
+        office: &Office,
+        effects: &Effects,
+        clerk: Clerk,
+        reports: Reports,
+        changes: watch::Receiver<u64>,
+    ) -> (Server, Address) {
+        let stop = CancellationToken::new();
+        let address = self.entrance.address().clone();
+        let web = Web {
+            config: Arc::clone(&office.config),
+            entrance: self.entrance,
+            clerk,
+            reports,
+            home: office.home.path().to_owned(),
+            changes,
+            clock: Arc::clone(&effects.clock),
+            stop: stop.clone(),
+        };
+        tracing::info!(address = %address.url(), "the inbox is served");
+        (Server::start(self.listener, web::router(web), stop, &effects.runtime), address)
+    }
+}

@@ -1,0 +1,126 @@
+//! What is reached over HTTP: connections, each with its limits, on an address of this machine.
+//!
+//! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. Whoever is slow, with
+//! the head of a request, its body or the reply, is cut off.
+
+mod paced;
+pub mod web;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use paced::Paced;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// How many connections there are at once; others wait to be taken.
+const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_ALL: u32 = 64;
+/// How long a connection may take to send the head of a request, and stay open without one.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of what it is sent.
+const WRITE_PATIENCE: Duration = Duration::from_secs(20);
+/// The longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// The most headers of a request.
+const HEADERS_MAX: usize = 64;
+/// How long what is under way may go on when everything stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+/// How long is waited after connections could not be taken, such as for lack of file handles.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    stop: CancellationToken,
+    over: Receiver<()>,
+}
+
+/// Takes an address of this machine.
+///
+/// # Errors
+/// What the system said.
+pub fn bind(address: SocketAddr, runtime: &Handle) -> Result<TcpListener, std::io::Error> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let _inside = runtime.enter();
+    TcpListener::from_std(listener)
+}
+
+impl Server {
+    /// Serves these routes until it is stopped, or until `stop` says so.
+    pub fn start(listener: TcpListener, router: Router, stop: CancellationToken, runtime: &Handle) -> Self {
+        let (sender, over) = channel();
+        runtime.spawn(accept(listener, router, stop.clone(), sender));
+        Self { stop, over }
+    }
+
+    /// Takes no more connections, and gives those that there are a moment.
+    pub fn stop(self) {
+        self.stop.cancel();
+        // If nobody answers in time, they end with the process.
+        self.over.recv_timeout(STOP_GRACE * 2).ok();
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, over: Sender<()>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Some((stream, place)) = next(&listener, &places, &stop).await {
+        tokio::spawn(serve(stream, router.clone(), stop.clone(), place));
+    }
+    drop(listener);
+    // All places are free when every connection is over.
+    places.acquire_many(CONNECTIONS_ALL).await.map(drop).ok();
+    // Whoever stopped it may not wait any more.
+    over.send(()).ok();
+}
+
+/// The next connection; `None` when it is over.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    stop: &CancellationToken,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    loop {
+        let taken = async {
+            let place = Arc::clone(places).acquire_owned().await.ok()?;
+            Some((listener.accept().await, place))
+        };
+        let (accepted, place) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            taken = taken => taken?,
+        };
+        match accepted {
+            Ok((stream, _)) => return Some((stream, place)),
+            Err(error) => {
+                tracing::warn!(%error, "a connection to the inbox cannot be taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router, stop: CancellationToken, place: OwnedSemaphorePermit) {
+    let _place = place;
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(Paced::new(stream, WRITE_PATIENCE)), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    // What a client does wrong is no concern of the log.
+    tokio::select! {
+        _ended = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::time::timeout(STOP_GRACE, connection).await.ok();
+}

@@ -1,0 +1,182 @@
+//! The inbox: what waits for a person, in a browser, and the person's answer.
+//!
+//! ```text
+//! request ─► door: host, origin ─► cookie ─► form's value ─► the clerk, like every command ─► the broker
+//! ```
+//! Pages are made here and need no script; with it they renew themselves. Reads use a connection that cannot write, on
+//! threads that may wait. An answer is put to the broker like one of the command line: whether it counts is decided
+//! there.
+
+mod answering;
+mod assets;
+mod desk;
+mod diff;
+mod door;
+pub mod entrance;
+mod inbox;
+mod live;
+mod pace;
+mod page;
+pub mod sessions;
+mod signing;
+
+use crate::config::Config;
+use crate::control::Clerk;
+use crate::effects::clock::Clock;
+use crate::event::Reports;
+use crate::ledger::LedgerError;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use desk::Desk;
+use entrance::Entrance;
+use maud::Markup;
+use rusqlite::Connection;
+use sessions::{Use, Visitor};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+/// The longest form, in bytes.
+const FORM_BYTES_MAX: usize = 16 * 1024;
+/// How long a form may take to arrive.
+const FORM_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request may take then until its reply begins.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How many pages may wait for changes at once.
+const STREAMS_MAX: usize = 32;
+
+/// What the pages are made of.
+pub struct Web {
+    /// Who may answer what.
+    pub config: Arc<Config>,
+    /// Who is let in.
+    pub entrance: Arc<Entrance>,
+    /// Who puts an answer to the broker.
+    pub clerk: Clerk,
+    /// Where answers go.
+    pub reports: Reports,
+    /// Where the ledger lies.
+    pub home: std::path::PathBuf,
+    /// Counts the changes of what people are asked.
+    pub changes: watch::Receiver<u64>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Says when everything stops.
+    pub stop: CancellationToken,
+}
+
+/// The same, shared by all requests.
+#[derive(Clone)]
+struct Shared {
+    web: Arc<Web>,
+    desk: Arc<Desk>,
+    streams: Arc<Semaphore>,
+}
+
+/// The routes of the inbox.
+pub fn router(web: Web) -> Router {
+    let desk = Arc::new(Desk::new(web.home.clone()));
+    let shared = Shared { web: Arc::new(web), desk, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
+    Router::new()
+        .route("/", get(inbox::page))
+        .route("/fragment", get(inbox::fragment))
+        .route("/approvals/{reference}", get(inbox::approval))
+        .route("/approvals/{reference}/standing", get(inbox::standing))
+        .route("/approvals/{reference}/answer", post(answering::answer))
+        .route("/events", get(live::events))
+        .route("/sign-in", get(signing::page))
+        .route("/sign-in/link", post(signing::with_link))
+        .route("/sign-in/token", post(signing::with_token))
+        .route("/sign-out", post(signing::out))
+        .route("/assets/{name}", get(assets::file))
+        .fallback(unknown)
+        .layer(from_fn_with_state(shared.clone(), door))
+        .with_state(shared)
+}
+
+/// What every request passes, and what every reply says.
+async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let address = shared.web.entrance.address();
+    let mut response = match door::check(address, request.method(), request.uri(), request.headers()) {
+        Ok(()) => match whole(request).await {
+            Ok(request) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+                Ok(response) => response,
+                Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long."),
+            },
+            Err(response) => response,
+        },
+        Err(closed) => plain(closed.status(), closed.words()),
+    };
+    door::seal(response.headers_mut());
+    response
+}
+
+/// The request with all of its form, or what is said to whoever sends too much or too slowly.
+async fn whole(request: Request) -> Result<Request, Response> {
+    let (head, body) = request.into_parts();
+    match tokio::time::timeout(FORM_PATIENCE, to_bytes(body, FORM_BYTES_MAX)).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(head, Body::from(bytes))),
+        Ok(Err(_too_long_or_cut)) => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "This is too long for a form.")),
+        Err(_elapsed) => Err(plain(StatusCode::REQUEST_TIMEOUT, "This took too long.")),
+    }
+}
+
+async fn unknown(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+    let visitor = shared.visitor(&headers, Use::Watch);
+    shared.told(StatusCode::NOT_FOUND, visitor.as_ref(), "Not here", "There is no such page.")
+}
+
+fn plain(status: StatusCode, words: &'static str) -> Response {
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], words).into_response()
+}
+
+fn html(status: StatusCode, page: Markup) -> Response {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, kind)], Body::from(page.into_string())).into_response()
+}
+
+/// Leads on to another page of ours, with a cookie to set.
+fn on_to(place: &str, cookie: &str) -> Response {
+    let header = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("/"));
+    (StatusCode::SEE_OTHER, [(header::LOCATION, header(place)), (header::SET_COOKIE, header(cookie))]).into_response()
+}
+
+impl Shared {
+    /// Who sends this, if they are signed in.
+    fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
+        let entrance = &self.web.entrance;
+        entrance.visitor(door::cookie(entrance.address(), headers)?, how)
+    }
+
+    /// A page that says one thing.
+    fn told(&self, status: StatusCode, visitor: Option<&Visitor>, title: &str, words: &str) -> Response {
+        html(status, page::told::page(visitor, self.web.clock.now(), title, words))
+    }
+
+    /// Reads the ledger and makes the reply of it, on a thread that may wait.
+    async fn read<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+        show: impl FnOnce(T) -> Response + Send + 'static,
+    ) -> Response {
+        let desk = Arc::clone(&self.desk);
+        let made = tokio::task::spawn_blocking(move || desk.look(look).map(show)).await;
+        match made {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                tracing::warn!(error = ?error, "the inbox cannot read the ledger");
+                plain(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.")
+            }
+            Err(error) => {
+                tracing::error!(%error, "a page of the inbox could not be made");
+                plain(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the broker's log says why.")
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A person's answer from a page: the same order as the command line's, put to the broker by the same clerk.
+
+use super::inbox::NOT_YOURS;
+use super::{Shared, html, page};
+use crate::approvals::{self, Approval};
+use crate::call::Order;
+use crate::control::{Asked, Control};
+use crate::http::web::sessions::{Use, Visitor};
+use crate::questions::{Given, may_answer};
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use shared::Reply;
+use shared::reply::Status;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the form says.
+#[derive(Deserialize)]
+pub(super) struct Answer {
+    // Of the session.
+    form: String,
+    // Of everything that was shown.
+    digest: String,
+    #[serde(rename = "answer")]
+    said: Said,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Said {
+    Yes,
+    // Of changes to files: and they are made at once.
+    Apply,
+    No,
+}
+
+/// What the broker made of it.
+pub(super) enum Came {
+    /// It counts: the sentence.
+    Counted(String),
+    /// It does not: the sentence.
+    Refused(String),
+    /// Nobody knows.
+    Unknown(String),
+}
+
+/// How long the broker may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `POST /approvals/ask-N/answer`
+pub(super) async fn answer(
+    State(shared): State<Shared>,
+    Path(reference): Path<String>,
+    headers: HeaderMap,
+    form: Result<Form<Answer>, FormRejection>,
+) -> Response {
+    let Some(visitor) = shared.visitor(&headers, Use::Page) else {
+        return shared.sign_in_first(&headers, &format!("/approvals/{reference}"));
+    };
+    let told = |status: StatusCode, words: &str| shared.told(status, Some(&visitor), "Nothing was answered", words);
+    let Form(form) = match form {
+        Ok(form) => form,
+        Err(rejection) => return told(rejection.status(), "This is not an answer to a question."),
+    };
+    if !visitor.sent(&form.form) {
+        return told(StatusCode::FORBIDDEN, "The page is older than your sign-in. Open the question again.");
+    }
+    let desk = Arc::clone(&shared.desk);
+    let asked_for = reference.clone();
+    let found = tokio::task::spawn_blocking(move || desk.look(|ledger| approvals::named(ledger, &asked_for))).await;
+    let Ok(Ok(found)) = found else {
+        return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
+    };
+    let Some(approval) = found else { return told(StatusCode::NOT_FOUND, NOT_YOURS) };
+    // Whoever may not answer has seen nothing; the broker says no, and records it.
+    if may_answer(&shared.web.config, &visitor.person, &approval) && form.digest != approval.digest.hex() {
+        return told(StatusCode::CONFLICT, "What the page showed is not what is asked. Open the question again.");
+    }
+    let came = put(&shared, &visitor, &approval, &form).await;
+    let status = match came {
+        Came::Counted(_) => StatusCode::OK,
+        Came::Refused(_) => StatusCode::CONFLICT,
+        Came::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let (now, yes) = (shared.web.clock.now(), form.said != Said::No);
+    html(status, page::answered::page(&visitor, now, &approval, yes, &came))
+}
+
+/// Puts it to the broker. The code belongs to this question for ever, and what it is about never changes.
+async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Answer) -> Came {
+    let reason = Some(form.reason.trim()).filter(|reason| !reason.is_empty()).map(ToOwned::to_owned);
+    let (code, yes, apply) = (approval.code.clone(), form.said != Said::No, form.said == Said::Apply);
+    let reason = reason.filter(|_| !yes);
+    let control = Control::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
+    let asked = Asked {
+        person: visitor.person.clone(),
+        order: Order::Answer(Given { code, yes, reason, apply, channel: "web" }),
+        said: &control,
+        channel: "web",
+    };
+    let reply = match tokio::time::timeout(PATIENCE, shared.web.clerk.ask(&shared.web.reports, asked)).await {
+        Ok(Ok(reply)) => serde_json::from_slice::<Reply>(&reply).ok(),
+        Ok(Err(why)) => return Came::Unknown(format!("The broker has not answered: {why}.")),
+        Err(_elapsed) => return Came::Unknown("The broker has not answered in time.".to_owned()),
+    };
+    match reply {
+        Some(Reply { status: Status::Executed, summary, .. }) => Came::Counted(summary.unwrap_or_default()),
+        Some(Reply { error: Some(error), .. }) => Came::Refused(error),
+        Some(_) | None => Came::Unknown("The broker's answer cannot be read.".to_owned()),
+    }
+}

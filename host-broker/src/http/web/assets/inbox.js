@@ -1,0 +1,121 @@
+// The inbox, live. Without this script every page works; with it they count down, renew themselves and obey keys.
+// Nothing here writes text that others wrote: what is renewed is HTML that the broker has made and escaped.
+"use strict";
+(() => {
+  const body = document.body;
+  const live = document.getElementById("live");
+  const said = document.getElementById("said");
+  const lost = document.getElementById("lost");
+  // The broker's clock decides, not this one's.
+  const ahead = Date.now() - Number(body.dataset.now);
+  document.documentElement.classList.add("script");
+
+  const words = (ms) => {
+    const s = Math.floor(ms / 1000), d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;
+    if (d) return `${d} d ${h} h`;
+    if (h) return `${h} h ${m} min`;
+    return m ? `${m} min ${s % 60} s` : `${s} s`;
+  };
+  const count = () => {
+    for (const left of document.querySelectorAll("[data-until]")) {
+      const ms = Number(left.dataset.until) - (Date.now() - ahead);
+      left.textContent = ms > 0 ? `${words(ms)} left` : "time is up";
+      left.classList.toggle("soon", ms < 60000);
+    }
+  };
+  const localTimes = () => {
+    for (const time of document.querySelectorAll("time[data-at]")) {
+      const at = new Date(Number(time.dataset.at));
+      time.title = time.dateTime;
+      const today = at.toDateString() === new Date().toDateString();
+      time.textContent = today ? at.toLocaleTimeString() : at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+    }
+  };
+
+  const waiting = () => Number(document.querySelector("[data-waiting]")?.dataset.waiting ?? -1);
+  const isOpen = () => document.querySelector("[data-state]")?.dataset.state === "waiting";
+  let before = waiting();
+  const announce = () => {
+    const now = waiting();
+    if (now < 0) return;
+    document.title = now ? `(${now}) Inbox` : "Inbox";
+    if (now !== before) said.textContent = document.querySelector("h1").textContent;
+    before = now;
+  };
+
+  let busy = false, again = false;
+  const renew = async () => {
+    if (!live) return;
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const reply = await fetch(live.dataset.fragment, { redirect: "error" });
+      if (reply.status === 401 && live.dataset.stays === undefined) return location.reload();
+      if (!reply.ok) return;
+      const made = new DOMParser().parseFromString(await reply.text(), "text/html");
+      const wasOpen = isOpen();
+      const focused = live.contains(document.activeElement) ? document.activeElement.id : "";
+      live.replaceChildren(...made.body.childNodes);
+      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+      // The buttons have no use any more.
+      if (wasOpen && !isOpen() && live.dataset.stays === undefined) return location.reload();
+      localTimes();
+      count();
+      announce();
+    } catch {
+      // The stream says when the broker is there again.
+    } finally {
+      busy = false;
+      if (again) { again = false; renew(); }
+    }
+  };
+
+  let source = null;
+  const watch = () => {
+    source = new EventSource("/events");
+    source.onmessage = () => { lost.hidden = true; renew(); };
+    source.onerror = () => {
+      lost.hidden = false;
+      if (source.readyState === EventSource.CLOSED) setTimeout(watch, 5000);
+    };
+  };
+  if (live) {
+    watch();
+    // A browser has few connections to one host: a question's page that nobody sees needs none.
+    document.addEventListener("visibilitychange", () => {
+      if (live.dataset.fragment === "/fragment") return;
+      source.close();
+      if (!document.hidden) watch();
+    });
+    addEventListener("pagehide", () => source.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  }
+
+  // Keys move and never answer: a button takes a second press.
+  const step = (by) => {
+    const links = [...document.querySelectorAll(".question h2 a")];
+    if (!links.length) return;
+    const at = links.indexOf(document.activeElement);
+    const next = links[Math.min(links.length - 1, Math.max(0, at + by))];
+    next.focus({ preventScroll: true });
+    next.closest(".question").scrollIntoView({ block: "nearest" });
+  };
+  const go = (id) => document.getElementById(id)?.focus();
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target.closest("input, textarea, select")) return;
+    switch (event.key) {
+      case "j": step(1); break;
+      case "k": step(-1); break;
+      case "a": go("approve"); break;
+      case "d": go("deny"); break;
+      case "u": document.getElementById("up")?.click(); break;
+      default: return;
+    }
+    event.preventDefault();
+  });
+
+  localTimes();
+  count();
+  setInterval(count, 1000);
+})();

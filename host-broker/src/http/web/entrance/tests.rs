@@ -1,0 +1,98 @@
+use super::*;
+use crate::config::Environment;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+struct Hand(AtomicI64);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+struct Counted(AtomicU64);
+
+impl Ids for Counted {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        let digest = Digest::of(&self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes());
+        buffer.iter_mut().zip(digest.as_bytes()).for_each(|(to, from)| *to = *from);
+        Ok(())
+    }
+}
+
+fn entrance() -> (Entrance, Arc<Hand>) {
+    let text = format!("[people.alice]\nweb_token_sha256 = \"{}\"\n", String::from(TokenDigest::of("right")));
+    let config = Config::parse(&text, Path::new("x"), &Environment::new()).unwrap();
+    let clock = Arc::new(Hand(AtomicI64::new(1_000_000)));
+    let address = Address::new("127.0.0.1:7420".parse().unwrap(), None, &LedgerKey::new(vec![7; 32]));
+    let ids = Arc::new(Counted(AtomicU64::new(0)));
+    let same: Arc<Hand> = Arc::clone(&clock);
+    (Entrance::new(address, &config, same, ids), clock)
+}
+
+fn secret(link: &Link) -> String {
+    link.url.split_once("link=").unwrap().1.to_owned()
+}
+
+#[test]
+fn a_home_has_one_name_for_ever_and_no_other_host_is_it() {
+    let address = |port: u16, key: u8, url: Option<&str>| {
+        let url = url.map(|url| PublicUrl::try_from(url.to_owned()).unwrap());
+        Address::new(SocketAddr::from(([127, 0, 0, 1], port)), url.as_ref(), &LedgerKey::new(vec![key; 32]))
+    };
+    let mine = address(7420, 7, None);
+    assert_eq!(mine, address(7420, 7, None));
+    assert_ne!(mine.origin(), address(7420, 8, None).origin());
+    let host = mine.origin().strip_prefix("http://").unwrap();
+    assert!(host.starts_with("inbox-") && host.ends_with(".localhost:7420"), "{host}");
+    assert!(mine.is_host(host) && mine.is_host(&host.to_uppercase()) && !mine.is_tls());
+    for other in ["localhost:7420", "127.0.0.1:7420", "evil.example", "inbox-x.localhost:7420", ""] {
+        assert!(!mine.is_host(other), "{other}");
+    }
+    assert!(!mine.is_host(host.trim_end_matches(":7420")), "the port is part of it");
+    let public = address(1, 7, Some("https://inbox.example"));
+    assert!(public.is_host("inbox.example") && public.is_host("inbox.example:443") && public.is_tls());
+    assert!(!public.is_host(host) && !public.is_host("inbox.example:80"));
+}
+
+#[test]
+fn a_link_is_good_once_and_for_ten_minutes() {
+    let (entrance, clock) = entrance();
+    let link = entrance.link("alice").unwrap();
+    assert_eq!(entrance.whose(&secret(&link)).as_deref(), Some("alice"));
+    assert_eq!(entrance.whose(&secret(&link)).as_deref(), Some("alice"), "looking spends nothing");
+    let cookie = entrance.with_link(&secret(&link)).unwrap().unwrap();
+    assert_eq!(entrance.visitor(&cookie, Use::Page).unwrap().person, "alice");
+    assert_eq!(entrance.with_link(&secret(&link)).unwrap(), None);
+    let late = entrance.link("alice").unwrap();
+    clock.0.fetch_add(600_000, Ordering::SeqCst);
+    assert_eq!(entrance.whose(&secret(&late)), None);
+    assert_eq!(entrance.with_link(&secret(&late)).unwrap(), None);
+    assert_eq!(entrance.with_link("").unwrap(), None);
+}
+
+#[test]
+fn an_older_link_gives_way_and_other_peoples_stay() {
+    let (entrance, _) = entrance();
+    let other = entrance.link("bob").unwrap();
+    let links: Vec<String> = (0..=LINKS_MAX).map(|_| secret(&entrance.link("alice").unwrap())).collect();
+    assert_eq!(entrance.whose(&links[0]), None);
+    assert!(links[1..].iter().all(|link| entrance.whose(link).is_some()));
+    assert!(entrance.whose(&secret(&other)).is_some());
+}
+
+#[test]
+fn a_flood_of_tokens_is_slowed_down_and_a_link_still_signs_in() {
+    let (entrance, clock) = entrance();
+    assert!(matches!(entrance.with_token("right").unwrap(), Admission::In(_)));
+    let mut tried = 0;
+    while entrance.with_token("wrong").unwrap() == Admission::Unknown {
+        tried += 1;
+        assert!(tried < 100);
+    }
+    let Admission::TooMany(seconds) = entrance.with_token("right").unwrap() else { panic!("not slowed down") };
+    assert!(entrance.with_link(&secret(&entrance.link("alice").unwrap())).unwrap().is_some());
+    clock.0.fetch_add(i64::try_from(seconds * 1000).unwrap(), Ordering::SeqCst);
+    assert!(matches!(entrance.with_token("right").unwrap(), Admission::In(_)));
+}

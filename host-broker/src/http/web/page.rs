@@ -1,0 +1,113 @@
+//! What pages look like. Everything that is put in is escaped; what others wrote is shown as it was made visible on the
+//! card, apart from the text around it.
+
+pub(super) mod answered;
+pub(super) mod approval;
+pub(super) mod diff;
+pub(super) mod inbox;
+pub(super) mod lines;
+pub(super) mod sign_in;
+pub(super) mod told;
+
+use super::assets::{SCRIPT_NAME, STYLE_NAME};
+use super::sessions::Visitor;
+use crate::approvals::card::visible;
+use maud::{DOCTYPE, Markup, html};
+use shared::Timestamp;
+use std::time::Duration;
+
+/// A page with the bar above it.
+fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="stylesheet" href={ "/assets/" (*STYLE_NAME) };
+                script src={ "/assets/" (*SCRIPT_NAME) } defer {}
+            }
+            body data-now=(now.millis()) {
+                a.skip href="#main" { "Skip to the content" }
+                header.bar {
+                    a.brand href="/" { "Inbox" }
+                    @if let Some(visitor) = visitor {
+                        form.who method="post" action="/sign-out" {
+                            input type="hidden" name="form" value=(visitor.form);
+                            span.name { (apart(&visitor.person)) }
+                            button.quiet type="submit" { "Sign out" }
+                        }
+                    }
+                }
+                p #lost role="status" hidden { "The broker cannot be reached. What you see may be old." }
+                main #main tabindex="-1" { (content) }
+                p #said.unseen role="status" aria-live="polite" {}
+            }
+        }
+    }
+}
+
+/// What others wrote: written from left to right whatever it holds, and without effect on what stands beside it.
+fn apart(text: &str) -> Markup {
+    html! { bdi dir="ltr" { (text) } }
+}
+
+/// The same of what was not made visible before.
+fn seen(text: &str) -> Markup {
+    apart(&visible(text))
+}
+
+/// Who answered, without the word that the ledger puts before persons.
+fn by(caller: &str) -> Markup {
+    seen(caller.strip_prefix("person:").unwrap_or(caller))
+}
+
+/// A time as people read it: `2026-02-14 10:00:00 UTC`.
+fn time(at: Timestamp) -> Markup {
+    let exact = at.to_string();
+    let short = exact.split('.').next().unwrap_or_default().replace('T', " ");
+    html! { time datetime=(exact) data-at=(at.millis()) { (short) " UTC" } }
+}
+
+/// How much time is left; a script goes on counting.
+fn left(until: Timestamp, now: Timestamp) -> Markup {
+    html! { span.left data-until=(until.millis()) { (words(until.since(now))) " left" } }
+}
+
+/// A duration in its two largest units.
+fn words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_escaped_and_stands_apart() {
+        let shown = seen("<script>alert(1)</script>\u{202e}\"x").into_string();
+        assert_eq!(shown, r#"<bdi dir="ltr">&lt;script&gt;alert(1)&lt;/script&gt;&lt;U+202E&gt;&quot;x</bdi>"#);
+        let visitor = Visitor { person: "</b><img>".into(), form: "\"x".into() };
+        let page = frame("<title>", Some(&visitor), Timestamp::from_millis(0), &html! {}).into_string();
+        assert!(!page.contains("<img>") && !page.contains("<title><title>"), "{page}");
+        assert!(!page.contains("style=") && !page.contains(" on"), "nothing that the policy forbids: {page}");
+    }
+
+    #[test]
+    fn times_are_for_people() {
+        let at: Timestamp = "2026-02-14T10:00:05.123Z".parse().unwrap();
+        assert!(time(at).into_string().contains(">2026-02-14 10:00:05 UTC<"));
+        for (seconds, expected) in [(7, "7 s"), (299, "4 min 59 s"), (3_700, "1 h 1 min"), (200_000, "2 d 7 h")] {
+            assert_eq!(words(Duration::from_secs(seconds)), expected);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One question: everything that will run, field by field, and the two buttons.
+
+use super::inbox::{ended, name};
+use super::{by, frame, left, lines, seen, time};
+use crate::approvals::card::Card;
+use crate::approvals::{Answered, Approval, Kind, State};
+use crate::http::web::desk::{Listed, waits};
+use crate::http::web::sessions::Visitor;
+use maud::{Markup, html};
+use shared::Timestamp;
+
+/// The page.
+pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed) -> Markup {
+    let approval = &listed.approval;
+    let reference = approval.reference();
+    let content = html! {
+        nav { a #up href="/" { "← Inbox" } }
+        h1 { (name(approval)) }
+        (live(now, listed, false))
+        @match &approval.card {
+            Some(card) => (shown(card)),
+            None => p.none { "What would have run is no longer kept." },
+        }
+        @if waits(approval, now) { (buttons(visitor, approval)) }
+    };
+    frame(&format!("{reference} {}.{}", approval.provider, approval.action), Some(visitor), now, &content)
+}
+
+/// The part that renews itself. When the question is over, the page is loaded anew, unless it is to stay.
+pub(super) fn live(now: Timestamp, listed: &Listed, stays: bool) -> Markup {
+    html! {
+        div #live data-fragment={ "/approvals/" (listed.approval.reference()) "/standing" } data-stays[stays] {
+            (standing(now, listed))
+        }
+    }
+}
+
+/// Where it stands, and who has answered.
+pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers }: &Listed) -> Markup {
+    let open = waits(approval, now);
+    html! {
+        section.standing aria-label="Where it stands" data-state=(if open { "waiting" } else { "over" }) {
+            p.meta {
+                @if open {
+                    (left(approval.expires_at, now))
+                    span.until { "until " (time(approval.expires_at)) }
+                } @else if approval.state == State::Waiting {
+                    span.ended.silence { "nobody answered in time" }
+                } @else {
+                    (ended(approval))
+                }
+                span { (approval.reference()) }
+                span { "asked " (time(approval.asked_at)) }
+            }
+            @if approval.quorum > 1 {
+                p.quorum {
+                    (answers.iter().filter(|answer| answer.yes).count()) " of " (approval.quorum)
+                    " different people have said yes."
+                }
+            }
+            @if !answers.is_empty() { ul.answers { @for answer in answers { li { (said(answer)) } } } }
+        }
+    }
+}
+
+fn said(answer: &Answered) -> Markup {
+    html! {
+        (by(&answer.by)) " said " strong { (if answer.yes { "yes" } else { "no" }) }
+        " (" (answer.channel) ", " (time(answer.at)) ")"
+        @if let Some(reason) = &answer.reason { ": " q { (seen(reason)) } }
+    }
+}
+
+fn shown(card: &Card) -> Markup {
+    html! {
+        section.card aria-label="Who asks" { (lines::all(&card.head)) }
+        @if !card.reasons.is_empty() {
+            section.card {
+                h2 { "Why you are asked" }
+                @for reason in &card.reasons { p.why { (seen(reason)) } }
+            }
+        }
+        @if card.diff.is_none() || !card.params.is_empty() {
+            section.card {
+                h2 { "What will run" }
+                @if card.params.is_empty() { p.none { "It has no parameters." } }
+                (lines::all(&card.params))
+            }
+        }
+        @if !card.conditions.is_empty() {
+            section.card { h2 { "Only while this holds" } (lines::all(&card.conditions)) }
+        }
+        @if let Some(diff) = &card.diff {
+            section.card.wide { h2 { "What changes" } (super::diff::all(diff)) }
+        }
+    }
+}
+
+/// Two forms, so that neither button is the other's default.
+fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
+    let action = format!("/approvals/{}/answer", approval.reference());
+    let hidden = html! {
+        input type="hidden" name="form" value=(visitor.form);
+        input type="hidden" name="digest" value=(approval.digest.hex());
+    };
+    html! {
+        section.answer aria-labelledby="answer" {
+            h2 #answer { "Your answer" }
+            form.yes method="post" action=(action) {
+                (hidden)
+                p { "A yes is to exactly this, and it runs once." }
+                button #approve.go type="submit" name="answer" value="yes" { "Approve" }
+                @if approval.kind == Kind::File {
+                    p { "The agent makes the change when it asks for it; or you make it now." }
+                    button type="submit" name="answer" value="apply" { "Approve and make it now" }
+                }
+            }
+            form.no method="post" action=(action) {
+                (hidden)
+                label for="reason" { "Why not? The agent is told." }
+                textarea #reason name="reason" rows="2" maxlength="1000" placeholder="optional" {}
+                button #deny.danger type="submit" name="answer" value="no" { "Deny" }
+            }
+        }
+        p.keys { "Keys: " kbd { "a" } " or " kbd { "d" } " goes to a button, " kbd { "Enter" } " presses it, " kbd { "u" } " back to the inbox" }
+    }
+}

@@ -1,0 +1,242 @@
+//! The inbox: real pages of the real host, spoken to as a browser does, and as nobody should.
+
+mod browser;
+mod doors;
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::group::{Group, call, code, error};
+use tests::visitor::{Visitor, reference};
+use tests::{World, until};
+
+const ASKS: &str = "[providers.demo]\nactions = { charge = \"human\", agree = \"human\" }\n";
+const WEB: &str = "[web]\nlisten = \"127.0.0.1:0\"\n";
+/// The digest of the token `alices-token`.
+const ALICE: &str = "\n[people.alice]\nweb_token_sha256 = \"";
+
+fn builder(more: &str) -> tests::world::Builder {
+    let alice = String::from(host_broker::config::web::TokenDigest::of("alices-token"));
+    let config = format!("{}\n{WEB}{ALICE}{alice}\"\n{more}", tests::world::CONFIG);
+    World::builder().config(&config).file("policy/profiles/developer.toml", ASKS)
+}
+
+fn world() -> World {
+    let world = builder("").up();
+    world.grant("developer", 2);
+    world
+}
+
+/// Sends a call that needs a person, and waits for the question; the request's id and the question's name.
+fn ask(world: &World, params: Value) -> (Group, String, String) {
+    let developer = world.group("developer");
+    let id = developer.send(call("charge", params));
+    (developer, id, reference(world))
+}
+
+#[test]
+fn a_yes_from_the_page_runs_the_call_once() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    assert!(operator.get("/").text.contains("Nothing waits for you"));
+    let (developer, id, name) = ask(&world, json!({ "to": "alice", "n": 3 }));
+    let inbox = operator.get("/");
+    for words in ["1 question waits for you", "demo.charge", "L2 (write)", &format!("/approvals/{name}")] {
+        assert!(inbox.text.contains(words), "no `{words}` in {}", inbox.text);
+    }
+    let shown = operator.get(&format!("/approvals/{name}"));
+    for words in ["&quot;alice&quot;", "min", "Approve", "Deny", "data-until"] {
+        assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
+    }
+    let code_of = world.query("SELECT code FROM approvals")[0]["code"].as_str().unwrap().to_owned();
+    assert!(!inbox.text.contains(&code_of) && !shown.text.contains(&code_of), "the code is for other channels");
+    let done = operator.answer(&name, true, "");
+    assert_eq!(done.status, 200);
+    assert!(done.text.contains("You said yes") && done.text.contains("may run, once"), "{}", done.text);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge"), std::slice::from_ref(&id));
+    assert_eq!(world.kinds_of(&developer, &id), ["asked", "intended", "succeeded"]);
+    let yes = world.rows().into_iter().find(|row| row.kind == "approved").unwrap();
+    assert_eq!((yes.caller.as_str(), yes.approval.as_deref()), ("person:operator", Some(name.as_str())));
+    assert!(yes.request_id.unwrap().starts_with("web-"));
+    assert_eq!(world.query("SELECT channel FROM approval_answers"), [json!({ "channel": "web" })]);
+    let over = operator.get("/").text;
+    assert!(over.contains("approved, and started") && over.contains("Nothing waits for you"), "{over}");
+    assert!(operator.get(&format!("/approvals/{name}")).text.contains("no longer kept"));
+}
+
+#[test]
+fn a_no_from_the_page_is_told_with_its_reason_and_nothing_runs() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    let (developer, id, name) = ask(&world, json!({}));
+    let done = operator.answer(&name, false, " not on a Friday \u{202e}<b>");
+    assert!(done.text.contains("You said no") && done.text.contains("will not run"), "{}", done.text);
+    let reply = developer.reply(&id);
+    assert_eq!(code(&reply), "approval_denied");
+    assert!(error(&reply).contains("not on a Friday <U+202E><b>"), "{reply}");
+    let shown = operator.get(&format!("/approvals/{name}")).text;
+    assert!(shown.contains("not on a Friday &lt;U+202E&gt;&lt;b&gt;"), "{shown}");
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
+#[test]
+fn a_second_and_a_late_answer_from_a_page_say_so_and_change_nothing() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    let (developer, id, name) = ask(&world, json!({ "n": 1 }));
+    let shown = operator.get(&format!("/approvals/{name}"));
+    let (form, digest) = (shown.field("form"), shown.field("digest"));
+    let send = |visitor: &mut Visitor, name: &str, digest: &str| {
+        let fields = [("form", form.as_str()), ("digest", digest), ("answer", "yes")];
+        visitor.post(&format!("/approvals/{name}/answer"), &fields)
+    };
+    assert_eq!(send(&mut operator, &name, &digest).status, 200);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    let again = send(&mut operator, &name, &digest);
+    assert_eq!(again.status, 409);
+    assert!(again.text.contains("It is too late") && again.text.contains("Nothing was changed"), "{}", again.text);
+    let (developer, id, late) = ask(&world, json!({ "n": 2 }));
+    let digest = operator.get(&format!("/approvals/{late}")).field("digest");
+    world.clock.advance(Duration::from_secs(301));
+    assert!(operator.get("/").text.contains("Nothing waits for you"));
+    let done = send(&mut operator, &late, &digest);
+    assert!(done.status == 409 && done.text.contains("It is too late"), "{}", done.text);
+    assert_eq!(code(&developer.reply(&id)), "approval_expired");
+    assert_eq!(world.effects_of("charge").len(), 1);
+}
+
+#[test]
+fn two_answers_at_once_are_one_effect() {
+    let world = world();
+    let operator = Visitor::signed_in(&world);
+    let (developer, id, name) = ask(&world, json!({}));
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let one = || {
+            let (mut visitor, name) = (operator.clone(), name.clone());
+            scope.spawn(move || visitor.answer(&name, true, "").status)
+        };
+        let threads = [one(), one(), one(), one()];
+        threads.map(|thread| thread.join().unwrap_or(500)).to_vec()
+    });
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge"), [id]);
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+}
+
+#[test]
+fn who_may_not_answer_sees_only_how_many_wait_and_changes_nothing() {
+    let world = world();
+    let (developer, id, name) = ask(&world, json!({ "to": "a secret matter" }));
+    let mut alice = Visitor::of(&world);
+    assert_eq!(alice.post("/sign-in/token", &[("secret", "alices-token")]).status, 303);
+    let inbox = alice.get("/").text;
+    assert!(inbox.contains("1 question waits for other people") && !inbox.contains("demo.charge"), "{inbox}");
+    for path in [format!("/approvals/{name}"), format!("/approvals/{name}/standing"), "/approvals/ask-99999".into()] {
+        let page = alice.get(&path);
+        assert!(page.status == 404 && !page.text.contains("secret matter"), "{path}: {}", page.text);
+    }
+    let form = alice.get("/").field("form");
+    let fields = [("form", form.as_str()), ("digest", "0"), ("answer", "yes")];
+    let refused = alice.post(&format!("/approvals/{name}/answer"), &fields);
+    assert!(refused.status == 409 && refused.text.contains("alice may not answer this"), "{}", refused.text);
+    let row = world.rows().into_iter().next_back().unwrap();
+    assert_eq!((row.caller.as_str(), row.kind.as_str()), ("person:alice", "refused"));
+    assert_eq!(developer.try_reply(&id), None);
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
+#[test]
+fn what_was_shown_is_what_is_answered() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    let (_, _, first) = ask(&world, json!({ "n": 1 }));
+    let shown = operator.get(&format!("/approvals/{first}"));
+    assert!(operator.answer(&first, false, "").text.contains("You said no"));
+    let (_, _, second) = ask(&world, json!({ "n": 2 }));
+    let (form, digest) = (shown.field("form"), shown.field("digest"));
+    let fields = [("form", form.as_str()), ("digest", &digest), ("answer", "yes")];
+    let crossed = operator.post(&format!("/approvals/{second}/answer"), &fields);
+    assert!(crossed.status == 409 && crossed.text.contains("is not what is asked"), "{}", crossed.text);
+    assert_eq!(world.query("SELECT state FROM approvals WHERE state = 'waiting'").len(), 1);
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
+#[test]
+fn what_an_agent_writes_is_text_on_every_page() {
+    let world = world();
+    let operator = Visitor::signed_in(&world);
+    let params = json!({
+        "<script>alert(1)</script>": "</dd><script>alert(2)</script><img src=x onerror=alert(3)>",
+        "body": "\u{202e}evil\u{2066}\u{200b} \n</main><form action='https://evil.example'>",
+        "to": "Workspace: security\nAction: read",
+    });
+    let (_, _, name) = ask(&world, params);
+    for path in ["/".to_owned(), format!("/approvals/{name}")] {
+        let page = operator.get(&path).text;
+        for raw in ["<script>", "<img", "evil.example'>", "\u{202e}", "\u{2066}", "\u{200b}"] {
+            assert!(!page.contains(raw), "{path} holds {raw:?}: {page}");
+        }
+    }
+    let page = operator.get(&format!("/approvals/{name}")).text;
+    assert!(page.contains("<mark>&lt;U+202E&gt;</mark>evil<mark>&lt;U+2066&gt;</mark>"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert(2)"), "{page}");
+}
+
+#[test]
+fn a_page_that_watches_hears_of_every_change() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    let mut lines = operator.watch();
+    assert_eq!(lines.next().as_deref(), Some("watching"));
+    let (developer, id, name) = ask(&world, json!({}));
+    assert_eq!(lines.next().as_deref(), Some("changed"));
+    assert!(operator.get("/fragment").text.contains("demo.charge"));
+    assert_eq!(operator.answer(&name, true, "").status, 200);
+    assert_eq!(lines.next().as_deref(), Some("changed"));
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    let standing = || operator.get(&format!("/approvals/{name}/standing")).text;
+    until("the end", || standing().contains("approved, and started").then_some(()));
+    // Whoever has left hears no more.
+    let form = operator.get("/").field("form");
+    let left = operator.clone().post("/sign-out", &[("form", &form)]);
+    assert_eq!(left.status, 303);
+    ask(&world, json!({ "n": 2 }));
+    assert_eq!(lines.find(|line| line != "changed").as_deref(), Some("signed out"));
+    assert_eq!(lines.next(), None);
+    assert_eq!(operator.get("/events").status, 401);
+}
+
+#[test]
+fn the_largest_card_and_the_largest_diff_are_shown_whole() {
+    let world = world();
+    let mut operator = Visitor::signed_in(&world);
+    let (_, _, long) = ask(&world, json!({ "body": "x".repeat(500 * 1024) }));
+    let shown = operator.get(&format!("/approvals/{long}"));
+    assert_eq!(shown.status, 200);
+    assert!(shown.text.contains(&"x".repeat(500 * 1024)));
+    assert!(operator.get("/").text.len() < 20_000, "the inbox does not hold what only the question shows");
+    operator.answer(&long, false, "");
+    let (_, _, many) = ask(&world, json!({ "n": vec![1; 50_000] }));
+    let shown = operator.get(&format!("/approvals/{many}")).text;
+    assert_eq!(shown.matches("<dt><bdi dir=\"ltr\">n[").count(), 50_000);
+    operator.answer(&many, false, "");
+}
+
+#[test]
+fn a_quorum_is_shown_as_it_grows() {
+    let more = "approves = {}\n\n[approvals.actions.demo.charge]\nquorum = 2\n";
+    let world = builder(more).up();
+    world.grant("developer", 2);
+    let (developer, id, name) = ask(&world, json!({}));
+    let mut operator = Visitor::signed_in(&world);
+    let mut alice = Visitor::of(&world);
+    alice.post("/sign-in/token", &[("secret", "alices-token"), ("next", &format!("/approvals/{name}"))]);
+    assert!(operator.answer(&name, true, "").text.contains("1 of 2"));
+    let page = alice.get(&format!("/approvals/{name}")).text;
+    assert!(page.contains("operator</bdi> said") && page.contains("1 of 2"), "{page}");
+    assert!(operator.answer(&name, true, "").text.contains("has answered this question before"));
+    assert_eq!(world.effects_of("charge").len(), 0);
+    assert_eq!(alice.answer(&name, true, "").status, 200);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 1);
+}

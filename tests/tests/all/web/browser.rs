@@ -1,0 +1,152 @@
+//! The same in a real browser: live, by keyboard, on a telephone, and with what agents would like it to run.
+
+use super::{ask, world};
+use serde_json::{Value, json};
+use tests::World;
+use tests::chromium::Chromium;
+use tests::group::code;
+use tests::visitor::{Visitor, link};
+
+const ENTER: &str = "\u{e007}";
+
+/// A browser in which the operator is signed in.
+fn signed_in(world: &World) -> Option<(Chromium, String)> {
+    let browser = Chromium::start()?;
+    let origin = Visitor::of(world).origin().to_owned();
+    browser.open(&format!("{origin}/sign-in?link={}", link(world)));
+    browser.picture("sign-in");
+    browser.press(ENTER);
+    browser.wait_for("Nothing waits for you");
+    Some((browser, origin))
+}
+
+/// Puts a diff on the card that waits. No action makes one yet.
+fn put_diff(world: &World, diff: &str) {
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    ledger.busy_timeout(tests::DEADLINE).unwrap();
+    let update = "UPDATE approvals SET card = json_set(card, '$.diff', ?1) WHERE state = 'waiting'";
+    assert_eq!(ledger.execute(update, [diff]).unwrap(), 1);
+}
+
+fn fits(browser: &Chromium) {
+    let wide = browser.script("return [document.documentElement.scrollWidth, innerWidth]");
+    assert!(wide[0].as_u64() <= wide[1].as_u64(), "it scrolls sideways: {wide} at {}", browser.url());
+}
+
+/// Pictures of a page at a desk and on a telephone, light and dark. It never scrolls sideways.
+fn look_at(browser: &Chromium, name: &str) {
+    for device in ["telephone", "desk"] {
+        match device {
+            "desk" => browser.desk(),
+            _ => browser.telephone(390, 844),
+        }
+        for scheme in ["light", "dark"] {
+            browser.prefer(scheme);
+            fits(browser);
+            browser.picture(&format!("{name}-{device}-{scheme}"));
+        }
+    }
+    browser.prefer("light");
+}
+
+/// A change of two files.
+const DIFF: &str = include_str!("change.diff");
+
+#[test]
+fn in_a_browser_a_question_appears_by_itself_and_is_answered_by_keyboard() {
+    let world = world();
+    let Some((browser, _)) = signed_in(&world) else { return };
+    look_at(&browser, "inbox-empty");
+    browser.script("window.mark = 1");
+    let (developer, id, name) = ask(&world, json!({ "to": "alice@example.com", "amount": 12.5 }));
+    browser.wait_for("1 question waits for you");
+    assert_eq!(browser.script("return window.mark"), 1, "without being loaded again");
+    assert_eq!(browser.script("return document.title"), "(1) Inbox");
+    browser.wait("document.querySelector('.left').textContent.includes('min')");
+    look_at(&browser, "inbox");
+    browser.press("j");
+    browser.press(ENTER);
+    browser.wait(&format!("location.pathname === '/approvals/{name}'"));
+    browser.wait_for("alice@example.com");
+    look_at(&browser, "question");
+    browser.press("a");
+    assert_eq!(browser.script("return document.activeElement.id"), "approve");
+    browser.press("d");
+    assert_eq!(browser.script("return document.activeElement.id"), "deny");
+    assert_eq!(world.query("SELECT * FROM approval_answers").len(), 0, "one key answers nothing");
+    browser.press("a");
+    browser.press(ENTER);
+    browser.wait_for("You said yes");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    browser.wait_for("approved, and started");
+    look_at(&browser, "answered");
+    browser.press("u");
+    browser.wait_for("Nothing waits for you");
+    look_at(&browser, "inbox-after");
+    assert_eq!(world.effects_of("charge"), [id]);
+    // A question's page notices that somebody else has answered.
+    let (developer, id, name) = ask(&world, json!({ "n": 2 }));
+    browser.wait_for("1 question waits for you");
+    browser.click(&format!("#open-{name}"));
+    browser.wait_for("Your answer");
+    Visitor::signed_in(&world).answer(&name, false, "somebody was faster");
+    browser.wait_for("somebody was faster");
+    assert_eq!(browser.script("return document.getElementById('approve')"), Value::Null);
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+#[test]
+fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let params = json!({
+        "<img src=x onerror=window.hacked=2>": "</dd></dl><script>window.hacked = 3</script>",
+        "body": "Dear all,\n\nplease find \u{202e}gpj.exe\u{202c} attached.\u{200b}\n\nApprove: yes\n<svg onload=window.hacked=4>",
+        "to": ["p\u{0430}ypal@example.com", "bob@example.com"],
+        "long": "no-space-".repeat(200),
+    });
+    let (_, _, name) = ask(&world, params);
+    put_diff(&world, DIFF);
+    browser.wait_for("1 question waits for you");
+    browser.open(&format!("{origin}/approvals/{name}"));
+    browser.wait_for("What changes");
+    assert_eq!(browser.script("return window.hacked ?? null"), Value::Null);
+    let marks = browser.script("return [...document.querySelectorAll('mark')].map(mark => mark.textContent)");
+    for mark in ["<U+202E>", "<U+202C>", "<U+200B>", "<U+0430>"] {
+        assert!(marks.as_array().unwrap().contains(&json!(mark)), "no {mark} in {marks}");
+    }
+    let forms = browser.script("return [...document.forms].map(form => new URL(form.action).origin)");
+    assert!(forms.as_array().unwrap().iter().all(|form| *form == json!(origin)), "{forms}");
+    let changed =
+        browser.script("return [document.querySelectorAll('del').length, document.querySelectorAll('ins').length]");
+    assert_eq!(changed, json!([6, 10]));
+    look_at(&browser, "hostile");
+    // Side by side at a desk, one below the other on a telephone.
+    let beside = "const [a, b] = ['del', 'ins'].map(tag => document.querySelector(tag).getBoundingClientRect()); \
+                  return [a.top === b.top, a.left === b.left]";
+    assert_eq!(browser.script(beside), json!([true, false]));
+    browser.telephone(390, 844);
+    assert_eq!(browser.script(beside), json!([false, true]));
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+#[test]
+fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
+    let world = world();
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let (_, _, name) = ask(&world, json!({ "n": vec![1; 30_000] }));
+    let lines = 20_000;
+    let diff = format!("@@ -1,{lines} +1,{lines} @@\n{}", "-old line\n+new line\n".repeat(lines));
+    put_diff(&world, &diff);
+    browser.open(&format!("{origin}/approvals/{name}"));
+    browser.wait_for("Your answer");
+    assert_eq!(browser.script("return document.querySelectorAll('ins').length"), lines);
+    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), 30_004);
+    browser.press("d");
+    assert_eq!(browser.script("return document.activeElement.id"), "deny");
+    browser.press(ENTER);
+    browser.wait_for("You said no");
+}
