@@ -6,6 +6,7 @@ mod parsing;
 
 pub use parsing::{Desk, hypothetical, parse, readmit};
 
+use crate::chat::Relayed;
 use crate::mailroom::Slot;
 use crate::providers::contract::{Invocation, Operation, ParamFault};
 use crate::providers::execution::Planted;
@@ -324,6 +325,8 @@ pub enum Order {
     },
     /// A person answers a question.
     Answer(Given),
+    /// Answer a question for somebody who did so in a chat.
+    Relayed(Relayed),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.

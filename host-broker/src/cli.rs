@@ -11,6 +11,7 @@ pub mod ask;
 pub mod output;
 pub mod reading;
 
+pub mod answer;
 pub mod calls;
 pub mod capabilities;
 pub mod codes;
@@ -24,6 +25,7 @@ pub mod group;
 pub mod init;
 pub mod kill;
 pub mod mock;
+pub mod notices;
 pub mod provider;
 pub mod revoke;
 pub mod serve;
@@ -35,6 +37,7 @@ use crate::config::Environment;
 use crate::config::home::Home;
 use crate::effects::clock::SystemClock;
 use crate::effects::commands::SystemCommands;
+use crate::effects::http::SystemHttp;
 use crate::effects::ids::SystemIds;
 use crate::host::Effects;
 use crate::ledger::LedgerError;
@@ -80,6 +83,8 @@ enum Command {
     Explain(explain::Explain),
     Calls(calls::Calls),
     Approvals(approvals::Approvals),
+    Answer(answer::Answer),
+    Notices(notices::Notices),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -141,6 +146,7 @@ pub fn run(environment: Environment) -> ExitCode {
             ids: Arc::new(SystemIds),
             environment: Arc::new(environment),
             commands: Arc::new(SystemCommands::default()),
+            http: Arc::new(SystemHttp::default()),
             runtime: runtime.handle().clone(),
         },
         output,
@@ -164,6 +170,8 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Explain(command) => command.run(context),
         Command::Calls(command) => command.run(context),
         Command::Approvals(command) => command.run(context),
+        Command::Answer(command) => command.run(context),
+        Command::Notices(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),

@@ -5,7 +5,9 @@
 
 use crate::broker::Broker;
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
+use crate::chat::{self, Relayed};
 use crate::config::Config;
+use crate::config::notify::is_identity;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::ledger::transaction::Committed;
@@ -51,6 +53,13 @@ pub enum Control {
         yes: bool,
         /// Why.
         reason: Option<String>,
+    },
+    /// Answer a question for somebody who did so in a chat.
+    ChatAnswer {
+        /// Who, as the chat names people: `telegram:12345`.
+        from: String,
+        /// What was written.
+        text: String,
     },
     /// Stop all calls, or allow them again.
     KillAll {
@@ -125,6 +134,12 @@ impl Clerk {
         }
     }
 
+    /// Whether this user may hand in what others have answered in a chat: the daemon's own, and who is named so.
+    fn may_relay(&self, uid: u32) -> bool {
+        let person = self.config.person(uid).and_then(|name| self.config.people.get(name));
+        uid == self.uid || person.is_some_and(|table| table.relays)
+    }
+
     fn directive(&self, person: String, order: Order, said: &Control, origin: Origin) -> Result<Event, NoRandomness> {
         let nonce = Nonce::fresh(self.ids.as_ref())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
@@ -143,8 +158,9 @@ impl Clerk {
     }
 }
 
-/// What a person asks, or the answer, where it concerns the process and not the ledger.
-fn order(control: &Control) -> Result<Order, Own> {
+/// What a person asks, or the answer, where it concerns the process and not the ledger. `may_relay` says whether the
+/// person may answer for others.
+fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     Ok(match control.clone() {
         Control::Grant(request) => Order::Grant(request),
         Control::Revoke(request) => Order::Revoke(request),
@@ -152,7 +168,14 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::TaskCreate(request) => Order::TaskCreate(request),
         Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
         Control::GateApprove(request) => Order::GateApprove(request),
-        Control::Answer { code, yes, reason } => Order::Answer(Given { code, yes, reason, channel: "cli" }),
+        Control::Answer { code, yes, reason } => {
+            Order::Answer(Given { code, yes, reason, channel: "cli", handed_in: None })
+        }
+        Control::ChatAnswer { from, text } => {
+            is_identity(&from).map_err(Own::Wrong)?;
+            let spoken = chat::read(&text).map_err(Own::Wrong)?;
+            Order::Relayed(Relayed { from, spoken, may_relay })
+        }
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
@@ -165,6 +188,8 @@ fn order(control: &Control) -> Result<Order, Own> {
 enum Own {
     Stop,
     Hello,
+    // It is no command, and this says why. Nothing is recorded, because nothing was asked.
+    Wrong(String),
 }
 
 impl Own {
@@ -178,6 +203,7 @@ impl Own {
                 "summary": format!("host-broker {version} is running."),
                 "data": { "version": version, "pid": std::process::id() },
             }),
+            Self::Wrong(why) => refusal(why),
         }
     }
 }
@@ -202,19 +228,19 @@ async fn serve(stream: UnixStream, clerk: &Clerk, reports: &Reports) -> Result<(
     let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
     BufReader::new(reader.take(limit)).read_until(b'\n', &mut line).await?;
     let mut answer = match clerk.person(uid) {
-        Some(person) => answer(person, &line, clerk, reports).await,
+        Some(person) => answer(person, clerk.may_relay(uid), &line, clerk, reports).await,
         None => fault(&format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}")),
     };
     answer.push(b'\n');
     writer.write_all(&answer).await
 }
 
-async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
+async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
     let control: Control = match serde_json::from_slice(line) {
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
-    let order = match order(&control) {
+    let order = match order(&control, may_relay) {
         Ok(order) => order,
         Err(own) => {
             if matches!(own, Own::Stop) {
@@ -234,7 +260,11 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -
 }
 
 fn fault(text: &str) -> Vec<u8> {
-    serde_json::to_vec(&json!({ "status": "denied", "error": text })).unwrap_or_default()
+    serde_json::to_vec(&refusal(text)).unwrap_or_default()
+}
+
+fn refusal(text: &str) -> serde_json::Value {
+    json!({ "status": "denied", "error": text })
 }
 
 /// Sends a command to the running daemon; `Ok(None)` if none is running.
@@ -273,8 +303,12 @@ pub fn administer(
     clerk: &Clerk,
     control: &Control,
 ) -> Result<serde_json::Value, ControlError> {
-    let Ok(order) = order(control) else {
-        return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
+    let order = match order(control, true) {
+        Ok(order) => order,
+        Err(own @ Own::Wrong(_)) => return Ok(own.answer()),
+        Err(Own::Stop | Own::Hello) => {
+            return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
+        }
     };
     let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
     let event = clerk.directive(person, order, control, Origin::Broker)?;

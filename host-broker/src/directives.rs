@@ -69,6 +69,7 @@ impl Broker {
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
+            Order::Relayed(said) => return self.take_relayed(tx, header, said).map(Some).map(Fulfilled::Answered),
         };
         write(tx, header, said).map(Some).map(Fulfilled::Answered)
     }
@@ -278,7 +279,12 @@ impl Broker {
     }
 
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
-    fn take_answer(&mut self, tx: &Transaction<'_>, header: &Header, given: &Given) -> Result<Answer, LedgerError> {
+    pub(crate) fn take_answer(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        given: &Given,
+    ) -> Result<Answer, LedgerError> {
         let (kind, approval) = match self.answer_question(tx, header, given)? {
             Taken::Counted(kind, approval) => (kind, approval),
             Taken::No(code, reason, about) => {
@@ -286,7 +292,7 @@ impl Broker {
                     request_id: Some(&header.request_id),
                     reason_code: Some(code),
                     approval: about,
-                    body: json!({ "request": header.request_digest, "channel": given.channel }),
+                    body: given.way(json!({ "request": header.request_digest })),
                     ..Draft::new(Kind::Refused, &header.caller_key)
                 })?;
                 let reply = Reply::of_reason(header.request_id.clone(), code, &reason, tx.now());
@@ -299,14 +305,13 @@ impl Broker {
             action: Some(&approval.action),
             level: Some(approval.level),
             approval: Some(approval.reference()),
-            body: json!({
+            body: given.way(json!({
                 "request": header.request_digest,
                 "of": approval.asked_seq,
                 "of_caller": approval.caller,
                 "agrees_to": approval.digest,
-                "channel": given.channel,
                 "state": approval.state,
-            }),
+            })),
             ..Draft::new(kind, &header.caller_key)
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
@@ -348,8 +353,8 @@ fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
-        // The last three come from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) => true,
+        // The last four come from people only; no document has such a type.
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) | Order::Relayed(_) => true,
     }
 }
 

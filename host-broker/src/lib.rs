@@ -23,6 +23,8 @@ pub mod broker;
 pub mod answers;
 pub mod directives;
 pub mod questions;
+pub mod notices;
+pub mod chat;
 pub mod folding;
 pub mod snapshot;
 

@@ -25,6 +25,11 @@ impl Loop {
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
     pub(super) fn unwritten(&mut self, event: Event, error: &LedgerError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
+        let event = match event {
+            Event::Told(attempt) => return self.notices.tell_again(attempt),
+            Event::Telling(_) => return self.notices.hold(),
+            other => other,
+        };
         if matches!(event, Event::Finished(_)) { self.unsettled.push(event) } else { self.unrecorded(event) }
     }
 
@@ -62,6 +67,8 @@ impl Loop {
             | Event::Overdue
             | Event::Finished(_)
             | Event::Probe(_)
+            | Event::Telling(_)
+            | Event::Told(_)
             | Event::Ticked { .. }
             | Event::Reopened(_)
             | Event::Stopping => None,
