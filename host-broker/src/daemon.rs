@@ -222,8 +222,10 @@ impl Loop {
     }
 
     fn is_over(&self) -> bool {
-        let idle = self.running == 0 && self.pending.is_empty() && self.notices.is_idle();
-        self.stopping.is_some_and(|since| idle || since.elapsed() >= STOP_GRACE)
+        let idle = self.running == 0 && self.pending.is_empty();
+        // What nobody saw arrive is told again; a channel that hangs does not hold the end up.
+        let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
+        self.stopping.is_some_and(|since| idle && told(since) || since.elapsed() >= STOP_GRACE)
     }
 
     /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
