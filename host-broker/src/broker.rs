@@ -85,7 +85,7 @@ impl Scribe<Event> for Broker {
                 closed(tx, Event::Telling(busy), told.map(|()| None))
             }
             Event::Told(attempt) => {
-                let told = self.told(tx, &attempt);
+                let told = notices::told(tx, &attempt);
                 closed(tx, Event::Told(attempt), told.map(|()| None))
             }
             Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),

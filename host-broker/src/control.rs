@@ -325,3 +325,20 @@ pub fn administer(
         None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Environment;
+    use crate::effects::ids::SystemIds;
+
+    #[test]
+    fn only_the_daemons_own_user_and_who_is_named_so_hand_in_for_others() {
+        let text = "[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n";
+        let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
+        let key = Arc::new(LedgerKey::new(vec![0; 32]));
+        let clerk = Clerk { config: Arc::new(config), key, ids: Arc::new(SystemIds), uid: 1 };
+        let may: Vec<bool> = [1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
+        assert_eq!(may, [true, true, false, false]);
+    }
+}

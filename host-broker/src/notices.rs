@@ -190,19 +190,14 @@ impl Broker {
         }
         let outgoing = self.word(tx, table, notice, &approval)?;
         // What it shows of the card is under the question's own digest, which is keyed; the rest is public.
-        let mut body = json!({ "channel": table.name, "event": notice.event, "shows": "notice" });
-        let shown = if outgoing.shows_card {
-            (approval.digest, "agrees_to", "card")
+        let (shows, member, digest) = if outgoing.shows_card {
+            ("card", "agrees_to", approval.digest)
         } else {
-            (Digest::of(&shared::json::canonical(&outgoing.document)), "digest", "notice")
+            ("notice", "digest", Digest::of(&shared::json::canonical(&outgoing.document)))
         };
-        let (digest, member, shows) = shown;
         let announced = format!("{shows} {}", digest.hex());
         if notice.announced.as_deref() != Some(announced.as_str()) {
-            if let Some(object) = body.as_object_mut() {
-                object.insert("shows".into(), shows.into());
-                object.insert(member.into(), json!(digest));
-            }
+            let body = json!({ "channel": table.name, "event": notice.event, "shows": shows, member: digest });
             tx.append(&about(Kind::Notifying, &approval, body))?;
             store::announce(tx, notice.id, &announced)?;
         }
@@ -253,26 +248,26 @@ impl Broker {
             document,
         })
     }
+}
 
-    /// An attempt is over.
-    pub(crate) fn told(&mut self, tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), LedgerError> {
-        let Some(mut notice) = store::numbered(tx.connection(), attempt.id)? else { return Ok(()) };
-        notice.attempts += 1;
-        let approval = approvals::with_id(tx.connection(), notice.approval)?;
-        let Some(fault) = &attempt.fault else {
-            let Some(approval) = approval else { return store::over(tx, &notice, Standing::Sent, None) };
-            let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
-            tx.append(&about(Kind::Notified, &approval, body))?;
-            return store::over(tx, &notice, Standing::Sent, None);
-        };
-        let next = tx.now().plus(pause(notice.attempts));
-        let is_wanted = notice.event != NoticeEvent::Asked
-            || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
-        if is_wanted && next < notice.until {
-            store::postpone(tx, &notice, next, fault)
-        } else {
-            give_up(tx, &notice, fault)
-        }
+/// An attempt is over.
+pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), LedgerError> {
+    let Some(mut notice) = store::numbered(tx.connection(), attempt.id)? else { return Ok(()) };
+    notice.attempts += 1;
+    let approval = approvals::with_id(tx.connection(), notice.approval)?;
+    let Some(fault) = &attempt.fault else {
+        let Some(approval) = approval else { return store::over(tx, &notice, Standing::Sent, None) };
+        let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
+        tx.append(&about(Kind::Notified, &approval, body))?;
+        return store::over(tx, &notice, Standing::Sent, None);
+    };
+    let next = tx.now().plus(pause(notice.attempts));
+    let is_wanted = notice.event != NoticeEvent::Asked
+        || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
+    if is_wanted && next < notice.until {
+        store::postpone(tx, &notice, next, fault)
+    } else {
+        give_up(tx, &notice, fault)
     }
 }
 

@@ -10,5 +10,6 @@ mod cli {
     mod evidence;
     mod groups;
     mod home;
+    mod notices;
     mod profiles;
 }

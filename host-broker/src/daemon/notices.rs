@@ -23,7 +23,7 @@ pub(super) struct Notices {
     // The database could not be written: not before then.
     not_before: Option<Instant>,
     // Attempts that could not be recorded yet.
-    unrecorded: Vec<Box<Attempt>>,
+    unrecorded: Vec<Attempt>,
 }
 
 impl Default for Notices {
@@ -52,7 +52,7 @@ impl Notices {
     }
 
     /// An attempt could not be recorded. Its channel stays taken until it is, so that nothing is sent again.
-    pub(super) fn tell_again(&mut self, attempt: Box<Attempt>) {
+    pub(super) fn tell_again(&mut self, attempt: Attempt) {
         self.unrecorded.push(attempt);
         self.hold();
     }
@@ -82,7 +82,7 @@ impl Loop {
         }
         self.notices.not_before = None;
         let unrecorded = std::mem::take(&mut self.notices.unrecorded);
-        self.handle(unrecorded.into_iter().map(Event::Told).collect());
+        self.handle(unrecorded.into_iter().map(|attempt| Event::Told(Box::new(attempt))).collect());
         if self.stopping.is_some() || self.notices.next.is_none_or(|at| at > now) {
             return;
         }
@@ -119,9 +119,8 @@ impl Loop {
                     Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),
                 };
                 let channel = outgoing.channel().to_owned();
-                match &fault {
-                    Some(reason) => tracing::warn!(%channel, %reason, "a notice could not be sent"),
-                    None => tracing::debug!(%channel, "a notice was sent"),
+                if let Some(reason) = &fault {
+                    tracing::warn!(%channel, %reason, "a notice could not be sent");
                 }
                 reports.happened(Event::Told(Box::new(Attempt { id: outgoing.id(), channel, fault })));
             });

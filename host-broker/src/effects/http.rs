@@ -126,7 +126,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    fn post(uri: String, after: Duration) -> Post {
+    fn post(uri: &str, after: Duration) -> Post {
         let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/plain".parse().unwrap())]);
         Post { uri: uri.parse().unwrap(), headers, body: b"hello".to_vec(), deadline: Instant::now() + after }
     }
@@ -152,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn a_redirect_is_a_status_and_is_not_followed() {
         let (uri, seen) = server("HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
-        assert_eq!(SystemHttp::default().post(post(uri, Duration::from_secs(20))).await, Ok(307));
+        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(307));
         let seen = seen.join().unwrap();
         assert!(seen.starts_with("POST /hook HTTP/1.1\r\n") && seen.contains("content-type: text/plain"), "{seen}");
     }
@@ -160,17 +160,17 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_end_is_not_waited_for() {
         let (uri, _seen) = server("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
-        assert_eq!(SystemHttp::default().post(post(uri, Duration::from_secs(20))).await, Ok(200));
+        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(200));
     }
 
     #[tokio::test]
     async fn who_does_not_answer_is_given_up_and_who_is_not_there_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap());
-        let silent = SystemHttp::default().post(post(uri.clone(), Duration::from_millis(200))).await;
+        let silent = SystemHttp::default().post(post(&uri, Duration::from_millis(200))).await;
         assert_eq!(silent, Err(HttpFault::Deadline));
         drop(listener);
-        let gone = SystemHttp::default().post(post(uri, Duration::from_secs(20))).await.unwrap_err().to_string();
+        let gone = SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await.unwrap_err().to_string();
         assert!(gone.to_lowercase().contains("refused"), "{gone}");
     }
 }

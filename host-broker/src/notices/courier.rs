@@ -172,7 +172,10 @@ fn body(format: Format, outgoing: &Outgoing) -> Result<(Vec<u8>, HeaderMap), Str
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: &str| match HeaderValue::from_str(value) {
-        Ok(value) => Ok(drop(headers.insert(HeaderName::from_static(name), value))),
+        Ok(value) => {
+            headers.insert(HeaderName::from_static(name), value);
+            Ok(())
+        }
         Err(_bad) => Err(format!("`{name}` cannot be written as a header")),
     };
     let body = match format {

@@ -307,9 +307,10 @@ pub fn over(tx: &Transaction<'_>, notice: &Notice, state: Standing, fault: Optio
 /// # Errors
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    const STALE: &str = "DELETE FROM notice_events WHERE approval IN (
+         SELECT id FROM approvals WHERE state = 'closed' AND asked_at < ?1)";
     let before = tx.now().minus(KEEP).millis();
     change(tx, "DELETE FROM notices WHERE state <> 'due' AND changed_at < ?1", params![before])?;
-    const STALE: &str = "DELETE FROM notice_events WHERE approval IN (SELECT id FROM approvals WHERE state = 'closed' AND asked_at < ?1)";
     change(tx, STALE, params![before])
 }
 

@@ -233,6 +233,6 @@ mod tests {
     fn what_expires_on_another_day_says_so() {
         let mut approval = approval(&json!({}));
         approval.expires_at = approval.asked_at.plus(std::time::Duration::from_secs(20 * 3600));
-        assert!(expiry(&approval).contains("-") && expiry(&approval).ends_with("10:00 UTC"), "{}", expiry(&approval));
+        assert!(expiry(&approval).contains('-') && expiry(&approval).ends_with("10:00 UTC"), "{}", expiry(&approval));
     }
 }

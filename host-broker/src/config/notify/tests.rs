@@ -38,7 +38,7 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         ("name = \"a\"\nkind = \"command\"\ncommand = []", "needs `command"),
         ("name = \"a\"\nkind = \"nanoclaw\"\ndirectory = \"m\"", "needs `chat_jid`"),
         ("name = \"a\"\nkind = \"webhook\"\nurl = \"http://example.com/\"", "must be https"),
-        ("name = \"a\"\nkind = \"webhook\"\nurl = \"file:///etc\"", "must begin with https://"),
+        ("name = \"a\"\nkind = \"webhook\"\nurl = \"ftp://x/y\"", "must begin with https://"),
         (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
         (&format!("{command}answers = true"), "token_sha256 together"),
