@@ -156,7 +156,7 @@ impl Broker {
             };
             let notice = store::add(tx, approval.id, event, said, &table.name, due_at, until)?;
             if store::count_due(tx.connection(), &table.name)? > QUEUE_MAX {
-                give_up(tx, &notice, "too many notices wait for this channel")?;
+                fail(tx, &notice, "too many notices wait for this channel")?;
             }
         }
         Ok(())
@@ -278,10 +278,13 @@ fn waits(approval: &Approval, now: Timestamp) -> bool {
 
 /// A notice is not tried again. What was never tried is dropped without a row: nobody was told, and nobody had to be.
 fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
-    let was_wanted = notice.attempts > 0 || notice.event != NoticeEvent::Asked;
-    if !was_wanted {
-        return store::over(tx, notice, Standing::Dropped, Some(fault));
-    }
+    // One that was announced may have left: a daemon that died saw no end of it.
+    let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
+    if was_wanted { fail(tx, notice, fault) } else { store::over(tx, notice, Standing::Dropped, Some(fault)) }
+}
+
+/// A notice is not tried again, and a row says so.
+fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
     if let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? {
         let body = json!({
             "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,

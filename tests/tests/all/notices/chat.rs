@@ -142,8 +142,9 @@ fn two_answers_at_once_are_one() {
         });
         let counted = answers.iter().filter(|reply| reply["status"] == "executed").count();
         assert_eq!(counted, 1, "{answers:?}");
+        let reply = developer.reply(&id);
         let effects = world.effects_of("charge").into_iter().filter(|effect| *effect == id).count();
-        match code(&developer.reply(&id)) {
+        match code(&reply) {
             "executed" => assert_eq!(effects, 1),
             other => assert_eq!((other, effects), ("approval_denied", 0)),
         }
