@@ -285,6 +285,10 @@ fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), Led
 
 /// A notice is not tried again, and a row says so.
 fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
+    let fault = &match &notice.fault {
+        Some(last) if last != fault => format!("{fault}; at the last attempt {last}"),
+        Some(_) | None => fault.to_owned(),
+    };
     if let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? {
         let body = json!({
             "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,

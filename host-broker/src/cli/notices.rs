@@ -68,10 +68,14 @@ pub(super) fn standing(notice: &Notice) -> String {
     match (notice.state, notice.attempts) {
         (Standing::Sent, _) => "sent".to_owned(),
         (Standing::Due, 0) => format!("due at {}", notice.due_at),
-        (Standing::Due, tried) => format!("tried {tried} times: {why}; again at {}", notice.due_at),
-        (Standing::Failed, tried) => format!("failed after {tried} attempts: {why}"),
+        (Standing::Due, tried) => format!("failed {}: {why}; again at {}", times(tried), notice.due_at),
+        (Standing::Failed, tried) => format!("failed {}, and for good: {why}", times(tried)),
         (Standing::Dropped, _) => format!("not needed: {why}"),
     }
+}
+
+fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
 fn document(ledger: &Connection, notice: &Notice) -> Result<Value, Fault> {

@@ -86,6 +86,11 @@ impl Loop {
         if self.stopping.is_some() || self.notices.next.is_none_or(|at| at > now) {
             return;
         }
+        // What space is left is for outcomes.
+        if !self.unsettled.is_empty() || self.daemon.ledger.lives_on_its_reserve() {
+            self.notices.hold();
+            return;
+        }
         if let Err(error) = self.send_due(now) {
             tracing::error!(error = ?error, "the notices cannot be read");
             self.notices.hold();

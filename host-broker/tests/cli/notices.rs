@@ -45,7 +45,7 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
     assert_eq!(of("ops").unwrap()["state"], "sent", "{list}");
     assert_eq!(of("gone").unwrap()["state"], "failed", "{list}");
     let one = world.run(&["notices", "list", "--channel", "gone"]).ok();
-    assert!(one.contains("failed after") && !one.contains("ops"), "{one}");
+    assert!(one.contains("for good") && !one.contains("ops"), "{one}");
 }
 
 #[test]
