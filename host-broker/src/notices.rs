@@ -13,6 +13,7 @@
 //! [`store`] keeps them, `text` words them, [`courier`] carries them.
 
 pub mod courier;
+mod outgoing;
 pub mod store;
 mod text;
 
@@ -23,6 +24,7 @@ use crate::config::notify::{NoticeEvent, NotifyTable};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
+use outgoing::Message;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::digest::Digest;
@@ -30,47 +32,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use store::{Notice, Standing};
 
+pub use outgoing::Outgoing;
+
 /// More than this many wait for no channel.
 const QUEUE_MAX: usize = 1_000;
 /// How long it is tried to tell that a question is over.
 const OVER_KEEP: Duration = Duration::from_secs(3600);
 /// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-
-/// A notice whose row is written: what is sent, and through which channel. Made in a transaction, handed out after its
-/// commit.
-#[must_use]
-pub struct Outgoing {
-    id: i64,
-    channel: String,
-    // A name of it that is the same at every attempt.
-    name: String,
-    title: String,
-    text: String,
-    link: Option<String>,
-    shows_card: bool,
-    is_question: bool,
-    document: Value,
-}
-
-impl Outgoing {
-    /// Its number.
-    pub fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// The channel's name.
-    pub fn channel(&self) -> &str {
-        &self.channel
-    }
-}
-
-impl std::fmt::Debug for Outgoing {
-    /// Without what it says.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Outgoing({}, {})", self.id, self.channel)
-    }
-}
 
 /// What an attempt came to.
 #[derive(Debug)]
@@ -190,10 +159,10 @@ impl Broker {
         }
         let outgoing = self.word(tx, table, notice, &approval)?;
         // What it shows of the card is under the question's own digest, which is keyed; the rest is public.
-        let (shows, member, digest) = if outgoing.shows_card {
+        let (shows, member, digest) = if outgoing.message().shows_card {
             ("card", "agrees_to", approval.digest)
         } else {
-            ("notice", "digest", Digest::of(&shared::json::canonical(&outgoing.document)))
+            ("notice", "digest", Digest::of(&shared::json::canonical(&outgoing.message().document)))
         };
         let announced = format!("{shows} {}", digest.hex());
         if notice.announced.as_deref() != Some(announced.as_str()) {
@@ -236,17 +205,9 @@ impl Broker {
         if let Some(object) = document.as_object_mut() {
             object.insert("text".into(), json!(text));
         }
-        Ok(Outgoing {
-            id: notice.id,
-            channel: table.name.clone(),
-            name,
-            title: told.title(),
-            text,
-            link,
-            shows_card,
-            is_question: notice.event == NoticeEvent::Asked,
-            document,
-        })
+        let (title, is_question) = (told.title(), notice.event == NoticeEvent::Asked);
+        let message = Message { name, title, text, link, shows_card, is_question, document };
+        Ok(Outgoing::new(notice.id, &table.name, message))
     }
 }
 

@@ -75,8 +75,10 @@ impl Status {
     /// # Errors
     /// [`Fault`] if there is no home, or it cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
+        let mut recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
         let config = context.config()?;
+        // What is not configured any more fails nobody.
+        recorded.silent.retain(|notice| config.notify.iter().any(|table| table.name == notice.channel));
         let page = Page {
             home: context.home.path().display().to_string(),
             daemon: running(context),

@@ -82,7 +82,7 @@ impl Courier {
     /// One sentence for the operator, without anything of the notice or of what came back. It may have arrived all the
     /// same.
     pub async fn carry(&self, outgoing: &Outgoing) -> Result<(), String> {
-        let Some(channel) = self.channels.get(&outgoing.channel) else {
+        let Some(channel) = self.channels.get(outgoing.channel()) else {
             return Err("the channel is not configured".to_owned());
         };
         let deadline = Instant::now() + PATIENCE;
@@ -94,12 +94,12 @@ impl Courier {
                 let document = json!({
                     "type": "message",
                     "chatJid": chat_jid,
-                    "text": outgoing.text,
+                    "text": outgoing.message().text,
                     "groupFolder": group,
                     "timestamp": self.clock.now(),
                 });
-                let mode = if outgoing.shows_card { 0o640 } else { 0o644 };
-                let (directory, name) = (directory.clone(), format!("broker-{}.json", outgoing.name));
+                let mode = if outgoing.message().shows_card { 0o640 } else { 0o644 };
+                let (directory, name) = (directory.clone(), format!("broker-{}.json", outgoing.message().name));
                 let write = move || put(&directory, &name, document.to_string().as_bytes(), mode);
                 match timeout_at(deadline, self.runtime.spawn_blocking(write)).await {
                     Ok(Ok(written)) => written,
@@ -113,7 +113,7 @@ impl Courier {
     async fn run(&self, command: &[String], outgoing: &Outgoing, deadline: Instant) -> Result<(), String> {
         let Some((program, arguments)) = command.split_first() else { return Err("there is no program".to_owned()) };
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
-        let mut document = outgoing.document.to_string().into_bytes();
+        let mut document = outgoing.message().document.to_string().into_bytes();
         document.push(b'\n');
         (command.stdin, command.stdout_max, command.stderr_max) = (Some(document), OUTPUT_MAX, OUTPUT_MAX);
         match self.commands.run(command).await.map(|finished| finished.ending) {
@@ -180,20 +180,20 @@ fn body(format: Format, outgoing: &Outgoing) -> Result<(Vec<u8>, HeaderMap), Str
     };
     let body = match format {
         Format::Json => {
-            set("idempotency-key", &outgoing.name)?;
-            outgoing.document.to_string()
+            set("idempotency-key", &outgoing.message().name)?;
+            outgoing.message().document.to_string()
         }
         Format::Ntfy => {
-            set("title", &outgoing.title)?;
-            set("priority", if outgoing.is_question { "high" } else { "default" })?;
-            if let Some(link) = &outgoing.link {
+            set("title", &outgoing.message().title)?;
+            set("priority", if outgoing.message().is_question { "high" } else { "default" })?;
+            if let Some(link) = &outgoing.message().link {
                 set("click", link)?;
             }
-            outgoing.text.clone()
+            outgoing.message().text.clone()
         }
         // What is between these signs would be a link or a call to everybody.
         Format::Slack => {
-            let text = outgoing.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let text = outgoing.message().text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             json!({ "text": text, "mrkdwn": false }).to_string()
         }
     };
@@ -241,12 +241,11 @@ fn put(directory: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notices::outgoing::Message;
     use serde_json::Value;
 
     fn outgoing(text: &str) -> Outgoing {
-        Outgoing {
-            id: 1,
-            channel: "c".to_owned(),
+        let message = Message {
             name: "ask-1-asked".to_owned(),
             title: "APPROVAL REQUIRED: demo.charge (L2)".to_owned(),
             text: text.to_owned(),
@@ -254,7 +253,8 @@ mod tests {
             shows_card: false,
             is_question: true,
             document: json!({ "type": "approval_notice", "text": text }),
-        }
+        };
+        Outgoing::new(1, "c", message)
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(ntfy, b"<!channel> a & b");
         assert_eq!(headers["click"], "https://broker/inbox");
         let (json, headers) = body(Format::Json, &outgoing).unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), outgoing.document);
+        assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), outgoing.message().document);
         assert_eq!(headers["idempotency-key"], "ask-1-asked");
     }
 
