@@ -12,8 +12,10 @@ use clap::Args;
 /// what that person may approve. Production actions are never answered in a chat.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  host-broker answer --from telegram:12345 'approve k7f3qd'
-  host-broker answer --from telegram:12345 'deny k7f3qd because it is Friday'
+  host-broker answer --from telegram:12345 -- 'approve k7f3qd'
+  host-broker answer --from telegram:12345 -- 'deny k7f3qd because it is Friday'
+
+Behind -- nothing that somebody writes is taken for an option.
 
 You must be the daemon's own user, or a person with `relays = true`. After five wrong codes nothing from that sender is
 read for five minutes.

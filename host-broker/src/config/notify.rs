@@ -9,7 +9,7 @@
 //! bearer = { file = "/etc/host-broker/ntfy-token" }
 //! ```
 
-mod fit;
+pub(crate) mod fit;
 mod written;
 
 use crate::config::Config;

@@ -2,6 +2,7 @@
 
 use super::Outgoing;
 use crate::config::Config;
+use crate::config::notify::fit::is_closed;
 use crate::config::notify::{Format, NotifyTable, Way};
 use crate::effects::clock::Clock;
 use crate::effects::commands::{Command, CommandFault, Commands, Ending};
@@ -98,9 +99,16 @@ impl Courier {
                     "groupFolder": group,
                     "timestamp": self.clock.now(),
                 });
-                let mode = if outgoing.message().shows_card { 0o640 } else { 0o644 };
+                let shows_card = outgoing.message().shows_card;
+                let mode = if shows_card { 0o640 } else { 0o644 };
                 let (directory, name) = (directory.clone(), format!("broker-{}.json", outgoing.message().name));
-                let write = move || put(&directory, &name, document.to_string().as_bytes(), mode);
+                let write = move || {
+                    if shows_card {
+                        // It may have been made, or opened, after the start.
+                        is_closed(&directory)?;
+                    }
+                    put(&directory, &name, document.to_string().as_bytes(), mode)
+                };
                 match timeout_at(deadline, self.runtime.spawn_blocking(write)).await {
                     Ok(Ok(written)) => written,
                     Ok(Err(_gone)) => Err("it could not be written".to_owned()),

@@ -70,6 +70,8 @@ pub struct Notice {
 
 /// How many events are taken at once.
 const EVENTS_MAX: i64 = 256;
+/// How long events are kept of questions that are over, where no channel is there to be told.
+const EVENTS_KEEP: Duration = Duration::from_secs(2 * 3600);
 /// How long notices are kept that are over.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -307,11 +309,12 @@ pub fn over(tx: &Transaction<'_>, notice: &Notice, state: Standing, fault: Optio
 /// # Errors
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
-    const STALE: &str = "DELETE FROM notice_events WHERE approval IN (
-         SELECT id FROM approvals WHERE state = 'closed' AND asked_at < ?1)";
+    // Looked up from the events, of which there are few, and not from the questions, of which there are ever more.
+    const STALE: &str = "DELETE FROM notice_events WHERE EXISTS (
+         SELECT 1 FROM approvals WHERE id = approval AND state = 'closed' AND asked_at < ?1)";
     let before = tx.now().minus(KEEP).millis();
     change(tx, "DELETE FROM notices WHERE state <> 'due' AND changed_at < ?1", params![before])?;
-    change(tx, STALE, params![before])
+    change(tx, STALE, params![tx.now().minus(EVENTS_KEEP).millis()])
 }
 
 fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<(), LedgerError> {

@@ -377,6 +377,14 @@ fn a_nanoclaw_document_appears_whole_and_the_sandbox_that_reads_it_learns_no_cod
     assert!(inside["text"].as_str().unwrap().contains(&reference));
     assert!(!contents(&world.path("ipc")).contains(&question));
     answer(&world, &question, false);
+    // Opened to others since the start: the card stays here.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(world.outside().join("messages"), open).unwrap();
+    let (_id, second) = ask(&world, &developer, call("charge", json!({ "to": "bob" })));
+    let fault = until("an attempt", || world.query("SELECT fault FROM notices WHERE fault IS NOT NULL").pop());
+    assert!(fault["fault"].as_str().unwrap().contains("others may look into"), "{fault}");
+    assert!(!contents(&world.outside()).contains(&second));
+    answer(&world, &second, false);
 }
 
 #[test]

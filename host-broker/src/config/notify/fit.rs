@@ -3,9 +3,13 @@
 use super::{NotifyTable, Way, is_identity, is_safe};
 use crate::config::Config;
 use crate::config::home::Home;
+use shared::Group;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+/// Everybody but the owner and its group of users, any right.
+const OTHERS: u32 = 0o007;
 
 impl Config {
     /// Whether channels and people fit each other and the rest.
@@ -60,9 +64,10 @@ impl Config {
         match &table.way {
             Way::Command(command) => {
                 let mut paths = command.iter().map(Path::new).filter(|path| path.is_absolute());
-                paths.find_map(within).map_or(Ok(()), |(group, place)| {
+                let found = paths.find_map(|path| Some((path.display(), within(path)?)));
+                found.map_or(Ok(()), |(path, (group, place))| {
                     let place = place.display();
-                    Err(format!("the program lies in {place}, which group `{group}` can write to; put it elsewhere"))
+                    Err(format!("{path} lies in {place}, which group `{group}` can write to; put it elsewhere"))
                 })
             }
             Way::Webhook { .. } => Ok(()),
@@ -77,22 +82,48 @@ impl Config {
                         place.display()
                     ));
                 }
-                // What is not there yet is looked at again at the next start.
-                let Ok(found) = std::fs::metadata(directory) else { return Ok(()) };
-                let owner = self.groups.iter().find(|(_, group)| group.uid == Some(found.uid()));
-                if let Some((group, _)) = owner {
-                    return Err(format!(
-                        "full_cards, but the directory {shown} belongs to the user of group `{group}`; {remedy}"
-                    ));
+                if directory.components().any(|part| part == Component::ParentDir) {
+                    return Err(format!("full_cards, and the directory {shown} has `..` in its path; write it out"));
                 }
-                if found.mode() & 0o007 != 0 {
-                    return Err(format!(
-                        "full_cards, but others may look into the directory {shown}; chmod o= {shown}, or {remedy}"
-                    ));
+                if let Some((group, place)) = self.owned_by_a_group(directory) {
+                    let place = place.display();
+                    return Err(format!("full_cards, but {place} belongs to the user of group `{group}`; {remedy}"));
                 }
-                Ok(())
+                // What is not there yet is looked at when something is to be written.
+                if directory.exists() {
+                    is_closed(directory).map_err(|fault| format!("full_cards, but {fault}, or {remedy}"))
+                } else {
+                    Ok(())
+                }
             }
         }
+    }
+}
+
+impl Config {
+    /// What on the way to a directory belongs to the user of a group, who could put another in its place. Where sandboxes
+    /// run as the broker's own user, it is the mounts that keep them in, and not the user.
+    fn owned_by_a_group<'a>(&self, directory: &'a Path) -> Option<(&Group, &'a Path)> {
+        let own = rustix::process::geteuid().as_raw();
+        let foreign = |uid: &u32| *uid != own && *uid != 0;
+        directory.ancestors().find_map(|place| {
+            let owner = Some(std::fs::metadata(place).ok()?.uid()).filter(foreign)?;
+            let (group, _) = self.groups.iter().find(|(_, table)| table.uid == Some(owner))?;
+            Some((group, place))
+        })
+    }
+}
+
+/// Whether a directory is closed to everybody but its owner and its group of users.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub(crate) fn is_closed(directory: &Path) -> Result<(), String> {
+    let shown = directory.display();
+    match std::fs::metadata(directory) {
+        Ok(found) if found.mode() & OTHERS == 0 => Ok(()),
+        Ok(_) => Err(format!("others may look into the directory {shown}; chmod o= {shown}")),
+        Err(error) => Err(format!("the directory {shown} cannot be looked at ({error})")),
     }
 }
 

@@ -93,6 +93,13 @@ fn a_full_card_goes_nowhere_that_a_group_reads_or_writes() {
     let link = folder.path().join("link");
     symlink(mailbox.join("messages"), &link).unwrap();
     assert!(write(&link, true).unwrap_err().contains("group `main`"), "a link is where it leads");
+    assert!(write(&outside.join("../messages"), true).unwrap_err().contains("`..`"));
+    if rustix::process::geteuid().is_root() {
+        // The user of group `main`.
+        std::os::unix::fs::chown(&outside, Some(54321), None).unwrap();
+        assert!(write(&outside, true).unwrap_err().contains("belongs to the user of group `main`"));
+        assert!(write(&outside.join("in/it"), true).unwrap_err().contains("belongs to the user"));
+    }
     // A relative one is beside the configuration.
     assert!(write(Path::new("ipc/main/messages"), true).is_err());
 }
