@@ -130,13 +130,12 @@ impl Broker {
         header: &Header,
         relayed: &Relayed,
     ) -> Result<Answer, LedgerError> {
+        let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
         let Caller::Person(_) = &header.caller else {
             // No document has this type; whoever adds one is stopped here.
             let reason = "Only people hand in answers.";
-            let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
             return refuse(tx, header, &handed_in, None, Code::Guardrail, reason).map(|(answer, _)| answer);
         };
-        let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
         if !relayed.may_relay {
             let relay = handed_in.by.strip_prefix("person:").unwrap_or(&handed_in.by);
             let reason = format!("{relay} may not answer for others: [people.{relay}] needs `relays = true`.");

@@ -2,7 +2,8 @@
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
 //! not has a [fault](SecretFault) that says what to do. Three doors lead to a value: [`Secret::expose`], for the
-//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, and `Secrets::needles`, for the search that keeps secrets out of results.
+//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, and `Secrets::needles`, for the
+//! search that keeps secrets out of results.
 
 mod dotenv;
 mod file;

@@ -398,3 +398,26 @@ fn a_full_card_where_a_group_could_read_it_keeps_the_host_from_starting() {
         assert!(fault.contains(words), "{fault}");
     }
 }
+
+#[test]
+fn a_channel_for_which_too_much_waits_takes_no_more_and_says_so() {
+    let mut world = world(|world| appends(world, "ops", ""));
+    world.stop();
+    let later = world.now().plus(Duration::from_secs(3_600)).millis();
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    let fill = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+         INSERT INTO notices SELECT NULL, 100000 + i, 'asked', 'waiting', 'ops', 'due', {later}, {later}, 0, NULL, NULL, 0 FROM n"
+    );
+    ledger.execute_batch(&format!("PRAGMA foreign_keys = OFF; {fill}")).unwrap();
+    drop(ledger);
+    world.start();
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let full =
+        until("the notice is given up", || world.query("SELECT fault FROM notices WHERE state = 'failed'").pop());
+    assert_eq!(full["fault"], "too many notices wait for this channel");
+    assert_eq!(rows(&world).pop().unwrap().0, "notice_failed");
+    answer(&world, &question, true);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+}
