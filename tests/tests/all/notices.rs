@@ -414,9 +414,9 @@ fn a_channel_for_which_too_much_waits_takes_no_more_and_says_so() {
     world.start();
     let developer = world.group("developer");
     let (id, question) = ask(&world, &developer, call("charge", json!({})));
-    let full =
+    let refused =
         until("the notice is given up", || world.query("SELECT fault FROM notices WHERE state = 'failed'").pop());
-    assert_eq!(full["fault"], "too many notices wait for this channel");
+    assert_eq!(refused["fault"], "too many notices wait for this channel");
     assert_eq!(rows(&world).pop().unwrap().0, "notice_failed");
     answer(&world, &question, true);
     assert_eq!(code(&developer.reply(&id)), "executed");
