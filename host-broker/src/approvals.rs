@@ -351,12 +351,20 @@ pub fn with_code(connection: &Connection, code: &str) -> Result<Option<Approval>
     select(connection, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
 }
 
-/// The approval of this number.
+/// The approval with this number.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
 pub fn numbered(connection: &Connection, id: i64) -> Result<Option<Approval>, LedgerError> {
     find(connection, "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
+/// The approval with this number, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn with_id(connection: &Connection, id: i64) -> Result<Option<Approval>, LedgerError> {
+    select(connection, "card", "id = ?1", params![id]).map(|found| found.into_iter().next())
 }
 
 /// Every approval that is not closed, oldest first; of one caller, or of all.

@@ -22,6 +22,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
+use crate::notices::{self, Outgoing};
 use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::{Decision, Verdict};
 use crate::proposals;
@@ -54,6 +55,8 @@ pub struct Broker {
     pub(crate) to_apply: Vec<ToApply>,
     /// Whether the time of the next silence may be another one.
     pub(crate) questions_changed: bool,
+    /// Notices that may leave once this is durable.
+    pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
 }
 
@@ -82,6 +85,14 @@ impl Scribe<Event> for Broker {
             Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
+            Event::Telling(busy) => {
+                let told = self.tell(tx, &busy);
+                closed(tx, Event::Telling(busy), told.map(|()| None))
+            }
+            Event::Told(attempt) => {
+                let told = notices::told(tx, &attempt);
+                closed(tx, Event::Told(attempt), told.map(|()| None))
+            }
             Event::Started => closed(tx, Event::Started, self.started(tx).map(|()| None)),
             Event::Ticked { delivered } => closed(tx, event, self.ticked(tx, delivered).map(|()| None)),
             Event::Reopened(group) => {
@@ -96,6 +107,8 @@ impl Scribe<Event> for Broker {
         self.folding.forget_after(seq);
         self.resolved.retain(|resolved| resolved.row <= seq);
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
+        // Notices are taken in a batch of their own, which is emptied before the next.
+        self.outgoing.clear();
     }
 }
 
@@ -333,6 +346,7 @@ impl Broker {
         store::mark_delivered(tx, delivered)?;
         store::forget_old(tx, tx.now())?;
         proposals::forget_old(tx)?;
+        notices::store::forget_old(tx)?;
         self.folding.write_finished(tx)
     }
 
@@ -490,6 +504,7 @@ impl Broker {
             resolved: Vec::new(),
             to_apply: Vec::new(),
             questions_changed: true,
+            outgoing: Vec::new(),
             ids,
         }
     }

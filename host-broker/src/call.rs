@@ -6,6 +6,7 @@ mod parsing;
 
 pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
 
+use crate::chat::Relayed;
 use crate::mailroom::Slot;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
@@ -343,6 +344,8 @@ pub enum Order {
     Answer(Given),
     /// A person undoes an applied proposal.
     Revert(ProposalId),
+    /// Answer a question for somebody who did so in a chat.
+    Relayed(Relayed),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.

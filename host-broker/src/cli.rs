@@ -12,6 +12,7 @@ pub mod ask;
 pub mod output;
 pub mod reading;
 
+pub mod answer;
 pub mod calls;
 pub mod capabilities;
 pub mod codes;
@@ -26,6 +27,7 @@ pub mod init;
 pub mod kill;
 pub mod mock;
 pub mod proposals;
+pub mod notices;
 pub mod provider;
 pub mod revoke;
 pub mod serve;
@@ -38,6 +40,7 @@ use crate::config::Environment;
 use crate::config::home::Home;
 use crate::effects::clock::SystemClock;
 use crate::effects::commands::SystemCommands;
+use crate::effects::http::SystemHttp;
 use crate::effects::ids::SystemIds;
 use crate::host::Effects;
 use crate::ledger::LedgerError;
@@ -85,6 +88,8 @@ enum Command {
     Approvals(approvals::Approvals),
     Proposals(proposals::Proposals),
     Web(web::Web),
+    Answer(answer::Answer),
+    Notices(notices::Notices),
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
@@ -146,6 +151,7 @@ pub fn run(environment: Environment) -> ExitCode {
             ids: Arc::new(SystemIds),
             environment: Arc::new(environment),
             commands: Arc::new(SystemCommands::default()),
+            http: Arc::new(SystemHttp::default()),
             runtime: runtime.handle().clone(),
         },
         output,
@@ -171,6 +177,8 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Approvals(command) => command.run(context),
         Command::Proposals(command) => command.run(context),
         Command::Web(command) => command.run(context),
+        Command::Answer(command) => command.run(context),
+        Command::Notices(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),

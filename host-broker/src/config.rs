@@ -4,10 +4,12 @@
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
 pub mod home;
+pub mod notify;
 pub mod profiles;
 pub mod provider;
 pub mod web;
 
+use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,12 @@ pub struct Config {
     /// The providers, by the name under which they are granted and called.
     #[serde(default)]
     pub providers: BTreeMap<Provider, ProviderTable>,
+    /// How people are told of what waits for them.
+    #[serde(default)]
+    pub notices: NoticesTable,
+    /// The channels through which they are.
+    #[serde(default)]
+    pub notify: Vec<NotifyTable>,
 }
 
 /// How the broker works.
@@ -122,6 +130,12 @@ pub struct PersonTable {
     /// What the person may agree to; absent means nothing.
     #[serde(default)]
     pub approves: Option<ApprovesTable>,
+    /// Who the person is in chats, such as `telegram:12345`.
+    #[serde(default)]
+    pub chat: Vec<String>,
+    /// Whether the person's processes may hand in what others have answered in a chat.
+    #[serde(default)]
+    pub relays: bool,
 }
 
 /// What a person may agree to; an empty table is everything.
@@ -254,6 +268,7 @@ impl Config {
         for group in config.groups.values_mut() {
             group.signing_key_file = group.signing_key_file.take().map(|file| folder.join(file));
         }
+        config.notify.iter_mut().for_each(|table| table.settle(folder));
         config.check(path)?;
         Ok(config)
     }
@@ -285,6 +300,7 @@ impl Config {
         }
         self.check_approvals().or_else(fault)?;
         self.check_tokens().or_else(fault)?;
+        self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
                 return fault(format!("gates.{gate}: there is no group `{unknown}`; add [groups.{unknown}]"));
@@ -368,6 +384,14 @@ impl Config {
         approves.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
             && approves.providers.as_ref().is_none_or(|providers| providers.contains(provider))
             && approves.max_level.is_none_or(|most| level <= most)
+    }
+
+    /// Where the configuration puts the groups' files; a group without a line has its directory in the home.
+    pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
+        self.providers.values().filter_map(|table| match &table.kind {
+            provider::Kind::Files(settings) => Some(&settings.workspaces),
+            provider::Kind::Mock(_) | provider::Kind::Github(..) | provider::Kind::CloudLogs(_) => None,
+        })
     }
 
     /// Whether this is the main group.

@@ -7,7 +7,9 @@ mod own;
 
 use crate::broker::Broker;
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
+use crate::chat::{self, Relayed};
 use crate::config::Config;
+use crate::config::notify::is_identity;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Entrance;
@@ -64,6 +66,13 @@ pub enum Control {
     Revert {
         /// Which.
         id: ProposalId,
+    },
+    /// Answer a question for somebody who did so in a chat.
+    ChatAnswer {
+        /// Who, as the chat names people: `telegram:12345`.
+        from: String,
+        /// What was written.
+        text: String,
     },
     /// Stop all calls, or allow them again.
     KillAll {
@@ -142,6 +151,12 @@ impl Clerk {
         }
     }
 
+    /// Whether this user may hand in what others have answered in a chat: the daemon's own, and who is named so.
+    fn may_relay(&self, uid: u32) -> bool {
+        let person = self.config.person(uid).and_then(|name| self.config.people.get(name));
+        uid == self.uid || person.is_some_and(|table| table.relays)
+    }
+
     /// Puts what a person asks to the broker, and waits for its reply.
     ///
     /// # Errors
@@ -184,8 +199,9 @@ pub struct Asked<'a> {
     pub channel: &'static str,
 }
 
-/// What a person asks, or the answer, where it concerns the process and not the ledger.
-fn order(control: &Control) -> Result<Order, Own> {
+/// What a person asks, or the answer, where it concerns the process and not the ledger. `may_relay` says whether the
+/// person may answer for others.
+fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     Ok(match control.clone() {
         Control::Grant(request) => Order::Grant(request),
         Control::Revoke(request) => Order::Revoke(request),
@@ -194,9 +210,14 @@ fn order(control: &Control) -> Result<Order, Own> {
         Control::TaskClose { task_id, cancelled } => Order::TaskClose { task_id, cancelled },
         Control::GateApprove(request) => Order::GateApprove(request),
         Control::Answer { code, yes, reason, apply } => {
-            Order::Answer(Given { code, yes, reason, apply, channel: "cli" })
+            Order::Answer(Given { code, yes, reason, apply, channel: "cli", handed_in: None })
         }
         Control::Revert { id } => Order::Revert(id),
+        Control::ChatAnswer { from, text } => {
+            is_identity(&from).map_err(Own::Wrong)?;
+            let spoken = chat::read(&text).map_err(Own::Wrong)?;
+            Order::Relayed(Relayed { from, spoken, may_relay })
+        }
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
@@ -226,19 +247,19 @@ async fn serve(stream: UnixStream, clerk: &Clerk, reports: &Reports) -> Result<(
     let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
     BufReader::new(reader.take(limit)).read_until(b'\n', &mut line).await?;
     let mut answer = match clerk.person(uid) {
-        Some(person) => answer(person, &line, clerk, reports).await,
+        Some(person) => answer(person, clerk.may_relay(uid), &line, clerk, reports).await,
         None => fault(&format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}")),
     };
     answer.push(b'\n');
     writer.write_all(&answer).await
 }
 
-async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
+async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
     let control: Control = match serde_json::from_slice(line) {
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
-    let order = match order(&control) {
+    let order = match order(&control, may_relay) {
         Ok(order) => order,
         Err(own) => {
             if matches!(own, Own::Stop) {
@@ -252,7 +273,11 @@ async fn answer(person: String, line: &[u8], clerk: &Clerk, reports: &Reports) -
 }
 
 fn fault(text: &str) -> Vec<u8> {
-    serde_json::to_vec(&json!({ "status": "denied", "error": text })).unwrap_or_default()
+    serde_json::to_vec(&refusal(text)).unwrap_or_default()
+}
+
+fn refusal(text: &str) -> serde_json::Value {
+    json!({ "status": "denied", "error": text })
 }
 
 /// Sends a command to the running daemon; `Ok(None)` if none is running.
@@ -291,8 +316,12 @@ pub fn administer(
     clerk: &Clerk,
     control: &Control,
 ) -> Result<serde_json::Value, ControlError> {
-    let Ok(order) = order(control) else {
-        return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
+    let order = match order(control, true) {
+        Ok(order) => order,
+        Err(Own::Wrong(why)) => return Ok(refusal(&why)),
+        Err(Own::WebLink | Own::Stop | Own::Hello) => {
+            return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
+        }
     };
     let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
     let event = clerk.directive(Asked { person, order, said: control, channel: "cli" }, Origin::Broker)?;
@@ -307,5 +336,22 @@ pub fn administer(
     match document.and_then(|document| serde_json::from_slice(&document).ok()) {
         Some(value) => Ok(value),
         None => Err(ControlError::NoAnswer { fault: "nothing".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Environment;
+    use crate::effects::ids::SystemIds;
+
+    #[test]
+    fn only_the_daemons_own_user_and_who_is_named_so_hand_in_for_others() {
+        let text = "[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n";
+        let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
+        let key = Arc::new(LedgerKey::new(vec![0; 32]));
+        let clerk = Clerk { config: Arc::new(config), key, ids: Arc::new(SystemIds), uid: 1, inbox: None };
+        let may: Vec<bool> = [1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
+        assert_eq!(may, [true, true, false, false]);
     }
 }

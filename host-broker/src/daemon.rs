@@ -11,6 +11,7 @@
 //! first step goes on elsewhere.
 
 mod asked;
+mod notices;
 mod unwritten;
 
 use crate::approvals::{self, Kind};
@@ -24,10 +25,12 @@ use crate::intake::Intake;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
 use crate::ledger::{Durability, Ledger};
+use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
 use crate::snapshot;
 use asked::Asker;
+use notices::Notices;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -67,6 +70,8 @@ pub struct Daemon {
     pub filters: Arc<Filters>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What carries notices out.
+    pub courier: Arc<Courier>,
     /// Where effects run.
     pub runtime: Handle,
     /// Counts the changes of what people are asked, for those who watch.
@@ -91,6 +96,8 @@ struct Loop {
     postponed: Vec<(Arc<str>, RequestId)>,
     // When the next silence becomes a no.
     lapses: Option<Timestamp>,
+    // Which notices are under way, and when the next is due.
+    notices: Notices,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -119,6 +126,7 @@ impl Daemon {
             asked: BTreeMap::new(),
             postponed: Vec::new(),
             lapses: None,
+            notices: Notices::default(),
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -219,7 +227,9 @@ impl Loop {
 
     fn is_over(&self) -> bool {
         let idle = self.running == 0 && self.pending.is_empty();
-        self.stopping.is_some_and(|since| idle || since.elapsed() >= STOP_GRACE)
+        // What nobody saw arrive is told again; a channel that hangs does not hold the end up.
+        let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
+        self.stopping.is_some_and(|since| idle && told(since) || since.elapsed() >= STOP_GRACE)
     }
 
     /// What has happened, at most a batch of it: at least one event, or the time to look at the clock.
@@ -238,7 +248,7 @@ impl Loop {
                 News::Happened(Event::Stopping) => {
                     self.stopping.get_or_insert_with(Instant::now);
                 }
-                News::Happened(event @ Event::Finished(_)) => self.pending.push_back(event),
+                News::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
                 News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 News::Happened(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
@@ -256,7 +266,7 @@ impl Loop {
             return Duration::from_millis(50);
         }
         let waiting = self.waiting.values().flatten().map(|(until, _)| *until);
-        let first = waiting.chain(self.asked.values().map(|asker| asker.until)).min();
+        let first = waiting.chain(self.asked.values().map(|asker| asker.until)).chain(self.next_notice()).min();
         let wait = first.map_or(beat, |until| until.saturating_duration_since(Instant::now()));
         beat.min(tick).min(wait)
     }
@@ -309,6 +319,7 @@ impl Loop {
         }
         self.tell_impatient();
         self.release_late();
+        self.send_notices(now);
     }
 
     /// Events whose time to wait is over are handled again; the broker sees that it is.
@@ -374,6 +385,7 @@ impl Loop {
             if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
                 self.lapses = silence.into_iter().chain(due).min();
                 self.daemon.broker.questions_changed = false;
+                self.notices.look();
             }
         }
         if !self.unsettled.is_empty() && self.daemon.ledger.release_reserve() {
@@ -445,6 +457,11 @@ impl Loop {
                 }
                 return;
             }
+            Event::Telling(_) => return,
+            Event::Told(attempt) => {
+                self.notices.is_told(&attempt);
+                return;
+            }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
         let over = event.asked().map(Header::key);
@@ -493,6 +510,8 @@ impl Loop {
             | Event::Started
             | Event::Finished(_)
             | Event::Probe(_)
+            | Event::Telling(_)
+            | Event::Told(_)
             | Event::Ticked { .. }
             | Event::Reopened(_)
             | Event::Stopping => return,

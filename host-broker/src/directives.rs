@@ -76,6 +76,7 @@ impl Broker {
                 }
                 Err(refusal) => Said::no(refusal.code, refusal.reason),
             },
+            Order::Relayed(said) => return self.take_relayed(tx, header, said).map(Some).map(Fulfilled::Answered),
         };
         write(tx, directive, None, said).map(Fulfilled::Answered)
     }
@@ -202,7 +203,12 @@ impl Broker {
     }
 
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
-    fn take_answer(&mut self, tx: &Transaction<'_>, header: &Header, given: &Given) -> Result<Answer, LedgerError> {
+    pub(crate) fn take_answer(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        given: &Given,
+    ) -> Result<Answer, LedgerError> {
         let taken = self.answer_question(tx, header, given)?;
         let applying = if given.apply { self.apply_at_once(tx, &taken)? } else { None };
         let (kind, approval) = match taken {
@@ -212,7 +218,7 @@ impl Broker {
                     request_id: Some(&header.request_id),
                     reason_code: Some(code),
                     approval: about,
-                    body: json!({ "request": header.request_digest, "channel": given.channel }),
+                    body: given.way(json!({ "request": header.request_digest })),
                     ..Draft::new(Kind::Refused, &header.caller_key)
                 })?;
                 let reply = Reply::of_reason(header.request_id.clone(), code, &reason, tx.now());
@@ -225,14 +231,13 @@ impl Broker {
             action: Some(&approval.action),
             level: Some(approval.level),
             approval: Some(approval.reference()),
-            body: json!({
+            body: given.way(json!({
                 "request": header.request_digest,
                 "of": approval.asked_seq,
                 "of_caller": approval.caller,
                 "agrees_to": approval.digest,
-                "channel": given.channel,
                 "state": approval.state,
-            }),
+            })),
             ..Draft::new(kind, &header.caller_key)
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
@@ -282,7 +287,7 @@ fn main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // The last four come from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) | Order::Revert(_) => true,
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }
 }
 

@@ -6,8 +6,10 @@ use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
+use crate::notices::Attempt;
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -30,6 +32,10 @@ pub enum Event {
     Finished(Box<Filtered>),
     /// An outcome is unknown and can be asked for.
     Probe(Box<Probe>),
+    /// Notices may be due; these are under way, by channel.
+    Telling(Box<BTreeMap<String, i64>>),
+    /// An attempt to tell a channel is over.
+    Told(Box<Attempt>),
     /// Time passes.
     Ticked {
         /// Replies up to this row have left.
@@ -117,6 +123,8 @@ impl Event {
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Probe(_)
+            | Self::Telling(_)
+            | Self::Told(_)
             | Self::Ticked { .. }
             | Self::Reopened(_)
             | Self::Stopping => return None,
@@ -140,6 +148,8 @@ impl Event {
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Probe(_)
+            | Self::Telling(_)
+            | Self::Told(_)
             | Self::Ticked { .. }
             | Self::Reopened(_)
             | Self::Stopping => None,

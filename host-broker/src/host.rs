@@ -11,6 +11,7 @@ use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
 use crate::effects::commands::Commands;
+use crate::effects::http::Http;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::finished::Filters;
@@ -19,6 +20,7 @@ use crate::http::web::entrance::Address;
 use crate::intake::Intake;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
+use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
@@ -48,6 +50,8 @@ pub struct Effects {
     pub environment: Arc<Environment>,
     /// Child processes.
     pub commands: Arc<dyn Commands>,
+    /// Posting to the outside.
+    pub http: Arc<dyn Http>,
     /// Where effects run.
     pub runtime: Handle,
 }
@@ -64,6 +68,8 @@ pub struct Office {
     pub policy: Policy,
     /// What every result is held to.
     pub filters: Arc<Filters>,
+    /// What carries notices out.
+    pub courier: Arc<Courier>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// What rows name as the version that decided.
@@ -143,10 +149,11 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let catalogue = Arc::new(setup::catalogue(&config, &home, effects, Some(&secrets)));
         let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, effects)?);
+        let courier = Arc::new(Courier::new(&config, &secrets, effects));
         let policy = profiles::policy(&home, &config, &catalogue)?;
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue, &policy);
-        Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, key, policy_version })
+        Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, courier, key, policy_version })
     }
 
     /// The one writer of this home.
@@ -268,6 +275,7 @@ impl Host {
             host_info,
             filters: Arc::clone(&office.filters),
             clock: Arc::clone(&effects.clock),
+            courier: Arc::clone(&office.courier),
             runtime: runtime.clone(),
             questions,
         };

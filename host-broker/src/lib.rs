@@ -25,6 +25,8 @@ pub mod answers;
 pub mod directives;
 pub mod questions;
 pub mod proposing;
+pub mod notices;
+pub mod chat;
 pub mod folding;
 pub mod snapshot;
 

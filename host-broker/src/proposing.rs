@@ -295,7 +295,8 @@ impl Broker {
         let Some(question) = approvals::numbered(tx.connection(), question)? else {
             return no(Code::EvidenceUnavailable, "The question was not stored.");
         };
-        Ok(Ok(Given { code: question.code, yes: true, reason: None, apply: true, channel: "cli" }))
+        let code = question.code;
+        Ok(Ok(Given { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
     }
 
     /// What a person has agreed to is applied at once, if the person wants that.

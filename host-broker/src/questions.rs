@@ -8,6 +8,7 @@ use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
+use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
 use crate::ledger::chain::Draft;
@@ -39,6 +40,22 @@ pub struct Given {
     pub apply: bool,
     /// Through which channel.
     pub channel: &'static str,
+    /// Who handed it in, if that is somebody else.
+    pub handed_in: Option<HandedIn>,
+}
+
+impl Given {
+    /// Adds to a row's body how the answer came in.
+    pub(crate) fn way(&self, mut body: serde_json::Value) -> serde_json::Value {
+        if let Some(body) = body.as_object_mut() {
+            body.insert("channel".into(), self.channel.into());
+            if let Some(HandedIn { from, by }) = &self.handed_in {
+                body.insert("from".into(), from.as_str().into());
+                body.insert("handed_in_by".into(), by.as_str().into());
+            }
+        }
+        body
+    }
 }
 
 /// What an answer came to.

@@ -1,14 +1,16 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
-//! not has a [fault](SecretFault) that says what to do. Two doors lead to a value: [`Secret::expose`], for the
-//! transport of one execution, and `Secrets::needles`, for the search that keeps secrets out of results.
+//! not has a [fault](SecretFault) that says what to do. Three doors lead to a value: [`Secret::expose`], for the
+//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, and `Secrets::needles`, for the
+//! search that keeps secrets out of results.
 
 mod dotenv;
 mod file;
 mod keyring;
 pub mod source;
 
+use crate::notices::Outgoing;
 use crate::providers::execution::Execution;
 use secrecy::{ExposeSecret as _, SecretString};
 use source::{CommandOutput, SecretSource};
@@ -32,6 +34,11 @@ impl Secret {
 
     /// The text, for the transport of this execution and nothing else.
     pub fn expose(&self, _proof: &Execution) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The text, for the channel that carries this notice and nothing else.
+    pub fn expose_to(&self, _proof: &Outgoing) -> &str {
         self.0.expose_secret()
     }
 }

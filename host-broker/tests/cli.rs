@@ -10,6 +10,7 @@ mod cli {
     mod evidence;
     mod groups;
     mod home;
+    mod notices;
     mod profiles;
     mod web;
 }

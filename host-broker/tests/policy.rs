@@ -10,6 +10,7 @@ mod policy {
     mod grants;
     mod matrix;
     mod model;
+    mod relaying;
     #[path = "../support/world.rs"]
     mod world;
 }

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("json", json),
     ("request", request),
     ("names", names),
@@ -44,6 +44,7 @@ pub const TARGETS: [Target; 11] = [
     ("filter", filter),
     ("transport", transport),
     ("patch", patch),
+    ("chat", chat),
 ];
 
 /// Strict JSON: what was read says the same when it is written and read again.
@@ -55,6 +56,23 @@ pub fn json(bytes: &[u8]) {
     let canonical = shared::json::canonical(&value);
     let again = shared::json::parse(&canonical).expect("canonical JSON is JSON");
     assert_eq!(shared::json::canonical(&again), canonical);
+}
+
+/// An answer from a chat: what is taken is one word, one code and for a no a reason, and says the same when it is written
+/// again.
+pub fn chat(bytes: &[u8]) {
+    let Ok(line) = std::str::from_utf8(bytes) else { return };
+    let Ok(spoken) = host_broker::chat::read(line) else { return };
+    assert!(spoken.code.len() == 6 && spoken.code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()));
+    assert!(!(spoken.yes && spoken.reason.is_some()), "a yes has no conditions");
+    assert!(spoken.reason.iter().all(|reason| !reason.chars().any(char::is_control)));
+    let word = if spoken.yes { "approve" } else { "deny" };
+    let why = spoken.reason.as_ref().map_or_else(String::new, |reason| format!(" because {reason}"));
+    if line.chars().count() > 480 {
+        // With the word that may have been left out it may be too long.
+        return;
+    }
+    assert_eq!(host_broker::chat::read(&format!("{word} {}{why}", spoken.code)).as_ref(), Ok(&spoken));
 }
 
 /// A request document: what is read is what would be written.

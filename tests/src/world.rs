@@ -9,6 +9,7 @@ use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
 use host_broker::effects::clock::Clock as _;
 use host_broker::effects::commands::SystemCommands;
+use host_broker::effects::http::SystemHttp;
 use host_broker::host::{Effects, Host, Office, StartError};
 use host_broker::ledger::chain::Row;
 use rustix::process::{Pid, Signal, kill_process};
@@ -324,6 +325,7 @@ impl World {
             ids,
             environment: Arc::new(Environment::new()),
             commands: Arc::new(SystemCommands::default()),
+            http: Arc::new(SystemHttp::default()),
             runtime: self.runtime.handle().clone(),
         }
     }

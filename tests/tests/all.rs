@@ -16,6 +16,7 @@ mod all {
     mod hostile;
     mod json;
     mod ledger;
+    mod notices;
     mod repeats;
     mod shim;
     mod signatures;

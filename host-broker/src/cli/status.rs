@@ -9,6 +9,7 @@ use crate::kill;
 use crate::ledger::calls::{self, Unsettled};
 use crate::ledger::chain::Row;
 use crate::ledger::export;
+use crate::notices::store::{self, Notice};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Sight};
 use crate::secrets::source::SecretSource;
@@ -26,6 +27,7 @@ use std::time::Duration;
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
+    failing_channels: [{channel, event, state, attempts, fault, …}], \
     ending_soon: [{group, provider, level, expires_at}]}"
 )]
 pub struct Status {}
@@ -41,6 +43,7 @@ struct Recorded {
     open: Vec<Unsettled>,
     unknown: Vec<Unsettled>,
     killed: Vec<String>,
+    silent: Vec<Notice>,
 }
 
 impl Recorded {
@@ -51,6 +54,7 @@ impl Recorded {
             open: calls::open_intents(connection)?,
             unknown: calls::unknown_outcomes(connection)?,
             killed: kill::list(connection)?,
+            silent: store::failing(connection)?,
         })
     }
 }
@@ -74,8 +78,10 @@ impl Status {
     /// # Errors
     /// [`Fault`] if there is no home, or it cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
+        let mut recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
         let config = context.config()?;
+        // What is not configured any more fails nobody.
+        recorded.silent.retain(|notice| config.notify.iter().any(|table| table.name == notice.channel));
         let page = Page {
             home: context.home.path().display().to_string(),
             daemon: running(context),
@@ -143,6 +149,7 @@ impl Page<'_> {
             "open_intents": self.recorded.open,
             "unknown_outcomes": self.recorded.unknown,
             "kill_switches": self.recorded.killed,
+            "failing_channels": self.recorded.silent,
             "ending_soon": ending.collect::<Vec<_>>(),
         })
     }
@@ -170,6 +177,11 @@ impl Page<'_> {
                 "STOPPED by a kill switch: {} (allow again with host-broker kill … --lift)",
                 self.recorded.killed.join(", ")
             ));
+        }
+        if !self.recorded.silent.is_empty() {
+            let row = |notice: &Notice| vec![notice.channel.clone(), super::notices::standing(notice)];
+            let rows: Vec<_> = self.recorded.silent.iter().map(row).collect();
+            parts.push(format!("People are not told:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
         }
         parts.extend(unsettled("Under way, no outcome yet:", &self.recorded.open));
         parts.extend(unsettled("Outcome unknown; look at the target before repeating:", &self.recorded.unknown));

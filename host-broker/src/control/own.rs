@@ -8,6 +8,8 @@ pub(super) enum Own {
     WebLink,
     Stop,
     Hello,
+    // It is no command, and this says why. Nothing is recorded, because nothing was asked.
+    Wrong(String),
 }
 
 impl Own {
@@ -29,6 +31,7 @@ impl Own {
                               start the daemon again",
                 }),
             },
+            Self::Wrong(why) => super::refusal(why),
             Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
             Self::Hello => json!({
                 "status": "executed",

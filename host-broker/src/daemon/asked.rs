@@ -100,6 +100,8 @@ impl Loop {
             | Event::Started
             | Event::Finished(_)
             | Event::Probe(_)
+            | Event::Telling(_)
+            | Event::Told(_)
             | Event::Ticked { .. }
             | Event::Reopened(_)
             | Event::Stopping => return,

@@ -25,7 +25,15 @@ impl Loop {
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
     pub(super) fn unwritten(&mut self, event: Event, error: &LedgerError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
-        if matches!(event, Event::Finished(_)) { self.unsettled.push(event) } else { self.unrecorded(event) }
+        if let Event::Told(attempt) = event {
+            self.notices.tell_again(*attempt);
+        } else if matches!(event, Event::Telling(_)) {
+            self.notices.hold();
+        } else if matches!(event, Event::Finished(_)) {
+            self.unsettled.push(event);
+        } else {
+            self.unrecorded(event);
+        }
     }
 
     /// What was attempted and cannot be recorded is not handed over; before its caller leaves, it hears so.
@@ -62,6 +70,8 @@ impl Loop {
             | Event::Overdue
             | Event::Finished(_)
             | Event::Probe(_)
+            | Event::Telling(_)
+            | Event::Told(_)
             | Event::Ticked { .. }
             | Event::Reopened(_)
             | Event::Stopping => None,

@@ -47,6 +47,12 @@ pub enum Kind {
     Denied,
     /// Nobody answered in time.
     Lapsed,
+    /// A channel is about to be told of a question.
+    Notifying,
+    /// It was.
+    Notified,
+    /// It could not be, and is not tried again.
+    NoticeFailed,
     /// A grant was made or changed.
     Granted,
     /// A grant was ended.
@@ -83,6 +89,9 @@ impl Kind {
             Self::Approved => "approved",
             Self::Denied => "denied",
             Self::Lapsed => "lapsed",
+            Self::Notifying => "notifying",
+            Self::Notified => "notified",
+            Self::NoticeFailed => "notice_failed",
             Self::Granted => "granted",
             Self::Revoked => "revoked",
             Self::Task => "task",

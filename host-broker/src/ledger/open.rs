@@ -12,12 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SCHEMA: &str = include_str!("schema.sql");
-/// What the second version added.
-const APPROVALS: &str = include_str!("approvals.sql");
-/// What the third version added.
-const PROPOSALS: &str = include_str!("proposals.sql");
-const SCHEMA_VERSION: i64 = 3;
+/// What each version added, the first one first.
+const VERSIONS: [&str; 4] = [
+    include_str!("schema.sql"),
+    include_str!("approvals.sql"),
+    include_str!("notices.sql"),
+    include_str!("proposals.sql"),
+];
+const SCHEMA_VERSION: i64 = 4;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.
@@ -110,12 +112,13 @@ fn migrate(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     let found: i64 = connection
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|source| LedgerError::Open { path: path.into(), source })?;
-    match found {
-        SCHEMA_VERSION => Ok(()),
-        0 => change(connection, &format!("{SCHEMA}\n{APPROVALS}\n{PROPOSALS}")),
-        1 => change(connection, &format!("{APPROVALS}\n{PROPOSALS}")),
-        2 => change(connection, PROPOSALS),
-        found => Err(LedgerError::Version { found, known: SCHEMA_VERSION }),
+    if found == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let missing = usize::try_from(found).ok().and_then(|known| VERSIONS.get(known..));
+    match missing.filter(|missing| !missing.is_empty()) {
+        Some(missing) => change(connection, &missing.join("\n")),
+        None => Err(LedgerError::Version { found, known: SCHEMA_VERSION }),
     }
 }
 

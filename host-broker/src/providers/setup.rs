@@ -28,7 +28,7 @@ use tokio::time::Instant;
 /// How long a program may take to print a secret: somebody may have to unlock a vault.
 const SECRET_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`.
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels.
 pub fn secrets(config: &Config, effects: &Effects) -> Secrets {
     load(config, effects, |_| true)
 }
@@ -43,6 +43,11 @@ fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bo
     for (provider, table) in config.providers.iter().filter(|(_, table)| table.enabled) {
         for (name, source) in table.kind.secrets().into_iter().filter(|(_, source)| wanted(source)) {
             sources.insert(secret_name(provider, name), source.clone());
+        }
+    }
+    for table in &config.notify {
+        for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
+            sources.insert(table.secret_name(key), source.clone());
         }
     }
     let helper = Helper(Arc::clone(&effects.commands));

@@ -215,3 +215,35 @@ fn a_ledger_of_another_version_is_left_alone() {
     let found = open(home.path(), &clock).unwrap_err();
     assert!(matches!(found, LedgerError::Version { found: 99, .. }), "{found}");
 }
+
+#[test]
+fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
+    const VERSIONS: [&str; 2] =
+        [include_str!("../../src/ledger/schema.sql"), include_str!("../../src/ledger/approvals.sql")];
+    const QUESTION: &str =
+        "INSERT INTO approvals VALUES (NULL, 'aaaaaa', 'call', 'group:developer', 'r-1', NULL, 'demo',
+        'charge', 2, x'00', 1, 'waiting', NULL, 1, 0, 1, 1, 0, NULL, NULL)";
+    for version in 1..=VERSIONS.len() {
+        let world = World::new();
+        let clock = world.clock;
+        let home = tempfile::tempdir().unwrap();
+        let database = Connection::open(home.path().join("ledger.db")).unwrap();
+        database.execute_batch(&VERSIONS[..version].join("\n")).unwrap();
+        database.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+        let has_questions = version > 1;
+        if has_questions {
+            database.execute_batch(QUESTION).unwrap();
+        }
+        drop(database);
+        let mut ledger = open(home.path(), &clock).unwrap();
+        write(&mut ledger, vec![Happening::Row("a")]);
+        let count = |table: &str| -> i64 {
+            ledger.reader().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+        };
+        // Whoever waits when this version comes is not forgotten.
+        assert_eq!((count("notice_events"), count("notices")), (i64::from(has_questions), 0), "from {version}");
+        drop(ledger);
+        let again = open(home.path(), &clock).unwrap();
+        assert_eq!(again.head().seq, 1);
+    }
+}

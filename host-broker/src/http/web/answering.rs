@@ -99,7 +99,7 @@ async fn put(shared: &Shared, visitor: &Visitor, approval: &Approval, form: &Ans
     let control = Control::Answer { code: code.clone(), yes, reason: reason.clone(), apply };
     let asked = Asked {
         person: visitor.person.clone(),
-        order: Order::Answer(Given { code, yes, reason, apply, channel: "web" }),
+        order: Order::Answer(Given { code, yes, reason, apply, channel: "web", handed_in: None }),
         said: &control,
         channel: "web",
     };

@@ -1,0 +1,296 @@
+//! Answers from a chat: what was written, who wrote it, and who hands it in.
+//!
+//! SECURITY: a chat is a weaker place than the broker's own. What is production, widens access or is more than a call is
+//! never answered there; a bridge is believed about who wrote only if the configuration says so; and codes, which are
+//! short, can be guessed only a few times.
+
+use crate::approvals;
+use crate::broker::Broker;
+use crate::call::{Caller, Header, Origin};
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::transaction::{Answer, Transaction};
+use crate::ledger::{LedgerError, at, export};
+use crate::questions::Given;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::json;
+use shared::reply::Evidence;
+use shared::{Code, Level, Reply, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest line that is taken for an answer, in characters.
+const LINE_MAX: usize = 500;
+/// So many wrong codes of one sender within this time, and it is not listened to for as long.
+const MISSES: (i64, Duration) = (5, Duration::from_secs(300));
+/// All who are nobody known count as one, so that many names are no more tries.
+const NOBODY: &str = "?";
+
+/// What was written in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoken {
+    /// Which question.
+    pub code: String,
+    /// Yes, or no.
+    pub yes: bool,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// An answer from a chat, as it was handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relayed {
+    /// Who wrote it, as the chat names people.
+    pub from: String,
+    /// What was written.
+    pub spoken: Spoken,
+    /// Whether whoever hands it in may do so for others.
+    pub may_relay: bool,
+}
+
+/// Who handed an answer in for somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedIn {
+    /// Who wrote it, as the chat names people.
+    pub from: String,
+    /// Who handed it in, as the ledger writes callers.
+    pub by: String,
+}
+
+/// Reads an answer: `approve CODE`, or `deny CODE` and why.
+///
+/// ```
+/// use host_broker::chat::read;
+/// assert!(read(" Approve K7F3QD ").unwrap().yes);
+/// assert_eq!(read("deny k7f3qd because not today").unwrap().reason.as_deref(), Some("not today"));
+/// assert!(read("approve k7f3qd if it is small").is_err());
+/// ```
+///
+/// # Errors
+/// What to write instead.
+pub fn read(line: &str) -> Result<Spoken, String> {
+    const USE: &str = "Write one line: 'approve CODE', or 'deny CODE because …', with the six signs of the code.";
+    let line = line.trim();
+    if line.chars().count() > LINE_MAX || line.chars().any(char::is_control) {
+        return Err(USE.to_owned());
+    }
+    let mut words = line.splitn(3, char::is_whitespace);
+    let (word, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default().to_ascii_lowercase());
+    let rest = words.next().map(str::trim).filter(|rest| !rest.is_empty());
+    let yes = match word.to_ascii_lowercase().as_str() {
+        "approve" => true,
+        "deny" => false,
+        _ => return Err(USE.to_owned()),
+    };
+    if code.len() != 6 || !code.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Err(USE.to_owned());
+    }
+    match rest {
+        // Whoever writes more means more than can be agreed to.
+        Some(_) if yes => Err(format!("A yes has no conditions; nothing was answered. {USE}")),
+        rest => {
+            let said = rest.map(|rest| match rest.split_once(char::is_whitespace) {
+                Some((first, why)) if first.eq_ignore_ascii_case("because") => why.trim(),
+                Some(_) | None => rest,
+            });
+            Ok(Spoken { code, yes, reason: said.map(ToOwned::to_owned) })
+        }
+    }
+}
+
+/// Whether a question of this kind may be answered in a chat, and its code be shown there. Only what is known to be
+/// harmless enough is; a new kind is not, until it is named here.
+///
+/// # Errors
+/// Why not.
+pub fn answerable(kind: approvals::Kind, level: Level) -> Result<(), &'static str> {
+    match kind {
+        approvals::Kind::Call | approvals::Kind::File if level < Level::Production => Ok(()),
+        approvals::Kind::Call | approvals::Kind::File => Err("Production actions are never answered in a chat"),
+        approvals::Kind::Grant => Err("Access is never given in a chat"),
+    }
+}
+
+impl Broker {
+    /// Takes an answer that somebody hands in for a person of a chat: the same as if the person gave it, where the one who
+    /// hands it in may, the person is known, the question is one for chats, and not too many codes were wrong.
+    pub(crate) fn take_relayed(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        relayed: &Relayed,
+    ) -> Result<Answer, LedgerError> {
+        let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
+        let Caller::Person(_) = &header.caller else {
+            // No document has this type; whoever adds one is stopped here.
+            let reason = "Only people hand in answers.";
+            return refuse(tx, header, &handed_in, None, Code::Guardrail, reason).map(|(answer, _)| answer);
+        };
+        if !relayed.may_relay {
+            let relay = handed_in.by.strip_prefix("person:").unwrap_or(&handed_in.by);
+            let reason = format!("{relay} may not answer for others: [people.{relay}] needs `relays = true`.");
+            return refuse(tx, header, &handed_in, None, Code::Guardrail, &reason).map(|(answer, _)| answer);
+        }
+        let person = self.config.speaker(&relayed.from);
+        let sender = person.unwrap_or(NOBODY);
+        if let Some((until, row)) = silence(tx.connection(), sender, tx.now())? {
+            return silent(tx, header, until, row);
+        }
+        let Some(person) = person else {
+            let reason = format!("{0} is nobody known here; [people.NAME] needs chat = [\"{0}\"].", relayed.from);
+            return missed(tx, header, &handed_in, sender, Code::Guardrail, &reason);
+        };
+        let Some(approval) = approvals::with_code(tx.connection(), &relayed.spoken.code)? else {
+            let reason = "There is no question with this code.";
+            return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
+        };
+        if let Err(why) = answerable(approval.kind, approval.level) {
+            let reason = format!("{why}; nothing was answered. Use the inbox, or: host-broker approvals list.");
+            let about = Some(approval.reference());
+            return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
+        }
+        let caller = Caller::Person(person.to_owned());
+        let in_person = Header {
+            caller_key: Arc::from(caller.to_string()),
+            caller,
+            request_id: header.request_id.clone(),
+            request_digest: header.request_digest,
+            origin: Origin::Broker,
+            arrived: header.arrived,
+            patience: header.patience,
+        };
+        let Spoken { code, yes, reason } = relayed.spoken.clone();
+        // Whoever answers in a chat leaves it to the agent when changes to files are made.
+        let given = Given { code, yes, reason, apply: false, channel: "chat", handed_in: Some(handed_in) };
+        self.take_answer(tx, &in_person, &given)
+    }
+}
+
+fn refuse(
+    tx: &Transaction<'_>,
+    header: &Header,
+    handed_in: &HandedIn,
+    about: Option<String>,
+    code: Code,
+    reason: &str,
+) -> Result<(Answer, Evidence), LedgerError> {
+    let evidence = tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        reason_code: Some(code),
+        approval: about,
+        body: json!({ "request": header.request_digest, "channel": "chat", "from": handed_in.from }),
+        ..Draft::new(Kind::Refused, &header.caller_key)
+    })?;
+    let reply = Reply::of_reason(header.request_id.clone(), code, reason, tx.now());
+    Ok((tx.answer(&header.caller_key, reply, evidence)?, evidence))
+}
+
+/// A wrong code, or an unknown sender. One too many, and nobody listens for a while: that is one more row, and no others.
+fn missed(
+    tx: &Transaction<'_>,
+    header: &Header,
+    handed_in: &HandedIn,
+    sender: &str,
+    code: Code,
+    reason: &str,
+) -> Result<Answer, LedgerError> {
+    let (most, within) = MISSES;
+    let (answer, evidence) = refuse(tx, header, handed_in, None, code, reason)?;
+    let count = (|| {
+        let connection = tx.connection();
+        connection
+            .prepare_cached("DELETE FROM chat_misses WHERE at <= ?1")?
+            .execute(params![tx.now().minus(within).millis()])?;
+        connection
+            .prepare_cached("INSERT INTO chat_misses VALUES (?1, ?2)")?
+            .execute(params![sender, tx.now().millis()])?;
+        connection
+            .prepare_cached("SELECT count(*) FROM chat_misses WHERE sender = ?1")?
+            .query_row(params![sender], |row| row.get::<_, i64>(0))
+    })()
+    .map_err(at("count wrong codes"))?;
+    if count < most {
+        return Ok(answer);
+    }
+    let row = tx.append(&Draft {
+        reason_code: Some(code),
+        body: json!({ "channel": "chat", "silenced": sender, "for_s": within.as_secs(), "last": evidence.seq }),
+        ..Draft::new(Kind::Noted, "broker")
+    })?;
+    tx.connection()
+        .prepare_cached("INSERT OR REPLACE INTO chat_silence VALUES (?1, ?2, ?3)")
+        .and_then(|mut s| s.execute(params![sender, tx.now().plus(within).millis(), row.seq]))
+        .map_err(at("silence a sender"))?;
+    Ok(answer)
+}
+
+/// Until when nobody listens to this sender, and the row that says so.
+fn silence(connection: &Connection, sender: &str, now: Timestamp) -> Result<Option<(Timestamp, i64)>, LedgerError> {
+    connection
+        .prepare_cached("SELECT until, row FROM chat_silence WHERE sender = ?1 AND until > ?2")
+        .and_then(|mut s| {
+            let read = |row: &rusqlite::Row<'_>| Ok((Timestamp::from_millis(row.get(0)?), row.get(1)?));
+            s.query_row(params![sender, now.millis()], read).optional()
+        })
+        .map_err(at("look a sender up"))
+}
+
+/// Says that nobody listens, with the row that is there already.
+fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> Result<Answer, LedgerError> {
+    let reason = format!("Too many wrong codes; nothing from this sender is read before {until}.");
+    let mut reply = Reply::of_reason(header.request_id.clone(), Code::Guardrail, &reason, tx.now());
+    reply.evidence = export::row(tx.connection(), row)?.map(|row| Evidence {
+        seq: row.seq,
+        event_hash: row.event_hash,
+        prev_hash: row.prev_hash,
+    });
+    Ok(tx.answer_again(header.request_id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_word_a_code_and_for_a_no_a_reason() {
+        let said = |line: &str| read(line).ok().map(|spoken| (spoken.yes, spoken.code, spoken.reason));
+        let code = || "k7f3qd".to_owned();
+        assert_eq!(said("approve k7f3qd"), Some((true, code(), None)));
+        assert_eq!(said("  APPROVE\u{a0}K7F3QD \n"), Some((true, code(), None)));
+        assert_eq!(said("deny k7f3qd"), Some((false, code(), None)));
+        assert_eq!(said("Deny k7f3qd Because it is late"), Some((false, code(), Some("it is late".to_owned()))));
+        assert_eq!(said("deny k7f3qd becauseway"), Some((false, code(), Some("becauseway".to_owned()))));
+        assert_eq!(said("deny k7f3qd because"), Some((false, code(), Some("because".to_owned()))));
+    }
+
+    #[test]
+    fn anything_else_is_answered_with_what_to_write() {
+        for line in [
+            "",
+            "yes",
+            "approve",
+            "approve k7f3q",
+            "approve k7f3qdd",
+            "approve k7-3qd",
+            "approve k7f3q\u{434}",
+            "approved k7f3qd",
+            "approve k7f3qd k7f3qe",
+            "please approve k7f3qd",
+            "'approve k7f3qd'",
+            "approve k7f3qd\napprove aaaaaa",
+            "deny k7f3qd\nbecause",
+            &format!("deny k7f3qd {}", "x".repeat(600)),
+        ] {
+            let fault = read(line).unwrap_err();
+            assert!(fault.contains("'approve CODE'"), "{line}: {fault}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_known_to_be_harmless_enough_is_answered_in_a_chat() {
+        use approvals::Kind::{Call, File, Grant};
+        for kind in [Call, File] {
+            assert!(answerable(kind, Level::Write).is_ok() && answerable(kind, Level::Production).is_err());
+        }
+        assert!(answerable(Grant, Level::Read).is_err());
+    }
+}

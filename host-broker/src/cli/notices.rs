@@ -1,0 +1,88 @@
+//! `notices`: who was told of what.
+
+use crate::approvals;
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::notices::store::{self, Notice, Standing};
+use clap::{Args, Subcommand};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// Notices: who was told of what waits, and whether it arrived.
+#[derive(Debug, Args)]
+pub struct Notices {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the latest, newest first.
+    List(List),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "A notice is due, sent, failed (not tried again), or dropped (nobody needed it any more).
+
+--json prints {notices: [{id, ref, event, channel, state, due_at, until, attempts, fault, changed_at}]}")]
+struct List {
+    /// At most so many.
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    limit: usize,
+    /// Only those of this channel.
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+}
+
+impl Notices {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if the ledger cannot be read.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let Command::List(list) = self.command;
+        let mut found = Vec::new();
+        let mut documents = Vec::new();
+        if let Some(ledger) = context.ledger_if_any()? {
+            found = store::latest(&ledger, usize::MAX)?;
+            found.retain(|notice| list.channel.as_ref().is_none_or(|channel| *channel == notice.channel));
+            found.truncate(list.limit);
+            documents = found.iter().map(|notice| document(&ledger, notice)).collect::<Result<Vec<_>, _>>()?;
+        }
+        context.output.show(&json!({ "notices": documents }), || {
+            let row = |(notice, document): (&Notice, &Value)| {
+                let about = document.get("ref").and_then(Value::as_str).unwrap_or("?").to_owned();
+                let at = notice.changed_at.to_string();
+                vec![about, notice.event.word().to_owned(), notice.channel.clone(), standing(notice), at]
+            };
+            let rows: Vec<_> = found.iter().zip(&documents).map(row).collect();
+            Output::table_or("Nobody was told of anything.", &["ABOUT", "EVENT", "CHANNEL", "STATE", "AT"], &rows)
+        });
+        Ok(())
+    }
+}
+
+/// How a notice stands, in words.
+pub(super) fn standing(notice: &Notice) -> String {
+    let why = notice.fault.as_deref().unwrap_or_default();
+    match (notice.state, notice.attempts) {
+        (Standing::Sent, _) => "sent".to_owned(),
+        (Standing::Due, 0) => format!("due at {}", notice.due_at),
+        (Standing::Due, tried) => format!("failed {}: {why}; again at {}", times(tried), notice.due_at),
+        (Standing::Failed, tried) => format!("failed {}, and for good: {why}", times(tried)),
+        (Standing::Dropped, _) => format!("not needed: {why}"),
+    }
+}
+
+fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
+}
+
+fn document(ledger: &Connection, notice: &Notice) -> Result<Value, Fault> {
+    let about = approvals::with_id(ledger, notice.approval)?.map(|approval| approval.reference());
+    let mut document = serde_json::to_value(notice).map_err(|error| Fault::internal(&error))?;
+    if let Some(object) = document.as_object_mut() {
+        object.insert("ref".into(), json!(about));
+    }
+    Ok(document)
+}

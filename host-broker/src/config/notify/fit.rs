@@ -1,0 +1,142 @@
+//! Whether channels and people fit each other, and what full cards may go through.
+
+use super::{NotifyTable, Way, is_identity, is_safe};
+use crate::config::Config;
+use crate::config::home::Home;
+use shared::Group;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Everybody but the owner and its group of users, any right.
+const OTHERS: u32 = 0o007;
+
+impl Config {
+    /// Whether channels and people fit each other and the rest.
+    pub(in crate::config) fn check_notify(&self, folder: &Path) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        for table in &self.notify {
+            let place = format!("notify `{}`", table.name);
+            if !names.insert(&table.name) {
+                return Err(format!("{place}: there are two of this name; give each its own"));
+            }
+            if let Some(unknown) = table.groups.iter().flatten().find(|group| !self.groups.contains_key(*group)) {
+                return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
+            }
+            let mut providers = table.providers.iter().flatten();
+            if let Some(unknown) = providers.find(|provider| !self.providers.contains_key(*provider)) {
+                return Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"));
+            }
+            let approves = |name: &String| self.people.get(name).is_some_and(|person| person.approves.is_some());
+            if let Some(unknown) = table.approvers.iter().find(|name| !approves(name)) {
+                return Err(format!(
+                    "{place}: `{unknown}` approves nothing; add `approves` to [people.{unknown}] or name another"
+                ));
+            }
+            self.check_place(table, &Home::at(folder.to_owned())).map_err(|fault| format!("{place}: {fault}"))?;
+        }
+        if let Some(base) = &self.notices.link_base {
+            is_safe(base).map_err(|fault| format!("notices.link_base: {fault}"))?;
+        }
+        let mut speakers = BTreeMap::new();
+        for (name, person) in &self.people {
+            for identity in &person.chat {
+                is_identity(identity).map_err(|fault| format!("people.{name}.chat: {fault}"))?;
+                if let Some(other) = speakers.insert(identity, name) {
+                    return Err(format!("people.{name}.chat: `{identity}` is {other} already; one of them only"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// SECURITY: who can read a full card knows the code, and who can write beside it can counterfeit one. So neither may
+    /// be a group. A program in a group's reach would be the group's program.
+    fn check_place(&self, table: &NotifyTable, home: &Home) -> Result<(), String> {
+        let within = |path: &Path| {
+            let path = real(path);
+            self.groups.keys().find_map(|group| {
+                let elsewhere = self.workspaces().filter_map(|all| all.get(group)).map(|path| home.path().join(path));
+                let places = [home.mailbox(group), home.workspace(group)].into_iter().chain(elsewhere);
+                let place = places.into_iter().find(|place| path.starts_with(real(place)))?;
+                Some((group, place))
+            })
+        };
+        match &table.way {
+            Way::Command(command) => {
+                let mut paths = command.iter().map(Path::new).filter(|path| path.is_absolute());
+                let found = paths.find_map(|path| Some((path.display(), within(path)?)));
+                found.map_or(Ok(()), |(path, (group, place))| {
+                    let place = place.display();
+                    Err(format!("{path} lies in {place}, which group `{group}` can write to; put it elsewhere"))
+                })
+            }
+            Way::Webhook { .. } => Ok(()),
+            Way::Nanoclaw { .. } if !table.full_cards => Ok(()),
+            Way::Nanoclaw { directory, .. } => {
+                let shown = directory.display();
+                let remedy = "choose a directory that no sandbox mounts, or set full_cards = false";
+                if let Some((group, place)) = within(directory) {
+                    return Err(format!(
+                        "full_cards, but the directory {shown} lies in {}, which group `{group}` reads and writes; \
+                         {remedy}",
+                        place.display()
+                    ));
+                }
+                if directory.components().any(|part| part == Component::ParentDir) {
+                    return Err(format!("full_cards, and the directory {shown} has `..` in its path; write it out"));
+                }
+                if let Some((group, place)) = self.owned_by_a_group(directory) {
+                    let place = place.display();
+                    return Err(format!("full_cards, but {place} belongs to the user of group `{group}`; {remedy}"));
+                }
+                // What is not there yet is looked at when something is to be written.
+                if directory.exists() {
+                    is_closed(directory).map_err(|fault| format!("full_cards, but {fault}, or {remedy}"))
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+}
+
+impl Config {
+    /// What on the way to a directory belongs to the user of a group, who could put another in its place. Where sandboxes
+    /// run as the broker's own user, it is the mounts that keep them in, and not the user.
+    fn owned_by_a_group<'a>(&self, directory: &'a Path) -> Option<(&Group, &'a Path)> {
+        let own = rustix::process::geteuid().as_raw();
+        let foreign = |uid: &u32| *uid != own && *uid != 0;
+        directory.ancestors().find_map(|place| {
+            let owner = Some(std::fs::metadata(place).ok()?.uid()).filter(foreign)?;
+            let (group, _) = self.groups.iter().find(|(_, table)| table.uid == Some(owner))?;
+            Some((group, place))
+        })
+    }
+}
+
+/// Whether a directory is closed to everybody but its owner and its group of users.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub(crate) fn is_closed(directory: &Path) -> Result<(), String> {
+    let shown = directory.display();
+    match std::fs::metadata(directory) {
+        Ok(found) if found.mode() & OTHERS == 0 => Ok(()),
+        Ok(_) => Err(format!("others may look into the directory {shown}; chmod o= {shown}")),
+        Err(error) => Err(format!("the directory {shown} cannot be looked at ({error})")),
+    }
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let mut rest = Vec::new();
+    for ancestor in path.ancestors() {
+        if let Ok(mut found) = ancestor.canonicalize() {
+            found.extend(rest.iter().rev());
+            return found;
+        }
+        rest.extend(ancestor.file_name());
+    }
+    path.to_owned()
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::config::{ConfigError, Environment};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+const PEOPLE: &str = "[groups.main]\nuid = 54321\n[people.alice]\nuid = 1\napproves = {}\n[people.bob]\nuid = 2\n";
+
+fn parse(text: &str, home: &Path) -> Result<Config, ConfigError> {
+    Config::parse(&format!("{PEOPLE}{text}"), &home.join("broker.toml"), &Environment::new())
+}
+
+fn channel(text: &str) -> Result<Config, ConfigError> {
+    parse(&format!("[[notify]]\n{text}"), Path::new("/nowhere/home"))
+}
+
+fn fault(text: &str) -> String {
+    channel(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
+    let config = channel("name = \"ops\"\nkind = \"command\"\ncommand = [\"notify-send\", \"x\"]\n").unwrap();
+    let table = &config.notify[0];
+    assert_eq!(table.events, BTreeSet::from([NoticeEvent::Asked, NoticeEvent::Lapsed]));
+    assert!(!table.full_cards && table.after_s == 0 && table.token_sha256.is_none());
+    // What is shown is what may be written.
+    let written = toml::to_string(table).unwrap();
+    assert_eq!(toml::from_str::<NotifyTable>(&written).unwrap().name, "ops", "{written}");
+    assert!(serde_json::to_string(&schemars::schema_for!(Config)).unwrap().contains("chat_jid"));
+}
+
+#[test]
+fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
+    let command = "kind = \"command\"\ncommand = [\"x\"]\nname = \"a\"\n";
+    for (text, words) in [
+        ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "small letters"),
+        ("name = \"a\"\nkind = \"comand\"", "did you mean `command`?"),
+        ("name = \"a\"\nkind = \"command\"", "needs `command`"),
+        ("name = \"a\"\nkind = \"command\"\ncommand = []", "needs `command"),
+        ("name = \"a\"\nkind = \"nanoclaw\"\ndirectory = \"m\"", "needs `chat_jid`"),
+        ("name = \"a\"\nkind = \"webhook\"\nurl = \"http://example.com/\"", "must be https"),
+        ("name = \"a\"\nkind = \"webhook\"\nurl = \"ftp://x/y\"", "must begin with https://"),
+        (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
+        (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
+        (&format!("{command}answers = true"), "token_sha256 together"),
+        (&format!("{command}answers = true\ntoken_sha256 = \"abc\""), "64 small hexadecimal"),
+        (&format!("{command}events = []"), "tells of nothing"),
+        (&format!("{command}events = [\"askd\"]"), "did you mean `asked`?"),
+        (&format!("{command}groups = [\"nobody\"]"), "add [groups.nobody]"),
+        (&format!("{command}providers = [\"nothing\"]"), "add [providers.nothing]"),
+        (&format!("{command}approvers = [\"bob\"]"), "add `approves` to [people.bob]"),
+        (&format!("{command}[[notify]]\n{command}"), "two of this name"),
+        (&format!("{command}[notices]\nlink_base = \"http://x/\""), "link_base: the url must be https"),
+    ] {
+        assert!(fault(text).contains(words), "{text}: {}", fault(text));
+    }
+}
+
+#[test]
+fn one_chat_identity_is_one_person() {
+    let people = |chat: &str| parse(&format!("[people.carol]\nuid = 3\nchat = {chat}\n"), Path::new("/nowhere/home"));
+    let config = people("[\"telegram:12345\"]").unwrap();
+    assert_eq!((config.speaker("telegram:12345"), config.speaker("telegram:1")), (Some("carol"), None));
+    for bad in ["[\"12345\"]", "[\"telegram:\"]", "[\"tele gram:1\"]", "[\"telegram:1\\n2\"]", "[\"a:1\", \"a:1\"]"] {
+        assert!(people(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_full_card_goes_nowhere_that_a_group_reads_or_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let write = |directory: &Path, full: bool| {
+        let text = format!(
+            "[[notify]]\nname = \"chat\"\nkind = \"nanoclaw\"\nchat_jid = \"1@g.us\"\nfull_cards = {full}\ndirectory = {:?}\n",
+            directory.display().to_string()
+        );
+        parse(&text, &home).map(drop).map_err(|error| error.to_string())
+    };
+    let mailbox = home.join("ipc/main");
+    std::fs::create_dir_all(mailbox.join("messages")).unwrap();
+    for inside in [mailbox.join("messages"), mailbox.clone(), mailbox.join("not/yet"), home.join("workspaces/main/x")] {
+        let refused = write(&inside, true).unwrap_err();
+        assert!(refused.contains("group `main`") && refused.contains("full_cards = false"), "{refused}");
+        write(&inside, false).unwrap();
+    }
+    let outside = folder.path().join("messages");
+    write(&outside, true).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(write(&outside, true).unwrap_err().contains("chmod o="));
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o750)).unwrap();
+    write(&outside, true).unwrap();
+    let link = folder.path().join("link");
+    symlink(mailbox.join("messages"), &link).unwrap();
+    assert!(write(&link, true).unwrap_err().contains("group `main`"), "a link is where it leads");
+    assert!(write(&outside.join("../messages"), true).unwrap_err().contains("`..`"));
+    if rustix::process::geteuid().is_root() {
+        // The user of group `main`.
+        std::os::unix::fs::chown(&outside, Some(54321), None).unwrap();
+        assert!(write(&outside, true).unwrap_err().contains("belongs to the user of group `main`"));
+        assert!(write(&outside.join("in/it"), true).unwrap_err().contains("belongs to the user"));
+    }
+    // A relative one is beside the configuration.
+    assert!(write(Path::new("ipc/main/messages"), true).is_err());
+}
+
+#[test]
+fn a_program_in_a_groups_reach_is_refused() {
+    let text = "name = \"a\"\nkind = \"command\"\ncommand = [\"/nowhere/home/ipc/main/tasks/run\"]";
+    assert!(fault(text).contains("which group `main` can write to"));
+}

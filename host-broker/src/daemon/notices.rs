@@ -1,0 +1,149 @@
+//! Notices that are under way, and when the next is due.
+//!
+//! What is due is in the ledger's database; in memory there is only what is under way. One notice of a channel is at a
+//! time, on the runtime: a channel that hangs holds up nobody but itself.
+
+use super::{Loop, TICK};
+use crate::event::Event;
+use crate::notices::{Attempt, store};
+use futures_util::FutureExt as _;
+use shared::Timestamp;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What the loop knows of notices. All of it can be lost.
+pub(super) struct Notices {
+    // The notice that is under way, by channel.
+    sending: BTreeMap<String, i64>,
+    // When to look next; it may be that nothing is due then.
+    next: Option<Timestamp>,
+    // The database could not be written: not before then.
+    not_before: Option<Instant>,
+    // Attempts that could not be recorded yet.
+    unrecorded: Vec<Attempt>,
+}
+
+impl Default for Notices {
+    fn default() -> Self {
+        // A predecessor may have left some.
+        let next = Some(Timestamp::from_millis(0));
+        Self { sending: BTreeMap::new(), next, not_before: None, unrecorded: Vec::new() }
+    }
+}
+
+impl Notices {
+    /// Something may be due.
+    pub(super) fn look(&mut self) {
+        self.next = Some(Timestamp::from_millis(0));
+    }
+
+    /// Nothing is under way or to be recorded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sending.is_empty() && self.unrecorded.is_empty()
+    }
+
+    /// An attempt is recorded: its channel is free.
+    pub(super) fn is_told(&mut self, attempt: &Attempt) {
+        self.sending.remove(&attempt.channel);
+        self.look();
+    }
+
+    /// An attempt could not be recorded. Its channel stays taken until it is, so that nothing is sent again.
+    pub(super) fn tell_again(&mut self, attempt: Attempt) {
+        self.unrecorded.push(attempt);
+        self.hold();
+    }
+
+    /// The database could not be written or read: later again.
+    pub(super) fn hold(&mut self) {
+        self.not_before = Some(Instant::now() + TICK);
+    }
+}
+
+impl Loop {
+    /// When the loop must look at notices again, if that is known.
+    pub(super) fn next_notice(&self) -> Option<Instant> {
+        if self.stopping.is_some() || !self.daemon.courier.has_channels() {
+            return None;
+        }
+        let next = self.notices.next?;
+        // A clock that stands still, or was set back, is looked at now and then, not all the time.
+        let wait = next.since(self.daemon.clock.now()).max(Duration::from_millis(1));
+        Some(self.notices.not_before.unwrap_or_else(Instant::now).max(Instant::now() + wait))
+    }
+
+    /// Sends what is due, and records what could not be recorded before.
+    pub(super) fn send_notices(&mut self, now: Timestamp) {
+        if !self.daemon.courier.has_channels() || self.notices.not_before.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        self.notices.not_before = None;
+        let unrecorded = std::mem::take(&mut self.notices.unrecorded);
+        self.handle(unrecorded.into_iter().map(|attempt| Event::Told(Box::new(attempt))).collect());
+        if self.stopping.is_some() || self.notices.next.is_none_or(|at| at > now) {
+            return;
+        }
+        // What space is left is for outcomes.
+        if !self.unsettled.is_empty() || self.daemon.ledger.lives_on_its_reserve() {
+            self.notices.hold();
+            return;
+        }
+        if let Err(error) = self.send_due(now) {
+            tracing::error!(error = ?error, "the notices cannot be read");
+            self.notices.hold();
+        }
+    }
+
+    fn send_due(&mut self, now: Timestamp) -> Result<(), crate::ledger::LedgerError> {
+        let reader = self.daemon.ledger.reader();
+        let mut is_due = store::has_events(reader)?;
+        for channel in store::waiting_channels(reader)? {
+            let free = !self.notices.sending.contains_key(&channel);
+            is_due |= free && store::due(reader, &channel, now)?.is_some();
+        }
+        if is_due {
+            self.handle(vec![Event::Telling(Box::new(self.notices.sending.clone()))]);
+        }
+        self.set_out();
+        self.notices.next = self.next_due()?;
+        Ok(())
+    }
+
+    /// The row before each is durable: they leave.
+    fn set_out(&mut self) {
+        for outgoing in std::mem::take(&mut self.daemon.broker.outgoing) {
+            self.notices.sending.insert(outgoing.channel().to_owned(), outgoing.id());
+            let (courier, reports) = (Arc::clone(&self.daemon.courier), self.daemon.reports.clone());
+            self.daemon.runtime.spawn(async move {
+                // Whatever happens there, the loop hears of it: a channel that is not given back is never used again.
+                let fault = match AssertUnwindSafe(courier.carry(&outgoing)).catch_unwind().await {
+                    Ok(carried) => carried.err(),
+                    Err(_panic) => Some("the broker's own code failed; see its log".to_owned()),
+                };
+                let channel = outgoing.channel().to_owned();
+                if let Some(reason) = &fault {
+                    tracing::warn!(%channel, %reason, "a notice could not be sent");
+                }
+                reports.happened(Event::Told(Box::new(Attempt { id: outgoing.id(), channel, fault })));
+            });
+        }
+    }
+
+    /// When the next notice of a free channel is due.
+    fn next_due(&self) -> Result<Option<Timestamp>, crate::ledger::LedgerError> {
+        let reader = self.daemon.ledger.reader();
+        if store::has_events(reader)? {
+            return Ok(Some(Timestamp::from_millis(0)));
+        }
+        let mut next = None;
+        for channel in store::waiting_channels(reader)? {
+            if !self.notices.sending.contains_key(&channel) {
+                next = next.into_iter().chain(store::next_due(reader, &channel)?).min();
+            }
+        }
+        Ok(next)
+    }
+}

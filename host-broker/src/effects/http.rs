@@ -1,0 +1,176 @@
+//! HTTP for notices: one request, one status, within limits that hold.
+//!
+//! SECURITY: no redirect is followed, nothing is sent twice, and of an answer only the status counts; its body is not
+//! read. TLS is rustls with the system's root certificates.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Uri};
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use tokio::time::{Instant, timeout_at};
+
+/// Posts documents.
+pub trait Http: Send + Sync {
+    /// Posts one document and gives the status of the answer, whatever it is. Dropping the future closes the connection.
+    ///
+    /// # Errors
+    /// [`HttpFault`]. Only [`HttpFault::Setup`] and [`HttpFault::NotHttp`] mean that nothing left.
+    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>>;
+}
+
+/// What to post.
+pub struct Post {
+    /// Where to.
+    pub uri: Uri,
+    /// The request's headers, beside those of every request.
+    pub headers: HeaderMap,
+    /// What.
+    pub body: Vec<u8>,
+    /// Nobody waits longer.
+    pub deadline: Instant,
+}
+
+impl fmt::Debug for Post {
+    /// Leaves out what may be secret: the path, the headers, the body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").field("host", &self.uri.host()).finish_non_exhaustive()
+    }
+}
+
+/// Why there is no status. Says nothing of what was posted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpFault {
+    /// There is no client for https.
+    #[error("https cannot be used ({0}); are root certificates (ca-certificates) installed?")]
+    Setup(String),
+    /// The request cannot be written as HTTP.
+    #[error("the request cannot be written as HTTP")]
+    NotHttp,
+    /// Nobody answered, or not in HTTP.
+    #[error("{0}")]
+    Lost(String),
+    /// Nobody answered in time.
+    #[error("no answer in time")]
+    Deadline,
+}
+
+type Plain = Client<HttpConnector, Full<Bytes>>;
+type Secure = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// Posts over this machine's network. The root certificates are read when they are first needed.
+#[derive(Debug, Default)]
+pub struct SystemHttp {
+    plain: OnceLock<Plain>,
+    secure: OnceLock<Result<Secure, String>>,
+}
+
+impl Http for SystemHttp {
+    fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>> {
+        Box::pin(async move {
+            let Post { uri, headers, body, deadline } = post;
+            let is_secure = uri.scheme_str() == Some("https");
+            let request = Request::builder().method(Method::POST).uri(uri).body(Full::new(Bytes::from(body)));
+            let mut request = request.map_err(|_why| HttpFault::NotHttp)?;
+            request.headers_mut().extend(headers);
+            let sent = if is_secure {
+                let client = self.secure.get_or_init(secure).as_ref();
+                client.map_err(|why| HttpFault::Setup(why.clone()))?.request(request)
+            } else {
+                self.plain.get_or_init(plain).request(request)
+            };
+            match timeout_at(deadline, sent).await {
+                Ok(Ok(response)) => Ok(response.status().as_u16()),
+                Ok(Err(why)) => Err(HttpFault::Lost(cause(&why))),
+                Err(_elapsed) => Err(HttpFault::Deadline),
+            }
+        })
+    }
+}
+
+/// The end of the chain says most: "connection refused" rather than "client error".
+fn cause(why: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(why), |why| why.source()).last().map_or_else(String::new, ToString::to_string)
+}
+
+fn plain() -> Plain {
+    // A kept connection is one that may be gone when it is used again.
+    Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(0)
+        .retry_canceled_requests(false)
+        .build(HttpConnector::new())
+}
+
+fn secure() -> Result<Secure, String> {
+    let connector = HttpsConnectorBuilder::new()
+        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+        .map_err(|why| why.to_string())?
+        .https_only()
+        .enable_http1()
+        .build();
+    let client =
+        Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector);
+    Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    fn post(uri: &str, after: Duration) -> Post {
+        let headers = HeaderMap::from_iter([(http::header::CONTENT_TYPE, "text/plain".parse().unwrap())]);
+        Post { uri: uri.parse().unwrap(), headers, body: b"hello".to_vec(), deadline: Instant::now() + after }
+    }
+
+    /// Serves one connection with this answer; gives what it was sent.
+    fn server(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/hook", listener.local_addr().unwrap());
+        let serve = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seen = Vec::new();
+            let mut buffer = [0; 1024];
+            while !seen.ends_with(b"hello") {
+                let read = stream.read(&mut buffer).unwrap();
+                seen.extend_from_slice(&buffer[..read]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(seen).unwrap()
+        });
+        (uri, serve)
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_a_status_and_is_not_followed() {
+        let (uri, seen) = server("HTTP/1.1 307 x\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(307));
+        let seen = seen.join().unwrap();
+        assert!(seen.starts_with("POST /hook HTTP/1.1\r\n") && seen.contains("content-type: text/plain"), "{seen}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_not_waited_for() {
+        let (uri, _seen) = server("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        assert_eq!(SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await, Ok(200));
+    }
+
+    #[tokio::test]
+    async fn who_does_not_answer_is_given_up_and_who_is_not_there_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap());
+        let silent = SystemHttp::default().post(post(&uri, Duration::from_millis(200))).await;
+        assert_eq!(silent, Err(HttpFault::Deadline));
+        drop(listener);
+        let gone = SystemHttp::default().post(post(&uri, Duration::from_secs(20))).await.unwrap_err().to_string();
+        assert!(gone.to_lowercase().contains("refused"), "{gone}");
+    }
+}

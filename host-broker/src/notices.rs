@@ -1,0 +1,285 @@
+//! Notices: which channel is told of which question, and what became of it.
+//!
+//! ```text
+//! a question is asked, or over ──► event ──► a notice for each channel that is concerned: due
+//! due ──► row `notifying` ──► attempt ──► row `notified`: sent
+//!  ▲                             └─ failed: later again, until the question is over ──► row `notice_failed`: failed
+//!  └── not before its channel's `after_s`; if the question is over by then: dropped
+//! ```
+//!
+//! The events are written by the database itself, with the question. What is due is a row, so a restart tells on. One
+//! notice is told at most once after it succeeded; an attempt whose end nobody saw is made again.
+//!
+//! [`store`] keeps them, `text` words them, [`courier`] carries them.
+
+pub mod courier;
+mod outgoing;
+pub mod store;
+mod text;
+
+use crate::approvals::{self, Approval, State};
+use crate::broker::Broker;
+use crate::chat;
+use crate::config::notify::{NoticeEvent, NotifyTable};
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::transaction::Transaction;
+use crate::questions::may_answer;
+use outgoing::Message;
+use serde_json::{Value, json};
+use shared::Timestamp;
+use shared::digest::Digest;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::{Notice, Standing};
+
+pub use outgoing::Outgoing;
+
+/// More than this many wait for no channel.
+const QUEUE_MAX: usize = 1_000;
+/// How long it is tried to tell that a question is over.
+const OVER_KEEP: Duration = Duration::from_secs(3600);
+/// The first and the longest pause between two attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The notice.
+    pub id: i64,
+    /// The channel.
+    pub channel: String,
+    /// Why it failed, for the operator; `None` if it did not.
+    pub fault: Option<String>,
+}
+
+/// The pause after so many attempts.
+fn pause(attempts: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
+}
+
+impl Broker {
+    /// Decides who is told of what has happened, and takes what is due now: one notice of each channel that is free.
+    /// `busy` has the notices that are under way, by channel.
+    pub(crate) fn tell(&mut self, tx: &Transaction<'_>, busy: &BTreeMap<String, i64>) -> Result<(), LedgerError> {
+        for (id, event, said) in store::events(tx.connection())? {
+            if let Some(approval) = approvals::with_id(tx.connection(), id)? {
+                self.plan(tx, &approval, event, &said, busy)?;
+            }
+            store::forget_event(tx, id, event)?;
+        }
+        for channel in store::waiting_channels(tx.connection())? {
+            if busy.contains_key(&channel) {
+                continue;
+            }
+            let table = self.config.notify.iter().find(|table| table.name == channel).cloned();
+            while let Some(notice) = store::due(tx.connection(), &channel, tx.now())? {
+                let Some(table) = &table else {
+                    give_up(tx, &notice, "the channel is no longer configured")?;
+                    continue;
+                };
+                if let Some(outgoing) = self.take(tx, table, &notice)? {
+                    self.outgoing.push(outgoing);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A notice for each channel that is concerned.
+    fn plan(
+        &self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        event: NoticeEvent,
+        said: &str,
+        busy: &BTreeMap<String, i64>,
+    ) -> Result<(), LedgerError> {
+        let is_over = event != NoticeEvent::Asked;
+        if is_over {
+            // Nobody needs to be asked any more. What is under way says itself how it ends.
+            for notice in store::due_about(tx.connection(), approval.id)? {
+                if !busy.values().any(|id| *id == notice.id) {
+                    give_up(tx, &notice, "the question is over")?;
+                }
+            }
+        }
+        if approval.expires_at.plus(OVER_KEEP) <= tx.now() {
+            // It happened while no channel was there to be told.
+            return Ok(());
+        }
+        for table in &self.config.notify {
+            if !table.events.contains(&event) || !self.concerns(table, approval) {
+                continue;
+            }
+            let asked = store::find(tx.connection(), approval.id, NoticeEvent::Asked, &table.name)?;
+            let never_asked = asked.is_some_and(|asked| asked.state == Standing::Dropped);
+            if event == NoticeEvent::Answered && never_asked {
+                continue;
+            }
+            let (due_at, until) = if is_over {
+                (tx.now(), tx.now().plus(OVER_KEEP))
+            } else {
+                (approval.asked_at.plus(Duration::from_secs(table.after_s)), approval.expires_at)
+            };
+            let notice = store::add(tx, approval.id, event, said, &table.name, due_at, until)?;
+            if store::count_due(tx.connection(), &table.name)? > QUEUE_MAX {
+                fail(tx, &notice, "too many notices wait for this channel")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a channel is told of this question: its filters, and what the people behind it may answer.
+    fn concerns(&self, table: &NotifyTable, approval: &Approval) -> bool {
+        let may = |name: &String| may_answer(&self.config, name, approval);
+        table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
+            && table.providers.as_ref().is_none_or(|providers| providers.contains(&approval.provider))
+            && table.max_level.is_none_or(|most| approval.level <= most)
+            && (table.approvers.is_empty() || table.approvers.iter().any(may))
+    }
+
+    /// Writes down that a notice is about to leave; `None` if it is not wanted any more, or too late.
+    fn take(
+        &self,
+        tx: &Transaction<'_>,
+        table: &NotifyTable,
+        notice: &Notice,
+    ) -> Result<Option<Outgoing>, LedgerError> {
+        let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? else {
+            return give_up(tx, notice, "the question is gone").map(|()| None);
+        };
+        if notice.event == NoticeEvent::Asked && !waits(&approval, tx.now()) {
+            return give_up(tx, notice, "the question is over").map(|()| None);
+        }
+        if notice.until <= tx.now() {
+            return give_up(tx, notice, "it is too late").map(|()| None);
+        }
+        let outgoing = self.word(tx, table, notice, &approval)?;
+        // What it shows of the card is under the question's own digest, which is keyed; the rest is public.
+        let (shows, member, digest) = if outgoing.message().shows_card {
+            ("card", "agrees_to", approval.digest)
+        } else {
+            ("notice", "digest", Digest::of(&shared::json::canonical(&outgoing.message().document)))
+        };
+        let announced = format!("{shows} {}", digest.hex());
+        if notice.announced.as_deref() != Some(announced.as_str()) {
+            let body = json!({ "channel": table.name, "event": notice.event, "shows": shows, member: digest });
+            tx.append(&about(Kind::Notifying, &approval, body))?;
+            store::announce(tx, notice.id, &announced)?;
+        }
+        Ok(Some(outgoing))
+    }
+
+    /// What a channel may say of it.
+    fn word(
+        &self,
+        tx: &Transaction<'_>,
+        table: &NotifyTable,
+        notice: &Notice,
+        approval: &Approval,
+    ) -> Result<Outgoing, LedgerError> {
+        let inbox = self.config.web.as_ref().and_then(|web| web.public_url.as_ref().map(ToString::to_string));
+        let link = self.config.notices.link_base.clone().or(inbox);
+        let may_show = table.full_cards
+            && notice.event == NoticeEvent::Asked
+            && chat::answerable(approval.kind, approval.level).is_ok();
+        let card = approval.card.as_ref().filter(|_| may_show);
+        let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
+        let answers = approvals::answers(tx.connection(), approval.id)?;
+        let by: Vec<&str> = answers.iter().map(|answer| answer.by.as_str()).collect();
+        let told = text::Told { approval, event: notice.event, said: &notice.said, by: &by, link: link.as_deref() };
+        let name = format!("{}-{}", approval.reference(), notice.event.word());
+        let mut document = told.document(&name, &table.name, approval.kind.word());
+        let (text, shows_card) = match full {
+            Some((card, text)) => {
+                if let Some(object) = document.as_object_mut() {
+                    object.insert("code".into(), json!(approval.code));
+                    object.insert("card".into(), json!(card));
+                }
+                (text, true)
+            }
+            None => (told.text(), false),
+        };
+        if let Some(object) = document.as_object_mut() {
+            object.insert("text".into(), json!(text));
+        }
+        let (title, is_question) = (told.title(), notice.event == NoticeEvent::Asked);
+        let message = Message { name, title, text, link, shows_card, is_question, document };
+        Ok(Outgoing::new(notice.id, &table.name, message))
+    }
+}
+
+/// An attempt is over.
+pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), LedgerError> {
+    let Some(mut notice) = store::numbered(tx.connection(), attempt.id)? else { return Ok(()) };
+    notice.attempts += 1;
+    let approval = approvals::with_id(tx.connection(), notice.approval)?;
+    let Some(fault) = &attempt.fault else {
+        let Some(approval) = approval else { return store::over(tx, &notice, Standing::Sent, None) };
+        let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
+        tx.append(&about(Kind::Notified, &approval, body))?;
+        return store::over(tx, &notice, Standing::Sent, None);
+    };
+    let next = tx.now().plus(pause(notice.attempts));
+    let is_wanted = notice.event != NoticeEvent::Asked
+        || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
+    if is_wanted && next < notice.until {
+        store::postpone(tx, &notice, next, fault)
+    } else {
+        give_up(tx, &notice, fault)
+    }
+}
+
+/// Whether it can still be answered.
+fn waits(approval: &Approval, now: Timestamp) -> bool {
+    approval.state == State::Waiting && now < approval.expires_at
+}
+
+/// A notice is not tried again. What was never tried is dropped without a row: nobody was told, and nobody had to be.
+fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
+    // One that was announced may have left: a daemon that died saw no end of it.
+    let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
+    if was_wanted { fail(tx, notice, fault) } else { store::over(tx, notice, Standing::Dropped, Some(fault)) }
+}
+
+/// A notice is not tried again, and a row says so.
+fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
+    let fault = &match &notice.fault {
+        Some(last) if last != fault => format!("{fault}; at the last attempt {last}"),
+        Some(_) | None => fault.to_owned(),
+    };
+    if let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? {
+        let body = json!({
+            "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,
+        });
+        tx.append(&about(Kind::NoticeFailed, &approval, body))?;
+    }
+    store::over(tx, notice, Standing::Failed, Some(fault))
+}
+
+/// A row of the broker about a question.
+fn about(kind: Kind, approval: &Approval, body: Value) -> Draft<'_> {
+    Draft {
+        provider: Some(&approval.provider),
+        action: Some(&approval.action),
+        level: Some(approval.level),
+        approval: Some(approval.reference()),
+        body,
+        ..Draft::new(kind, "broker")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_a_second_to_five_minutes() {
+        let seconds: Vec<u64> = (1..=12).map(|attempts| pause(attempts).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert_eq!(pause(u32::MAX), Duration::from_secs(300));
+    }
+}

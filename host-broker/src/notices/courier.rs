@@ -1,0 +1,312 @@
+//! Carries notices out: a program, a request, a document. Nothing here waits longer than ten seconds.
+
+use super::Outgoing;
+use crate::config::Config;
+use crate::config::notify::fit::is_closed;
+use crate::config::notify::{Format, NotifyTable, Way};
+use crate::effects::clock::Clock;
+use crate::effects::commands::{Command, CommandFault, Commands, Ending};
+use crate::effects::http::{Http, Post};
+use crate::host::Effects;
+use crate::secrets::{Secret, Secrets};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use sha2::Sha256;
+use shared::mailbox::Directory;
+use shared::{Group, Timestamp};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+use zeroize::Zeroizing;
+
+/// How long one attempt may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much a program may say.
+const OUTPUT_MAX: usize = 64 * 1024;
+/// When a signed document was signed, in seconds since 1970.
+pub const TIMESTAMP: HeaderName = HeaderName::from_static("x-broker-timestamp");
+/// `sha256=<64 hex>`: HMAC-SHA256 over the time stamp, a full stop and the body.
+pub const SIGNATURE: HeaderName = HeaderName::from_static("x-broker-signature");
+
+/// Every channel, with what it needs.
+pub struct Courier {
+    channels: BTreeMap<String, Channel>,
+    // Whose chat a NanoClaw document is for.
+    main: Option<Group>,
+    commands: Arc<dyn Commands>,
+    http: Arc<dyn Http>,
+    clock: Arc<dyn Clock>,
+    runtime: Handle,
+}
+
+struct Channel {
+    table: NotifyTable,
+    // Each of its secrets, or why there is none.
+    secrets: BTreeMap<&'static str, Result<Arc<Secret>, String>>,
+}
+
+impl Courier {
+    /// With the channels of this configuration.
+    pub fn new(config: &Config, secrets: &Secrets, effects: &Effects) -> Self {
+        let channel = |table: &NotifyTable| {
+            let load = |key: &'static str| {
+                let name = table.secret_name(key);
+                let fault = || secrets.fault(&name).map_or_else(|| "missing".to_owned(), ToString::to_string);
+                (key, secrets.get(&name).ok_or_else(|| format!("its secret `{key}` is {}", fault())))
+            };
+            let secrets = table.secrets().into_keys().map(load).collect();
+            (table.name.clone(), Channel { table: table.clone(), secrets })
+        };
+        Self {
+            channels: config.notify.iter().map(channel).collect(),
+            main: config.groups.iter().find(|(_, table)| table.main).map(|(group, _)| group.clone()),
+            commands: Arc::clone(&effects.commands),
+            http: Arc::clone(&effects.http),
+            clock: Arc::clone(&effects.clock),
+            runtime: effects.runtime.clone(),
+        }
+    }
+
+    /// Whether there is any channel.
+    pub fn has_channels(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// Carries one notice out.
+    ///
+    /// # Errors
+    /// One sentence for the operator, without anything of the notice or of what came back. It may have arrived all the
+    /// same.
+    pub async fn carry(&self, outgoing: &Outgoing) -> Result<(), String> {
+        let Some(channel) = self.channels.get(outgoing.channel()) else {
+            return Err("the channel is not configured".to_owned());
+        };
+        let deadline = Instant::now() + PATIENCE;
+        match &channel.table.way {
+            Way::Command(command) => self.run(command, outgoing, deadline).await,
+            Way::Webhook { url, format, .. } => self.post(channel, url, *format, outgoing, deadline).await,
+            Way::Nanoclaw { directory, chat_jid } => {
+                let group = self.main.as_ref().map_or("main", Group::as_str);
+                let document = json!({
+                    "type": "message",
+                    "chatJid": chat_jid,
+                    "text": outgoing.message().text,
+                    "groupFolder": group,
+                    "timestamp": self.clock.now(),
+                });
+                let shows_card = outgoing.message().shows_card;
+                let mode = if shows_card { 0o640 } else { 0o644 };
+                let (directory, name) = (directory.clone(), format!("broker-{}.json", outgoing.message().name));
+                let write = move || {
+                    if shows_card {
+                        // It may have been made, or opened, after the start.
+                        is_closed(&directory)?;
+                    }
+                    put(&directory, &name, document.to_string().as_bytes(), mode)
+                };
+                match timeout_at(deadline, self.runtime.spawn_blocking(write)).await {
+                    Ok(Ok(written)) => written,
+                    Ok(Err(_gone)) => Err("it could not be written".to_owned()),
+                    Err(_elapsed) => Err("the directory does not answer".to_owned()),
+                }
+            }
+        }
+    }
+
+    async fn run(&self, command: &[String], outgoing: &Outgoing, deadline: Instant) -> Result<(), String> {
+        let Some((program, arguments)) = command.split_first() else { return Err("there is no program".to_owned()) };
+        let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
+        let mut document = outgoing.message().document.to_string().into_bytes();
+        document.push(b'\n');
+        (command.stdin, command.stdout_max, command.stderr_max) = (Some(document), OUTPUT_MAX, OUTPUT_MAX);
+        match self.commands.run(command).await.map(|finished| finished.ending) {
+            Ok(Ending::Exited(0)) => Ok(()),
+            Ok(Ending::Exited(status)) => Err(format!("`{program}` ended with status {status}")),
+            Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),
+            Ok(Ending::Overflowed(_)) => Err(format!("`{program}` said more than {OUTPUT_MAX} bytes and was stopped")),
+            Err(CommandFault::Deadline) => {
+                Err(format!("`{program}` was not done within {} s and was stopped", PATIENCE.as_secs()))
+            }
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+
+    async fn post(
+        &self,
+        channel: &Channel,
+        url: &str,
+        format: Format,
+        outgoing: &Outgoing,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        let (body, mut headers) = body(format, outgoing)?;
+        if let Some(secret) = channel.secret("bearer")? {
+            let bearer = Zeroizing::new(format!("Bearer {}", secret.expose_to(outgoing)));
+            let not_a_token = |_bad| "its secret `bearer` has characters that no token has; set it again".to_owned();
+            let mut value = HeaderValue::from_str(&bearer).map_err(not_a_token)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        if let Some(secret) = channel.secret("signing")? {
+            sign(secret.expose_to(outgoing), self.clock.now(), &body, &mut headers);
+        }
+        let uri = url.parse().map_err(|_bad| "the url is no address".to_owned())?;
+        match self.http.post(Post { uri, headers, body, deadline }).await {
+            Ok(200..=299) => Ok(()),
+            Ok(status @ 300..=399) => Err(format!("it answered HTTP {status}: name the address that it leads to")),
+            Ok(status) => Err(format!("it answered HTTP {status}")),
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+}
+
+impl Channel {
+    fn secret(&self, key: &str) -> Result<Option<&Secret>, String> {
+        match self.secrets.get(key) {
+            Some(Ok(secret)) => Ok(Some(secret)),
+            Some(Err(fault)) => Err(fault.clone()),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What is posted, and with which headers.
+fn body(format: Format, outgoing: &Outgoing) -> Result<(Vec<u8>, HeaderMap), String> {
+    const JSON: HeaderValue = HeaderValue::from_static("application/json");
+    let mut headers = HeaderMap::new();
+    let mut set = |name: &'static str, value: &str| match HeaderValue::from_str(value) {
+        Ok(value) => {
+            headers.insert(HeaderName::from_static(name), value);
+            Ok(())
+        }
+        Err(_bad) => Err(format!("`{name}` cannot be written as a header")),
+    };
+    let body = match format {
+        Format::Json => {
+            set("idempotency-key", &outgoing.message().name)?;
+            outgoing.message().document.to_string()
+        }
+        Format::Ntfy => {
+            set("title", &outgoing.message().title)?;
+            set("priority", if outgoing.message().is_question { "high" } else { "default" })?;
+            if let Some(link) = &outgoing.message().link {
+                set("click", link)?;
+            }
+            outgoing.message().text.clone()
+        }
+        // What is between these signs would be a link or a call to everybody.
+        Format::Slack => {
+            let text = outgoing.message().text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            json!({ "text": text, "mrkdwn": false }).to_string()
+        }
+    };
+    headers.insert(
+        CONTENT_TYPE,
+        if format == Format::Ntfy { HeaderValue::from_static("text/plain; charset=utf-8") } else { JSON },
+    );
+    Ok((body.into_bytes(), headers))
+}
+
+/// Signs a body, with the time: whoever receives it refuses what is old or has another signature.
+fn sign(secret: &str, now: Timestamp, body: &[u8], headers: &mut HeaderMap) {
+    let seconds = (now.millis() / 1000).to_string();
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
+    mac.update(seconds.as_bytes());
+    mac.update(b".");
+    mac.update(body);
+    let signature = format!("sha256={}", base16ct::lower::encode_string(&mac.finalize().into_bytes()));
+    for (name, value) in [(TIMESTAMP, seconds), (SIGNATURE, signature)] {
+        headers.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
+    }
+}
+
+/// Writes a document under a temporary name and renames it; what is written again is the same file.
+///
+/// SECURITY: a sandbox may own what lies above the directory: the last step to it follows no link, and the name in it is
+/// ours.
+fn put(directory: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+    let fault = |why: &shared::mailbox::MailboxError| {
+        format!(
+            "{}: {why} ({})",
+            directory.display(),
+            std::error::Error::source(why).map(ToString::to_string).unwrap_or_default()
+        )
+    };
+    let (Some(parent), Some(last)) = (directory.parent(), directory.file_name().and_then(|last| last.to_str())) else {
+        return Err(format!("{} is no directory with a name", directory.display()));
+    };
+    let parent = Directory::open(parent).map_err(|why| fault(&why))?;
+    let room = parent.open_dir(last).map_err(|why| fault(&why))?;
+    room.write(name, bytes, mode).map_err(|why| fault(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notices::outgoing::Message;
+    use serde_json::Value;
+
+    fn outgoing(text: &str) -> Outgoing {
+        let message = Message {
+            name: "ask-1-asked".to_owned(),
+            title: "APPROVAL REQUIRED: demo.charge (L2)".to_owned(),
+            text: text.to_owned(),
+            link: Some("https://broker/inbox".to_owned()),
+            shows_card: false,
+            is_question: true,
+            document: json!({ "type": "approval_notice", "text": text }),
+        };
+        Outgoing::new(1, "c", message)
+    }
+
+    #[test]
+    fn each_format_says_the_same_in_its_own_way() {
+        let outgoing = outgoing("<!channel> a & b");
+        let (slack, _) = body(Format::Slack, &outgoing).unwrap();
+        let slack: Value = serde_json::from_slice(&slack).unwrap();
+        assert_eq!(slack, json!({ "text": "&lt;!channel&gt; a &amp; b", "mrkdwn": false }));
+        let (ntfy, headers) = body(Format::Ntfy, &outgoing).unwrap();
+        assert_eq!(ntfy, b"<!channel> a & b");
+        assert_eq!(headers["click"], "https://broker/inbox");
+        let (json, headers) = body(Format::Json, &outgoing).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), outgoing.message().document);
+        assert_eq!(headers["idempotency-key"], "ask-1-asked");
+    }
+
+    #[test]
+    fn a_signature_covers_the_time_and_the_body() {
+        let signed = |seconds: i64, body: &[u8]| {
+            let mut headers = HeaderMap::new();
+            sign("a secret key", Timestamp::from_millis(seconds * 1000), body, &mut headers);
+            (headers[TIMESTAMP].clone(), headers[SIGNATURE].clone())
+        };
+        // printf '1700000000.hello' | openssl dgst -sha256 -hmac 'a secret key'
+        let (time, signature) = signed(1_700_000_000, b"hello");
+        assert_eq!((time, signature.clone()), ("1700000000".parse().unwrap(), SIGNED.parse().unwrap()));
+        assert_ne!(signed(1_700_000_001, b"hello").1, signature);
+        assert_ne!(signed(1_700_000_000, b"hallo").1, signature);
+    }
+
+    const SIGNED: &str = "sha256=225f1cfb72a37d0b9eaea588178f1165558544db7ee3ba41d252a2e068ed2153";
+
+    #[test]
+    fn a_document_appears_whole_and_never_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let messages = folder.path().join("messages");
+        assert!(put(&messages, "a.json", b"{}", 0o644).unwrap_err().contains("opening the directory failed"));
+        std::fs::create_dir(&messages).unwrap();
+        put(&messages, "a.json", b"{}", 0o644).unwrap();
+        put(&messages, "a.json", b"{}", 0o644).unwrap();
+        let names: Vec<_> = std::fs::read_dir(&messages).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.json"]);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&messages, &link).unwrap();
+        assert!(put(&link, "b.json", b"{}", 0o644).is_err());
+    }
+}

@@ -1,0 +1,41 @@
+//! Who may hand in what others have answered in a chat.
+
+use crate::policy::world::World;
+use host_broker::call::{Caller, Directive, Header, Order, Parsed};
+use host_broker::chat::{Relayed, read};
+use host_broker::event::Event;
+use host_broker::ledger::Durability;
+use host_broker::ledger::transaction::Committed;
+use serde_json::Value;
+
+/// What this caller hears who hands in an answer.
+fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
+    let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
+    let relayed = Relayed { from: "telegram:1".into(), spoken: read("approve aaaaaa").unwrap(), may_relay };
+    let directive = Directive { header, order: Order::Relayed(relayed) };
+    let event = Event::Arrived(Parsed::Directive(Box::new(directive)));
+    let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);
+    let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!("no answer") };
+    serde_json::from_slice(&settled.into_document().1).unwrap()
+}
+
+#[test]
+fn whoever_may_not_relay_hands_in_nothing_and_is_on_record() {
+    let mut world = World::new();
+    let head = world.ledger.head().seq;
+    let reply = hand_in(&mut world, Caller::Person("bob".into()), false);
+    assert_eq!(reply["code"], "guardrail");
+    assert!(reply["error"].as_str().unwrap().contains("[people.bob] needs `relays = true`"), "{reply}");
+    let row = world.ledger.row(head + 1).unwrap().unwrap();
+    assert_eq!((row.kind.as_str(), row.caller.as_str()), ("refused", "person:bob"));
+    assert!(row.body.contains("telegram:1"), "{}", row.body);
+    let allowed = hand_in(&mut world, Caller::Person("bob".into()), true);
+    assert!(allowed["error"].as_str().unwrap().contains("nobody known here"), "{allowed}");
+}
+
+#[test]
+fn no_group_hands_in_an_answer() {
+    let mut world = World::new();
+    let reply = hand_in(&mut world, Caller::Group("developer".parse().unwrap()), true);
+    assert_eq!(reply["code"], "main_only");
+}

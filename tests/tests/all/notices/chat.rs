@@ -1,0 +1,152 @@
+//! Answers from a chat.
+
+use super::{ask, world, world_down};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::World;
+use tests::group::{call, code, error, with};
+
+fn says(world: &World, from: &str, text: &str) -> Value {
+    world.command(json!({ "type": "chat_answer", "from": from, "text": text }))
+}
+
+#[test]
+fn a_yes_from_a_chat_lets_the_call_run_once_and_says_who_and_through_whom() {
+    let world = world(|_| String::new());
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let yes = says(&world, "telegram:12345", &format!("  Approve {} ", question.to_uppercase()));
+    assert_eq!(code(&yes), "executed", "{yes}");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    let row = world.rows().into_iter().find(|row| row.kind == "approved").unwrap();
+    let body: Value = serde_json::from_str(&row.body).unwrap();
+    assert_eq!(
+        (row.caller.as_str(), &body["channel"], &body["from"], &body["handed_in_by"]),
+        ("person:alice", &json!("chat"), &json!("telegram:12345"), &json!("person:operator"))
+    );
+    // The same person through another identity, and again: it is over.
+    for from in ["telegram:12345", "signal:alice"] {
+        assert_eq!(code(&says(&world, from, &format!("approve {question}"))), "approval_expired");
+    }
+    assert_eq!(world.effects_of("charge"), [id]);
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    says(&world, "signal:alice", &format!("deny {question} because it is Friday"));
+    let reply = developer.reply(&id);
+    assert!(code(&reply) == "approval_denied" && error(&reply).contains("Their reason: it is Friday."), "{reply}");
+}
+
+#[test]
+fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
+    let world = world(|_| String::new());
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    for (from, words) in [("telegram:1", "nobody known here"), ("telegram:67890", "carol may not answer this")] {
+        let before = world.rows().len();
+        let reply = says(&world, from, &format!("approve {question}"));
+        assert!(code(&reply) == "guardrail" && error(&reply).contains(words), "{reply}");
+        let rows = world.rows();
+        assert_eq!((rows.len(), rows[before].kind.as_str()), (before + 1, "refused"));
+        let body: Value = serde_json::from_str(&rows[before].body).unwrap();
+        assert_eq!((&body["from"], &body["channel"]), (&json!(from), &json!("chat")));
+    }
+    // What is no answer is answered with what to write, and is nobody's evidence.
+    let before = world.rows().len();
+    for (from, text) in [
+        ("telegram:12345", "ok".to_owned()),
+        ("telegram:12345", format!("approve {question} if it is cheap")),
+        ("telegram:12345", format!("approve {question}\ndeny aaaaaa")),
+        ("somebody", format!("approve {question}")),
+    ] {
+        assert_eq!(code(&says(&world, from, &text)), "denied");
+    }
+    assert_eq!(world.rows().len(), before);
+    assert_eq!(developer.try_reply(&id), None, "it still waits");
+    says(&world, "telegram:12345", &format!("deny {question}"));
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+}
+
+#[test]
+fn production_and_unknown_kinds_of_questions_are_never_answered_in_a_chat() {
+    let mut world = world_down(|_| String::new());
+    world.start();
+    world.grant_with("developer", 3, json!({ "requires_task_gate": "Security" }));
+    super::open_gate(&world, "t1");
+    let developer = world.group("developer");
+    let (deploy, question) = ask(&world, &developer, with(call("deploy", json!({})), "task_id", "t1"));
+    for word in ["approve", "deny"] {
+        let reply = says(&world, "telegram:12345", &format!("{word} {question}"));
+        assert!(error(&reply).contains("never answered in a chat"), "{reply}");
+    }
+    let (charge, other) = ask(&world, &developer, call("charge", json!({})));
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    ledger.execute("UPDATE approvals SET kind = 'grant' WHERE code = ?1", [&other]).unwrap();
+    let reply = says(&world, "telegram:12345", &format!("approve {other}"));
+    assert!(error(&reply).contains("of this kind are never answered in a chat"), "{reply}");
+    assert_eq!(world.effects_of("deploy").len() + world.effects_of("charge").len(), 0);
+    for (id, question) in [(deploy, question), (charge, other)] {
+        super::answer(&world, &question, false);
+        assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    }
+}
+
+#[test]
+fn codes_can_be_guessed_only_a_few_times_and_others_are_not_silenced_with_the_guesser() {
+    let world = world(|_| "[people.bob]\nuid = 77003\napproves = {}\nchat = [\"telegram:5\"]\n".to_owned());
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({})));
+    let before = world.rows().len();
+    for guess in 0..5 {
+        assert_eq!(code(&says(&world, "telegram:12345", &format!("approve aaaaa{guess}"))), "invalid_params");
+    }
+    // The right one, also under the person's other name; and a flood of others.
+    for text in [format!("approve {question}"), "approve bbbbbb".to_owned(), format!("deny {question}")] {
+        for from in ["telegram:12345", "signal:alice"] {
+            let reply = says(&world, from, &text);
+            assert!(error(&reply).contains("Too many wrong codes"), "{reply}");
+        }
+    }
+    let rows = world.rows();
+    assert_eq!(rows.len(), before + 6, "five guesses, and once that nobody listens");
+    assert!(rows[before + 5].kind == "noted" && rows[before + 5].body.contains("silenced"));
+    assert_eq!(developer.try_reply(&id), None);
+    // Unknown senders count as one, however many names they have.
+    for n in 0..20 {
+        says(&world, &format!("telegram:99{n}"), &format!("approve {question}"));
+    }
+    assert_eq!(world.rows().len(), before + 12);
+    assert_eq!(code(&says(&world, "telegram:5", &format!("approve {question}"))), "executed");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    world.clock.advance(Duration::from_secs(301));
+    assert_eq!(code(&says(&world, "telegram:12345", &format!("approve {question}"))), "approval_expired");
+}
+
+#[test]
+fn two_answers_at_once_are_one() {
+    let world = world(|_| "[people.bob]\nuid = 77003\napproves = {}\nchat = [\"telegram:5\"]\n".to_owned());
+    let developer = world.group("developer");
+    for round in 0..10 {
+        let (id, question) = ask(&world, &developer, call("charge", json!({ "round": round })));
+        let answers: Vec<Value> = std::thread::scope(|scope| {
+            let texts = [("telegram:12345", "approve"), ("telegram:5", "deny"), ("signal:alice", "approve")];
+            let say = |(from, word): (&'static str, &'static str)| {
+                let text = format!("{word} {question}");
+                let socket = world.path("broker.sock");
+                scope.spawn(move || {
+                    let control = json!({ "type": "chat_answer", "from": from, "text": text });
+                    let control = serde_json::from_value(control).unwrap();
+                    host_broker::control::send(&socket, &control).unwrap().unwrap()
+                })
+            };
+            let started: Vec<_> = texts.into_iter().map(say).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let counted = answers.iter().filter(|reply| reply["status"] == "executed").count();
+        assert_eq!(counted, 1, "{answers:?}");
+        let reply = developer.reply(&id);
+        let effects = world.effects_of("charge").into_iter().filter(|effect| *effect == id).count();
+        match code(&reply) {
+            "executed" => assert_eq!(effects, 1),
+            other => assert_eq!((other, effects), ("approval_denied", 0)),
+        }
+    }
+}
