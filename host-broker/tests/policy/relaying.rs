@@ -12,7 +12,7 @@ use serde_json::Value;
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
     let relayed = Relayed { from: "telegram:1".into(), spoken: read("approve aaaaaa").unwrap(), may_relay };
-    let directive = Directive { header, order: Order::Relayed(relayed) };
+    let directive = Directive { header, order: Order::Relayed(relayed), asked: false };
     let event = Event::Arrived(Parsed::Directive(Box::new(directive)));
     let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);
     let Some(Committed::Close(_, Some(settled))) = batch.committed.into_iter().next() else { panic!("no answer") };

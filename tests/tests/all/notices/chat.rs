@@ -66,7 +66,7 @@ fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
 }
 
 #[test]
-fn production_and_unknown_kinds_of_questions_are_never_answered_in_a_chat() {
+fn production_and_access_are_never_answered_in_a_chat() {
     let mut world = world_down(|_| String::new());
     world.start();
     world.grant_with("developer", 3, json!({ "requires_task_gate": "Security" }));
@@ -77,15 +77,15 @@ fn production_and_unknown_kinds_of_questions_are_never_answered_in_a_chat() {
         let reply = says(&world, "telegram:12345", &format!("{word} {question}"));
         assert!(error(&reply).contains("never answered in a chat"), "{reply}");
     }
-    let (charge, other) = ask(&world, &developer, call("charge", json!({})));
-    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
-    ledger.execute("UPDATE approvals SET kind = 'grant' WHERE code = ?1", [&other]).unwrap();
+    let main = world.group("main");
+    let wanted = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 2 });
+    let (grant, other) = ask(&world, &main, wanted);
     let reply = says(&world, "telegram:12345", &format!("approve {other}"));
-    assert!(error(&reply).contains("of this kind are never answered in a chat"), "{reply}");
-    assert_eq!(world.effects_of("deploy").len() + world.effects_of("charge").len(), 0);
-    for (id, question) in [(deploy, question), (charge, other)] {
+    assert!(error(&reply).contains("Access is never given in a chat"), "{reply}");
+    assert_eq!(world.effects_of("deploy").len(), 0);
+    for (group, id, question) in [(developer, deploy, question), (main, grant, other)] {
         super::answer(&world, &question, false);
-        assert_eq!(code(&developer.reply(&id)), "approval_denied");
+        assert_eq!(code(&group.reply(&id)), "approval_denied");
     }
 }
 
