@@ -185,7 +185,8 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
         task_id,
         duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
         body: match &filtered.aside {
-            Some(aside) if kind == Kind::Succeeded => {
+            // What a probe found out is noted where it settles something.
+            Some(aside) if kind == Kind::Succeeded && closed.stage == "run" => {
                 json!({ "of": closed.seq, "stage": closed.stage, "noted": aside.noted })
             }
             Some(_) | None => json!({ "of": closed.seq, "stage": closed.stage }),

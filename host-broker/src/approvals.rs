@@ -235,6 +235,7 @@ pub fn digest_of_proposal(
     policy: &Policy,
     id: &ProposalId,
     patch_hash: Digest,
+    free: bool,
 ) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
         "caller": caller,
@@ -242,6 +243,8 @@ pub fn digest_of_proposal(
         "provider_settings": policy.settings.get(provider),
         "proposal": id,
         "diff": patch_hash,
+        // Where nobody was asked, the profiles said so; others may not.
+        "profiles": free.then(|| policy.profiles.version()),
     })))
 }
 
@@ -540,13 +543,27 @@ pub fn answer(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Resul
     Ok(stored == 1)
 }
 
-/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled.
+/// Stores a no in place of what the person has said before.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was answered.
+pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Result<(), LedgerError> {
+    let forget = "DELETE FROM approval_answers WHERE approval = ?1 AND by = ?2";
+    tx.connection()
+        .prepare_cached(forget)
+        .and_then(|mut s| s.execute(params![approval, answered.by]))
+        .map_err(at("store an answer"))?;
+    answer(tx, approval, answered).map(drop)
+}
+
+/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled, and changes to files
+/// that nobody has applied can still be denied.
 ///
 /// # Errors
 /// [`LedgerError`], also if it stands elsewhere.
 pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), LedgerError> {
     const UPDATE: &str = "UPDATE approvals SET state = ?2
-         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND ?2 = 'cancelled')";
+         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
     changed_one(tx, UPDATE, params![approval, state.word()])
 }
 

@@ -27,11 +27,12 @@ use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::{Decision, Verdict};
 use crate::proposals;
 use crate::proposing::{self, ToApply};
-use crate::providers::contract::{Invocation, Needs};
+use crate::providers::contract::{Aside, Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
 use crate::questions::{self, Ended, Resolved};
 use serde_json::{Value, json};
+use shared::reply::Evidence;
 use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,8 +48,10 @@ pub struct Broker {
     pub(crate) folding: Folding,
     /// How many requests of a caller wait for another one.
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
-    /// Calls that were cancelled while their remote facts were being fetched.
+    /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request.
     pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
+    /// Calls that wait for another request, and for which.
+    pub(crate) parked: BTreeMap<(Arc<str>, RequestId), RequestId>,
     /// Requests about which a person was asked, and that are decided on again now.
     pub(crate) resolved: Vec<Resolved>,
     /// Proposals that people want applied now.
@@ -58,6 +61,8 @@ pub struct Broker {
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
+    /// What takes the broker's own secrets out of what it shows by itself; without, it shows no such thing.
+    pub(crate) filters: Option<Arc<Filters>>,
 }
 
 /// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
@@ -147,7 +152,7 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        if let Err(error) = proposing::supply(tx, &mut call) {
+        if let Err(error) = proposing::supply(tx.connection(), tx.now(), &mut call) {
             return Err(unwritten(call, error));
         }
         let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy);
@@ -171,12 +176,10 @@ impl Broker {
             }
         }
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
-        if call.prepared
-            && self.cancelled.contains(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone()))
-        {
+        if self.cancelled.contains(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone())) {
             let reason = Code::Cancelled.meaning().to_owned();
             let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
-            return closed(tx, Event::Prepared(call), answer);
+            return closed(tx, event_of(call), answer);
         }
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
@@ -185,14 +188,14 @@ impl Broker {
             Err(error) => return Err(unwritten(call, error)),
         }
         if decision.verdict == Verdict::Permit
-            && let Err(error) = self.withdraw(tx, &mut call)
+            && let Err(error) = self.withdraw(tx, &mut call).and_then(|()| self.hand_over(tx, &mut call))
         {
             return Err(unwritten(call, error));
         }
         match authorize::authorize(tx, call, facts, decision) {
             authorize::Outcome::Authorized(authorized) => Ok(Step::Start(tx.record_intent(authorized)?)),
             authorize::Outcome::Refused(call, refusal) => {
-                let answer = refused(tx, &call, &refusal);
+                let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
                 closed(tx, event_of(call), answer)
             }
             authorize::Outcome::Ask(call, reason) => self.ask(tx, call, &reason),
@@ -215,6 +218,7 @@ impl Broker {
         // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
         if !call.prepared
             && !call.was_asked()
+            && !call.is_on_behalf()
             && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight
         {
             let reason = Code::Busy.meaning().to_owned();
@@ -411,10 +415,21 @@ impl Broker {
 
     /// A change that the effect described is stored, and a person asked about it.
     fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
-        let (Effect::Run(call), Some(aside)) = (&filtered.effect, &filtered.aside) else { return Ok(()) };
+        let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
+            (&filtered.effect, &mut filtered.aside, &filtered.outcome)
+        else {
+            return Ok(());
+        };
         let Some(proposed) = &aside.proposed else { return Ok(()) };
-        if let Err(refusal) = self.propose(tx, call, filtered.intent.seq, proposed)? {
-            filtered.outcome = Outcome::Failed { code: refusal.code, reason: refusal.reason, retry_after: None };
+        match self.propose(tx, call, filtered.intent.seq, proposed)? {
+            Ok(asked) => {
+                if let Some(noted) = aside.noted.as_object_mut() {
+                    noted.insert("asked".into(), json!(asked));
+                }
+            }
+            Err(refusal) => {
+                filtered.outcome = Outcome::Failed { code: refusal.code, reason: refusal.reason, retry_after: None };
+            }
         }
         Ok(())
     }
@@ -423,12 +438,8 @@ impl Broker {
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
     let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
-    if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome)
-        && let Some(data) = shown.data.as_object_mut()
-    {
-        // Only now is it known which row the answer rests on.
-        let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
-        data.insert("audit".into(), audit);
+    if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome) {
+        receipt(&mut shown.data, evidence);
     }
     match (&filtered.effect, &filtered.outcome) {
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
@@ -451,12 +462,28 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
             let reply = reply_to(call.header.request_id.clone(), outcome, tx);
             questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
         }
-        (Effect::Probe(probe), outcome) => settle_unknown(tx, probe, outcome).map(|()| None),
+        (Effect::Probe(probe), _) => {
+            settle_unknown(tx, probe, &mut filtered.outcome, filtered.aside.as_deref()).map(|()| None)
+        }
+    }
+}
+
+/// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result
+/// is of the result without it.
+fn receipt(data: &mut Value, evidence: Evidence) {
+    if let Some(data) = data.as_object_mut() {
+        let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
+        data.insert("audit".into(), audit);
     }
 }
 
 /// What a probe found. Only proof settles; an absence is information for a person and licenses nothing.
-fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Result<(), LedgerError> {
+fn settle_unknown(
+    tx: &Transaction<'_>,
+    probe: &Probe,
+    outcome: &mut Outcome,
+    aside: Option<&Aside>,
+) -> Result<(), LedgerError> {
     let Outcome::Probed { happened: true, shown } = outcome else { return Ok(()) };
     if !store::forget_unknown(tx, probe.of)? {
         return Ok(());
@@ -469,9 +496,12 @@ fn settle_unknown(tx: &Transaction<'_>, probe: &Probe, outcome: &Outcome) -> Res
         action: Some(&declaration.action),
         result_summary: Some(shown.summary.clone()),
         result_digest: Some(shown.digest),
-        body: json!({ "settles": probe.of, "as": "succeeded" }),
+        body: json!({ "settles": probe.of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
         ..Draft::new(Kind::Settled, &probe.asked_by)
     })?;
+    if aside.is_some() {
+        receipt(&mut shown.data, evidence);
+    }
     let reply = success(probe.planted.request_id.clone(), shown, tx);
     // The caller has had its one reply.
     tx.keep(&probe.asked_by, reply, evidence)
@@ -501,12 +531,20 @@ impl Broker {
             folding: Folding::default(),
             waiting: BTreeMap::new(),
             cancelled: BTreeSet::new(),
+            parked: BTreeMap::new(),
             resolved: Vec::new(),
             to_apply: Vec::new(),
             questions_changed: true,
             outgoing: Vec::new(),
             ids,
+            filters: None,
         }
+    }
+
+    /// The same, able to show people what it read by itself.
+    #[must_use]
+    pub fn with_filters(self, filters: Arc<Filters>) -> Self {
+        Self { filters: Some(filters), ..self }
     }
 
     /// What is needed to ask again for an outcome that an earlier daemon left unknown.

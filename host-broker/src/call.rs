@@ -280,6 +280,11 @@ impl Call {
         self.asked == Asked::Yes
     }
 
+    /// Whether the broker makes it because a person wants it: nobody else waits for its reply.
+    pub fn is_on_behalf(&self) -> bool {
+        self.asked == Asked::No && matches!(self.header.origin, Origin::Broker)
+    }
+
     /// The parameters, as they were written.
     pub fn params(&self) -> Value {
         match request::parse(&self.document.0).map(|document| document.request) {

@@ -26,7 +26,7 @@ const MISSES: (i64, Duration) = (5, Duration::from_secs(300));
 const NOBODY: &str = "?";
 
 /// What was written in a chat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spoken {
     /// Which question.
     pub code: String,
@@ -34,6 +34,13 @@ pub struct Spoken {
     pub yes: bool,
     /// Why.
     pub reason: Option<String>,
+}
+
+impl std::fmt::Debug for Spoken {
+    /// Without the code, which is a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.yes { "Spoken(yes)" } else { "Spoken(no)" })
+    }
 }
 
 /// An answer from a chat, as it was handed in.

@@ -94,6 +94,8 @@ struct Loop {
     asked: BTreeMap<(Arc<str>, RequestId), Asker>,
     // Requests that are to be decided on again and could not be.
     postponed: Vec<(Arc<str>, RequestId)>,
+    /// Whether something that people wanted applied at once was turned away.
+    wanted: bool,
     // When the next silence becomes a no.
     lapses: Option<Timestamp>,
     // Which notices are under way, and when the next is due.
@@ -125,6 +127,7 @@ impl Daemon {
             waiting: BTreeMap::new(),
             asked: BTreeMap::new(),
             postponed: Vec::new(),
+            wanted: true,
             lapses: None,
             notices: Notices::default(),
             unsettled: Vec::new(),
@@ -277,6 +280,7 @@ impl Loop {
             || outbox.has_unsent()
             || !self.unsettled.is_empty()
             || !self.postponed.is_empty()
+            || self.wanted
             || self.daemon.ledger.lives_on_its_reserve()
     }
 
@@ -299,6 +303,9 @@ impl Loop {
             }
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
+            }
+            if std::mem::take(&mut self.wanted) {
+                self.apply_what_is_wanted();
             }
             for key in std::mem::take(&mut self.postponed) {
                 self.readmit(&key);
@@ -336,6 +343,9 @@ impl Loop {
         self.waiting.retain(|_, waiters| !waiters.is_empty());
         for (caller, number) in released {
             self.fewer_waiting(&caller, number);
+        }
+        for event in &late {
+            self.unpark(event);
         }
         if !late.is_empty() {
             self.handle(late);
@@ -377,7 +387,7 @@ impl Loop {
             }
         }
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
-            self.apply(to_apply);
+            self.apply(to_apply.wanted);
         }
         if self.daemon.broker.questions_changed {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
@@ -464,6 +474,9 @@ impl Loop {
             }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
+        if let Event::Arrived(Parsed::Call(call)) = &event {
+            self.daemon.broker.cancelled.remove(&call.header.key());
+        }
         let over = event.asked().map(Header::key);
         self.daemon.broker.questions_changed |= over.is_some();
         let asker = over.as_ref().and_then(|key| {
@@ -489,7 +502,10 @@ impl Loop {
         self.daemon.broker.cancelled.remove(key);
         let woken = self.waiting.remove(key).unwrap_or_default();
         self.fewer_waiting(&key.0, woken.len());
-        self.pending.extend(woken.into_iter().map(|(_, event)| event));
+        for (_, event) in woken {
+            self.unpark(&event);
+            self.pending.push_back(event);
+        }
     }
 
     fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
@@ -517,8 +533,17 @@ impl Loop {
             | Event::Stopping => return,
         };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
+        if let Event::Arrived(Parsed::Call(call)) = &event {
+            self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
+        }
         self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
         self.waiting.entry(key).or_default().push((until, event));
+    }
+
+    fn unpark(&mut self, event: &Event) {
+        if let Event::Arrived(Parsed::Call(call)) = event {
+            self.daemon.broker.parked.remove(&call.header.key());
+        }
     }
 
     fn write_snapshots(&mut self) {

@@ -17,7 +17,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::questions::{self, Given, Taken};
+use crate::questions::{self, Given, Resolved, Taken};
 use crate::snapshot;
 use serde_json::{Value, json};
 use shared::request::{CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
@@ -210,7 +210,7 @@ impl Broker {
         given: &Given,
     ) -> Result<Answer, LedgerError> {
         let taken = self.answer_question(tx, header, given)?;
-        let applying = if given.apply { self.apply_at_once(tx, &taken)? } else { None };
+        let applying = self.apply_at_once(tx, given, &taken)?;
         let (kind, approval) = match taken {
             Taken::Counted(kind, approval) => (kind, approval),
             Taken::No(code, reason, about) => {
@@ -276,6 +276,16 @@ impl Broker {
                 said(true, "preparing", "It had not started and will not.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),
+            None if self.parked.contains_key(&(Arc::clone(&header.caller_key), of.clone())) => {
+                let key = (Arc::clone(&header.caller_key), of.clone());
+                if let Some(waits_for) = self.parked.get(&key).cloned() {
+                    let key = (Arc::clone(&header.caller_key), waits_for);
+                    let row = tx.head().seq + 1;
+                    self.resolved.push(Resolved { kind: approvals::Kind::File, key, row });
+                }
+                self.cancelled.insert(key);
+                said(true, "waiting", "It had not started and will not.")
+            }
             None if store::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
             None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
         })

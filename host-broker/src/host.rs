@@ -167,6 +167,7 @@ impl Office {
     /// A broker on this configuration.
     pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
         Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone(), Arc::clone(ids))
+            .with_filters(Arc::clone(&self.filters))
     }
 
     /// Who turns a person's words into events.

@@ -11,12 +11,14 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
-use shared::{RequestId, Timestamp};
+use shared::{Group, Provider, RequestId, Timestamp};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long what was applied can be undone.
+/// How many of a caller's that were applied can be undone, the latest.
+const KEPT_MAX: usize = 20;
+/// How long what was applied can be undone, from when it could no longer be applied.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many proposals a list shows, the latest.
 const LISTED_MAX: usize = 50;
@@ -108,6 +110,12 @@ pub struct Proposal {
     pub until: Timestamp,
     /// When it was applied, if it is known that it was.
     pub applied_at: Option<Timestamp>,
+    /// Whether it undoes another: a person's, which its group neither lists nor takes back.
+    pub is_revert: bool,
+    /// Whether it is being applied now.
+    pub is_under_way: bool,
+    /// Whether nobody knows what came of applying it.
+    pub is_unknown: bool,
 }
 
 impl Proposal {
@@ -120,12 +128,26 @@ impl Proposal {
                 self.approval.state.word()
             }
             State::Closed if self.applied_at.is_some() => "applied",
+            State::Closed if self.is_under_way => "applying",
+            State::Closed if self.is_unknown => "unknown",
             State::Closed => match self.approval.became.as_deref() {
                 Some("spent") => "not applied",
                 Some(became) => became,
                 None => "over",
             },
         }
+    }
+
+    /// As whoever applies it gets it, with these changes.
+    pub fn stored(&self, changes: Vec<u8>) -> Option<Stored> {
+        Some(Stored {
+            id: self.id.clone(),
+            group: self.approval.group.clone()?,
+            path: self.path.clone(),
+            changes,
+            patch_hash: self.patch_hash,
+            proposed_by: self.proposed_by.clone(),
+        })
     }
 
     /// As a list shows it.
@@ -163,14 +185,36 @@ pub struct Entry<'a> {
     pub until: Timestamp,
     /// What it would change.
     pub changes: &'a [u8],
+    /// The whole diff, for a person's eyes.
+    pub diff: &'a str,
+    /// Whether it undoes another.
+    pub is_revert: bool,
 }
 
-const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at";
+/// A proposal that a person wants applied at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose it is.
+    pub group: Group,
+    /// At which provider.
+    pub provider: Provider,
+    /// Which.
+    pub id: ProposalId,
+    /// The path that it goes by.
+    pub path: String,
+    /// The request that is to apply it.
+    pub request_id: RequestId,
+}
+
+const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at, is_revert,
+    EXISTS (SELECT 1 FROM open_intents o WHERE o.caller = p.caller AND o.request_id = p.applied_by),
+    EXISTS (SELECT 1 FROM unknown_outcomes u WHERE u.caller = p.caller AND u.request_id = p.applied_by)";
 
 fn read(connection: &Connection, row: &Row<'_>) -> Result<Proposal, LedgerError> {
     let bad = |what: &'static str| LedgerError::Stored { what };
     let text = |index: usize| row.get::<_, String>(index).map_err(at("read a proposal"));
     let number = |index: usize| row.get::<_, i64>(index).map_err(at("read a proposal"));
+    let flag = |index: usize| row.get::<_, bool>(index).map_err(at("read a proposal"));
     let applied_at: Option<i64> = row.get(7).map_err(at("read a proposal"))?;
     let approval = approvals::numbered(connection, number(1)?)?;
     Ok(Proposal {
@@ -182,11 +226,14 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<Proposal, LedgerError>
         patch_hash: Digest::from_bytes(row.get(5).map_err(at("read a proposal"))?),
         until: Timestamp::from_millis(number(6)?),
         applied_at: applied_at.map(Timestamp::from_millis),
+        is_revert: flag(8)?,
+        is_under_way: flag(9)?,
+        is_unknown: flag(10)?,
     })
 }
 
 fn select(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Proposal>, LedgerError> {
-    let statement = format!("SELECT {COLUMNS} FROM proposals WHERE {condition}");
+    let statement = format!("SELECT {COLUMNS} FROM proposals p WHERE {condition}");
     let mut statement = connection.prepare_cached(&statement).map_err(at("look proposals up"))?;
     let mut rows = statement.query(with).map_err(at("look proposals up"))?;
     let mut found = Vec::new();
@@ -244,20 +291,52 @@ pub fn changes(connection: &Connection, id: &ProposalId) -> Result<Option<Vec<u8
         .map_err(at("read a proposal"))
 }
 
-/// The proposal as whoever applies it gets it; `None` if what it would change is no longer kept.
+/// What a person was shown of it, as long as that is kept.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
-pub fn stored(connection: &Connection, proposal: &Proposal) -> Result<Option<Stored>, LedgerError> {
-    let Some(group) = proposal.approval.group.clone() else { return Ok(None) };
-    Ok(changes(connection, &proposal.id)?.map(|changes| Stored {
-        id: proposal.id.clone(),
-        group,
-        path: proposal.path.clone(),
-        changes,
-        patch_hash: proposal.patch_hash,
-        proposed_by: proposal.proposed_by.clone(),
-    }))
+pub fn diff(connection: &Connection, id: &ProposalId) -> Result<Option<String>, LedgerError> {
+    connection
+        .prepare_cached("SELECT diff FROM proposals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![id.as_str()], |row| row.get(0)).optional())
+        .map(Option::flatten)
+        .map_err(at("read a proposal"))
+}
+
+/// What people want applied at once, and is not yet: all of it, or what this question is about.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn wanted(connection: &Connection, approval: Option<i64>) -> Result<Vec<Wanted>, LedgerError> {
+    const SELECT: &str = "SELECT p.id, p.path, p.apply_as, a.provider, coalesce(a.for_group, substr(a.caller, 7))
+        FROM approvals a JOIN proposals p ON p.approval = a.id
+        WHERE a.state <> 'closed' AND a.state = 'approved' AND p.apply_as IS NOT NULL AND (?1 IS NULL OR a.id = ?1)";
+    let bad = |what: &'static str| LedgerError::Stored { what };
+    let mut statement = connection.prepare_cached(SELECT).map_err(at("look proposals up"))?;
+    let rows = statement.query_map(params![approval], |row| {
+        Ok([row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
+    });
+    let rows: Vec<[String; 5]> = rows.and_then(Iterator::collect).map_err(at("look proposals up"))?;
+    rows.into_iter()
+        .map(|[id, path, request_id, provider, group]| {
+            Ok(Wanted {
+                group: group.parse().map_err(|_bad| bad("group"))?,
+                provider: provider.parse().map_err(|_bad| bad("provider"))?,
+                id: id.parse().map_err(|_bad| bad("proposal"))?,
+                path,
+                request_id: request_id.parse().map_err(|_bad| bad("request id"))?,
+            })
+        })
+        .collect()
+}
+
+/// Notes that a person wants it applied at once, by this request, unless one has said so before.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn wish(tx: &Transaction<'_>, approval: i64, request_id: &RequestId) -> Result<(), LedgerError> {
+    let with = params![approval, request_id.as_str()];
+    change(tx, "UPDATE proposals SET apply_as = ?2 WHERE approval = ?1 AND apply_as IS NULL", with)
 }
 
 /// Stores a proposal.
@@ -266,8 +345,8 @@ pub fn stored(connection: &Connection, proposal: &Proposal) -> Result<Option<Sto
 /// [`LedgerError`]; nothing was proposed.
 pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), LedgerError> {
     const INSERT: &str = "INSERT INTO proposals
-        (id, approval, caller, proposed_by, path, summary, patch_hash, until, changes)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        (id, approval, caller, proposed_by, path, summary, patch_hash, until, changes, is_revert, diff)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     tx.connection()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
@@ -281,6 +360,8 @@ pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), LedgerError> {
                 entry.patch_hash.as_bytes(),
                 entry.until.millis(),
                 entry.changes,
+                entry.is_revert,
+                entry.diff,
             ])
         })
         .map_err(at("store a proposal"))?;
@@ -301,7 +382,12 @@ pub fn begin(tx: &Transaction<'_>, approval: i64, by: &RequestId) -> Result<(), 
 /// [`LedgerError`].
 pub fn applied(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), LedgerError> {
     let with = params![caller, by.as_str(), tx.now().millis()];
-    change(tx, "UPDATE proposals SET applied_at = ?3 WHERE caller = ?1 AND applied_by = ?2", with)
+    change(tx, "UPDATE proposals SET applied_at = ?3 WHERE caller = ?1 AND applied_by = ?2", with)?;
+    // What can be undone is bounded in number as well as in time: with a path that asks nobody an agent could fill a disk.
+    let surplus = "UPDATE proposals SET changes = NULL, diff = NULL WHERE changes IS NOT NULL AND approval IN
+        (SELECT approval FROM proposals WHERE caller = ?1 AND applied_at IS NOT NULL AND changes IS NOT NULL
+         ORDER BY approval DESC LIMIT -1 OFFSET ?2)";
+    change(tx, surplus, params![caller, i64::try_from(KEPT_MAX).unwrap_or(i64::MAX)])
 }
 
 /// Forgets what would have been changed: it will not be.
@@ -309,7 +395,7 @@ pub fn applied(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(),
 /// # Errors
 /// [`LedgerError`].
 pub fn drop_changes(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
-    change(tx, "UPDATE proposals SET changes = NULL WHERE approval = ?1", params![approval])
+    change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE approval = ?1", params![approval])
 }
 
 /// The same, by the request that spent the yes in vain.
@@ -318,7 +404,7 @@ pub fn drop_changes(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerErr
 /// [`LedgerError`].
 pub fn in_vain(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), LedgerError> {
     let with = params![caller, by.as_str()];
-    change(tx, "UPDATE proposals SET changes = NULL WHERE caller = ?1 AND applied_by = ?2", with)
+    change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE caller = ?1 AND applied_by = ?2", with)
 }
 
 /// Forgets what was changed so long ago that it is not undone any more.
@@ -327,7 +413,11 @@ pub fn in_vain(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(),
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     let before = tx.now().minus(KEPT).millis();
-    change(tx, "UPDATE proposals SET changes = NULL WHERE changes IS NOT NULL AND until < ?1", params![before])
+    change(
+        tx,
+        "UPDATE proposals SET changes = NULL, diff = NULL WHERE changes IS NOT NULL AND until < ?1",
+        params![before],
+    )
 }
 
 /// Those that were approved and that nobody has applied in time.

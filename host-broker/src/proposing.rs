@@ -13,29 +13,21 @@ use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
 use crate::policy::profile::Setting;
-use crate::proposals::{self, Entry, Proposal, ProposalId};
+use crate::proposals::{self, Entry, Proposal, ProposalId, Wanted};
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
 use crate::providers::files::change::{Change, ChangeSet};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
-use shared::{Action, Code, Group, Level, Provider, RequestId};
+use rusqlite::Connection;
+use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::time::Duration;
 
-/// A proposal that a person has agreed to and wants applied now.
+/// A proposal that people have agreed to and that one of them wants applied now.
 #[derive(Debug)]
 pub(crate) struct ToApply {
-    /// Whose it is.
-    pub(crate) group: Group,
-    /// At which provider.
-    pub(crate) provider: Provider,
-    /// Which.
-    pub(crate) id: ProposalId,
-    /// The path that it goes by.
-    pub(crate) path: String,
-    /// Under which request.
-    pub(crate) request_id: RequestId,
+    pub(crate) wanted: Wanted,
     /// The row that says so.
     pub(crate) row: i64,
 }
@@ -48,23 +40,27 @@ pub(crate) enum Collected {
     Answered(Option<Answer>),
 }
 
-/// Hands a call what it works on beside its parameters.
-pub(crate) fn supply(tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+/// Hands a call what its decision needs beside its parameters.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Result<(), LedgerError> {
     let caller = &call.header.caller_key;
     let supplied = match call.target.invocation().map(Invocation::needs) {
         None | Some(Needs::Nothing | Needs::ToWithdraw(_)) => return Ok(()),
         Some(Needs::Proposals) => {
-            let latest = proposals::latest(tx.connection(), Some(caller))?;
-            Supplied::Proposals(latest.iter().map(|proposal| proposal.listed(tx.now())).collect())
+            let latest = proposals::latest(connection, Some(caller))?;
+            let own = latest.iter().filter(|proposal| !proposal.is_revert);
+            Supplied::Proposals(own.map(|proposal| proposal.listed(now)).collect())
         }
         Some(Needs::ToApply(id)) => {
             call.applies = Some(id.clone());
-            let found = proposals::find(tx.connection(), caller, id)?;
+            let found = proposals::find(connection, caller, id)?;
             // Before the yes there is nothing to be done with it.
             let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
                 return Ok(());
             };
-            let Some(stored) = proposals::stored(tx.connection(), &proposal)? else { return Ok(()) };
+            let Some(stored) = proposal.stored(Vec::new()) else { return Ok(()) };
             Supplied::Changes(Box::new(stored))
         }
     };
@@ -78,11 +74,42 @@ impl Broker {
         let Some(Needs::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
         let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
+        // What a person undoes an agent does not stop.
+        let open = open.filter(|proposal| !proposal.is_revert);
         if let Some(proposal) = &open {
             self.end_proposal(tx, proposal, "withdrawn", tx.head().seq + 1)?;
         }
         call.target.supply(Supplied::Withdrawn(open.is_some()));
         Ok(())
+    }
+
+    /// Hands a permitted call the changes that it makes.
+    pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+        let Some(id) = &call.applies else { return Ok(()) };
+        let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
+        let changes = proposals::changes(tx.connection(), id)?;
+        if let Some(stored) = found.zip(changes).and_then(|(proposal, changes)| proposal.stored(changes)) {
+            call.target.supply(Supplied::Changes(Box::new(stored)));
+        }
+        // Its yes is spent, so that the next silence is another one.
+        self.questions_changed = true;
+        Ok(())
+    }
+
+    /// What a person wanted at once and is refused is not made later, at somebody else's moment.
+    pub(crate) fn not_at_once(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        refusal: &Refusal,
+    ) -> Result<(), LedgerError> {
+        let Some(id) = call.applies.as_ref().filter(|_| call.is_on_behalf()) else { return Ok(()) };
+        let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
+        let open = found.filter(|proposal| proposal.approval.state == State::Approved);
+        match open {
+            Some(proposal) => self.end_proposal(tx, &proposal, refusal.code.word(), tx.head().seq + 1),
+            None => Ok(()),
+        }
     }
 
     /// A proposal will not be applied any more.
@@ -130,14 +157,15 @@ impl Broker {
         }
     }
 
-    /// A change was described: a person is asked about it, unless every path of it may be changed without.
+    /// A change was described: a person is asked about it, unless every path of it may be changed without. Says whether
+    /// one is.
     pub(crate) fn propose(
         &mut self,
         tx: &Transaction<'_>,
         call: &Call,
         intent: i64,
         proposed: &Proposed,
-    ) -> Result<Result<(), Refusal>, LedgerError> {
+    ) -> Result<Result<bool, Refusal>, LedgerError> {
         let Some(group) = call.header.caller.group() else {
             return Ok(Err(Refusal { code: Code::Guardrail, reason: "Only a group proposes.".into() }));
         };
@@ -146,7 +174,8 @@ impl Broker {
             && self.policy.profiles.of_paths(group, &call.provider, &paths) == Setting::Auto;
         let asked = Asked { group, caller: &call.header.caller_key, provider: &call.provider, action: &call.action };
         let born = if free { Some(intent) } else { None };
-        self.store_proposal(tx, &call.header, &asked, proposed, born).map(|stored| stored.map(drop))
+        let stored = self.store_proposal(tx, &call.header, &asked, proposed, born, false)?;
+        Ok(stored.map(|_| born.is_none()))
     }
 
     /// Stores a proposal, and asks about it unless it was born approved by this row.
@@ -157,12 +186,12 @@ impl Broker {
         asked: &Asked<'_>,
         proposed: &Proposed,
         born: Option<i64>,
+        is_revert: bool,
     ) -> Result<Result<i64, Refusal>, LedgerError> {
         let unable =
             || Refusal { code: Code::EvidenceUnavailable, reason: "The system's random source failed.".into() };
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(Err(unable())) };
-        #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
-        let hidden: RequestId = format!("proposal-{}", nonce.as_str()).parse().expect("a request id");
+        let hidden = named_after("proposal", &nonce);
         let Some(card) = card(asked, proposed) else {
             let reason = "The changes are too large to be shown to a person in full, so nobody is asked.".to_owned();
             return Ok(Err(Refusal { code: Code::TooLarge, reason }));
@@ -173,8 +202,9 @@ impl Broker {
             &self.policy,
             &proposed.id,
             proposed.patch_hash,
+            born.is_some(),
         );
-        let (quorum, _) = self.config.asking(asked.provider, asked.action);
+        let quorum = self.quorum_of_changes(asked);
         let approval = if let Some(row) = born {
             if approvals::open(tx.connection(), Some(asked.caller))?.len() >= OPEN_MAX {
                 return Ok(Err(questions::too_many()));
@@ -234,14 +264,23 @@ impl Broker {
                 approval,
                 caller: asked.caller,
                 proposed_by: &header.request_id,
-                path: proposed.paths.first().map_or("", String::as_str),
+                path: &proposed.path,
                 summary: &proposed.summary,
                 patch_hash: proposed.patch_hash,
                 until: tx.now().plus(asked_for).plus(proposed.window),
                 changes: &proposed.changes,
+                diff: &proposed.diff,
+                is_revert,
             },
         )?;
         Ok(Ok(approval))
+    }
+
+    /// How many must agree to a change: what is said of describing it, or of making it.
+    fn quorum_of_changes(&self, asked: &Asked<'_>) -> usize {
+        let (described, _) = self.config.asking(asked.provider, asked.action);
+        let made = "apply_proposal".parse().map_or(1, |action| self.config.asking(asked.provider, &action).0);
+        described.max(made)
     }
 
     /// Undoes an applied proposal: a proposal of its own, and the yes to it of the person who asks for it.
@@ -253,10 +292,16 @@ impl Broker {
     ) -> Result<Result<Given, Refusal>, LedgerError> {
         let header = &directive.header;
         let no = |code: Code, reason: &str| Ok(Err(Refusal { code, reason: reason.to_owned() }));
-        let Caller::Person(_) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
+        let Caller::Person(person) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
         let Some(proposal) = proposals::named(tx.connection(), id)? else {
             return no(Code::ProposalUnknown, "There is no proposal of this name; see host-broker proposals list.");
         };
+        if !questions::may_answer(&self.config, person, &proposal.approval) {
+            return no(
+                Code::Guardrail,
+                "It takes `approves` in your table of broker.toml with this group, provider and level.",
+            );
+        }
         if proposal.applied_at.is_none() {
             return no(Code::Guardrail, "It was not applied, so there is nothing to undo.");
         }
@@ -270,17 +315,25 @@ impl Broker {
         let (Ok(diff), Some(first)) = (Diff::of(&set), set.changes().first()) else {
             return no(Code::PatchFailed, "What it changed cannot be shown.");
         };
+        let mut readable = diff.readable();
+        if !self.filters.as_ref().is_some_and(|filters| filters.own_secrets(&mut readable)) {
+            return no(
+                Code::Guardrail,
+                "What it changed holds secrets that cannot be taken out, so it cannot be shown.",
+            );
+        }
         let mut random = [0; 16];
         if self.ids.fill(&mut random).is_err() {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         }
         let proposed = Proposed {
             id: ProposalId::of(random),
+            path: first.path.to_string(),
             paths: set.changes().iter().flat_map(Change::paths).map(ToString::to_string).collect(),
             summary: format!("REVERT {id}: {}", propose::summary(&set, first)),
             changes: set.to_bytes(),
             patch_hash: diff.hash(),
-            diff: diff.readable(),
+            diff: readable,
             conditions: propose::conditions(&set),
             ttl: REVERT_TTL,
             window: REVERT_TTL,
@@ -288,7 +341,7 @@ impl Broker {
         let approval = &proposal.approval;
         let asked =
             Asked { group: &group, caller: &approval.caller, provider: &approval.provider, action: &approval.action };
-        let question = match self.store_proposal(tx, header, &asked, &proposed, None)? {
+        let question = match self.store_proposal(tx, header, &asked, &proposed, None, true)? {
             Ok(question) => question,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -299,34 +352,36 @@ impl Broker {
         Ok(Ok(Given { code, yes: true, reason: None, apply: true, channel: "cli", handed_in: None }))
     }
 
-    /// What a person has agreed to is applied at once, if the person wants that.
+    /// What people have agreed to is applied at once, if one of them wants that. The wish is stored, so that nothing but
+    /// its end forgets it.
     pub(crate) fn apply_at_once(
         &mut self,
         tx: &Transaction<'_>,
+        given: &Given,
         taken: &Taken,
     ) -> Result<Option<RequestId>, LedgerError> {
         let Taken::Counted(_, approval) = taken else { return Ok(None) };
-        if approval.kind != Kind::File || approval.state != State::Approved {
+        if approval.kind != Kind::File || !given.yes {
             return Ok(None);
         }
-        let (Some(proposal), Some(group)) =
-            (proposals::asked_by(tx.connection(), approval.id)?, approval.group.clone())
-        else {
+        if given.apply {
+            let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(None) };
+            proposals::wish(tx, approval.id, &named_after("apply", &nonce))?;
+        }
+        if approval.state != State::Approved {
             return Ok(None);
-        };
-        let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(None) };
-        #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
-        let request_id: RequestId = format!("apply-{}", nonce.as_str()).parse().expect("a request id");
-        self.to_apply.push(ToApply {
-            group,
-            provider: approval.provider.clone(),
-            id: proposal.id,
-            path: proposal.path,
-            request_id: request_id.clone(),
-            row: tx.head().seq + 1,
-        });
+        }
+        let Some(wanted) = proposals::wanted(tx.connection(), Some(approval.id))?.pop() else { return Ok(None) };
+        let request_id = wanted.request_id.clone();
+        self.to_apply.push(ToApply { wanted, row: tx.head().seq + 1 });
         Ok(Some(request_id))
     }
+}
+
+/// A request's name that nobody can guess.
+fn named_after(what: &str, nonce: &Nonce) -> RequestId {
+    #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+    format!("{what}-{}", nonce.as_str()).parse().expect("a request id")
 }
 
 /// How long what a person reverts may take until it is applied.

@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A person's answer, as it came in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Given {
     /// Which question.
     pub code: String,
@@ -42,6 +42,13 @@ pub struct Given {
     pub channel: &'static str,
     /// Who handed it in, if that is somebody else.
     pub handed_in: Option<HandedIn>,
+}
+
+impl std::fmt::Debug for Given {
+    /// Without the code, which is a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Given({}, by {})", if self.yes { "yes" } else { "no" }, self.channel)
+    }
 }
 
 impl Given {
@@ -204,7 +211,9 @@ impl Broker {
         header: &Header,
         posed: &Posed<'_>,
     ) -> Result<Result<i64, Refusal>, LedgerError> {
-        if approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
+        // What a person puts is not held up by what an agent has put.
+        let by_agent = header.caller.group().is_some();
+        if by_agent && approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
             return Ok(Err(too_many()));
         }
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
@@ -284,20 +293,18 @@ impl Broker {
                 about,
             ));
         }
+        if !given.yes && Self::takes_back_a_yes(tx, &approval)? {
+            approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
+            self.resolve(tx, &approval, State::Denied, tx.head().seq + 1)?;
+            let kind = ledger::chain::Kind::Denied;
+            return Ok(Taken::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
+        }
         if approval.state != State::Waiting || approval.expires_at <= tx.now() {
             let silent = approval.state == State::Waiting;
             let state = approval.became.as_deref().unwrap_or(if silent { "expired" } else { approval.state.word() });
             return Ok(Taken::No(Code::ApprovalExpired, format!("It is too late: the question is {state}."), about));
         }
-        let by = header.caller_key.to_string();
-        let answered = Answered {
-            by,
-            channel: given.channel.to_owned(),
-            yes: given.yes,
-            reason: given.reason.clone(),
-            at: tx.now(),
-        };
-        if !approvals::answer(tx, approval.id, &answered)? {
+        if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
             return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before."), about));
         }
         let yes = approvals::answers(tx.connection(), approval.id)?.iter().filter(|answer| answer.yes).count();
@@ -316,8 +323,19 @@ impl Broker {
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
+    /// Whether a no comes before a yes to changes of files has had its effect.
+    fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, LedgerError> {
+        if approval.kind != Kind::File || approval.state != State::Approved {
+            return Ok(false);
+        }
+        let proposal = proposals::asked_by(tx.connection(), approval.id)?;
+        Ok(proposal.is_some_and(|proposal| proposal.until > tx.now()))
+    }
+
     /// Nobody said anything in time: that is a no, and recorded as silence.
     pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        // Whatever is found, the next silence is another one.
+        self.questions_changed = true;
         for approval in approvals::overdue(tx.connection(), tx.now())? {
             let proposal = match approval.kind {
                 Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
@@ -386,6 +404,16 @@ impl Broker {
 /// Nobody is asked more than can be answered.
 pub(crate) fn too_many() -> Refusal {
     Refusal { code: Code::Busy, reason: format!("{OPEN_MAX} questions of this group wait for people already.") }
+}
+
+fn answered_by(header: &Header, given: &Given, tx: &Transaction<'_>) -> Answered {
+    Answered {
+        by: header.caller_key.to_string(),
+        channel: given.channel.to_owned(),
+        yes: given.yes,
+        reason: given.reason.clone(),
+        at: tx.now(),
+    }
 }
 
 /// Whether this person may answer this question.

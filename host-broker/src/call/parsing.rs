@@ -10,7 +10,7 @@ use crate::config::ForeignTypes;
 use crate::effects::ids::{Ids, Nonce};
 use crate::intake::Inbound;
 use crate::ledger::LedgerKey;
-use crate::providers::contract::ParamFault;
+use crate::providers::contract::{Needs, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
 use serde_json::{Map, Value};
@@ -141,7 +141,10 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
     };
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
-            operation.declaration().level.max(invocation.level()) > Level::Read
+            // What only describes a change changes nothing; what takes one back does so with its intent.
+            let only_describes =
+                operation.declaration().proposes && !matches!(invocation.needs(), Needs::ToWithdraw(_));
+            operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
         Target::Action(..) | Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
     };

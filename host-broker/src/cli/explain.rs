@@ -7,6 +7,7 @@ use crate::cli::reading::known_group;
 use crate::ledger::LedgerKey;
 use crate::policy::authorize;
 use crate::policy::explain::explain;
+use crate::proposing;
 use clap::Args;
 use serde_json::{Map, Value};
 use shared::{Action, Group, Provider, TaskId};
@@ -91,11 +92,12 @@ impl Explain {
         // By themselves first: they must not be able to add to the document around them.
         serde_json::from_str::<Map<String, Value>>(&self.params).map_err(|fault| no_object(&fault))?;
         let document = document(&provider, &action, &self.params, self.task.as_ref());
-        let call = hypothetical(self.group, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
+        let mut call = hypothetical(self.group, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
         let now = context.effects.clock.now();
+        proposing::supply(&reading, now, &mut call)?;
         let (facts, decision) = authorize::judge(&reading, now, &call, &policy)?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));

@@ -1,15 +1,11 @@
 //! `proposals`: changes to files that agents have described.
 
-use crate::approvals;
 use crate::cli::Context;
 use crate::cli::applying;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
 use crate::proposals::{self as stored, Proposal, ProposalId};
-use crate::providers::files::change::ChangeSet;
-use crate::providers::files::diff::Diff;
 use clap::{Args, Subcommand};
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
 
@@ -107,7 +103,7 @@ fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
     let Some(proposal) = stored::named(&ledger, id)? else {
         return Err(Fault::usage(format!("there is no proposal `{id}`; see host-broker proposals list")));
     };
-    let diff = diff(&ledger, &proposal)?;
+    let diff = stored::diff(&ledger, &proposal.id)?;
     let now = context.effects.clock.now();
     let mut document = document(&proposal, now);
     if let Some(object) = document.as_object_mut() {
@@ -118,17 +114,6 @@ fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
         head + diff.as_deref().unwrap_or("What it would change is no longer kept.")
     });
     Ok(())
-}
-
-/// What is shown of it: as long as it waits with the broker's own secrets taken out, afterwards what is kept.
-fn diff(ledger: &Connection, proposal: &Proposal) -> Result<Option<String>, Fault> {
-    let shown = approvals::with_code(ledger, &proposal.approval.code)?.and_then(|approval| approval.card?.diff);
-    if shown.is_some() {
-        return Ok(shown);
-    }
-    let changes = stored::changes(ledger, &proposal.id)?;
-    let set = changes.and_then(|changes| ChangeSet::from_bytes(&changes).ok());
-    Ok(set.and_then(|set| Diff::of(&set).ok()).map(|diff| diff.readable()))
 }
 
 fn document(proposal: &Proposal, now: Timestamp) -> Value {

@@ -39,6 +39,16 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
+    for (provider, actions) in &config.approvals.actions {
+        let is_files = catalogue.provider(provider).is_some_and(|listed| listed.kind == "files");
+        if let Some((action, _)) = actions.iter().find(|(_, table)| is_files && table.expires_s.is_some()) {
+            let fault = format!(
+                "approvals.actions.{provider}.{action}.expires_s: how long a proposal waits is hitl_ttl_seconds of \
+                 [providers.{provider}]"
+            );
+            return Err(ConfigError::Inconsistent { path: home.config(), fault });
+        }
+    }
     let settings = config
         .providers
         .iter()

@@ -6,7 +6,7 @@ use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
 use crate::call::{Origin, Parsed};
 use crate::event::Event;
-use crate::proposing::ToApply;
+use crate::proposals::{self, Wanted};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
@@ -48,6 +48,17 @@ impl Loop {
         }
     }
 
+    /// What people wanted applied at once, and was not: the daemon had died, or could not write.
+    pub(super) fn apply_what_is_wanted(&mut self) {
+        match proposals::wanted(self.daemon.ledger.reader(), None) {
+            Ok(wanted) => wanted.into_iter().for_each(|wanted| self.apply(wanted)),
+            Err(error) => {
+                tracing::error!(error = ?error, "what is to be applied cannot be read");
+                self.wanted = true;
+            }
+        }
+    }
+
     /// Admits a request again whose question is resolved.
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
         let Some(group) = group_of(&key.0).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
@@ -72,8 +83,8 @@ impl Loop {
     }
 
     /// A person wants a proposal applied at once: a call of its group, decided on like every other.
-    pub(super) fn apply(&mut self, to_apply: ToApply) {
-        let ToApply { group, provider, id, path, request_id, .. } = to_apply;
+    pub(super) fn apply(&mut self, wanted: Wanted) {
+        let Wanted { group, provider, id, path, request_id } = wanted;
         let document = json!({
             "type": "ext_call",
             "request_id": request_id,

@@ -58,6 +58,10 @@ impl Loop {
             self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));
             return;
         }
+        if matches!(&event, Event::Arrived(Parsed::Call(call)) if call.is_on_behalf()) {
+            self.wanted = true;
+            return;
+        }
         let now = self.daemon.clock.now();
         let id = match &event {
             Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => {

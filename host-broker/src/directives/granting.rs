@@ -52,10 +52,10 @@ impl Broker {
             let reason = self.above_the_ceiling(group, &grant, stored.as_ref())?;
             Some((group, reason))
         });
-        if let Some((granter, reason)) = above {
+        if let Some((granter, reason)) = &above {
             let digest = agreement(granter, request, &grant, stored.as_ref());
             match &asked {
-                None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), &reason),
+                None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), reason),
                 Some(approval) if approval.state == State::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent gives no more later than what a person agreed to.
@@ -69,6 +69,13 @@ impl Broker {
                     return no(Some(approval), Code::ApprovalRequired, reason);
                 }
             }
+        }
+        if above.is_none()
+            && header.caller.group().is_some()
+            && let Some(stored) = stored.filter(Grant::was_set_by_person)
+        {
+            // SECURITY: what an agent repeats or narrows stays what a person has set; the next one must not widen it.
+            grant.granted_by = stored.granted_by;
         }
         grant.granted_at = tx.now();
         grants::put(tx, &grant)?;

@@ -7,7 +7,7 @@ use crate::filter::scrub::Scrubber;
 use crate::filter::{Rules, Strictness, clean, clean_text};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
-use crate::providers::contract::{Aside, Failure, Invocation, Probed, Proposed, Success};
+use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -54,6 +54,15 @@ impl Filters {
                 false => Strictness::Ordinary,
             },
         }
+    }
+
+    /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.
+    pub fn own_secrets(&self, text: &mut String) -> bool {
+        let mut value = Value::String(std::mem::take(text));
+        let scrubbed = credentials::scrub(&mut value, &self.scrubber, Extent::Own);
+        let (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(clean)) = (scrubbed, value) else { return false };
+        *text = clean;
+        true
     }
 
     fn line(&self, text: &str) -> String {
@@ -139,8 +148,8 @@ pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
         Ok(Brought::Result(mut success)) => {
             aside = success.aside.take();
             let rules = filters.rules(&effect);
-            match aside.as_mut().and_then(|aside| aside.proposed.as_mut()).map(|proposed| own_secrets(proposed, &rules))
-            {
+            let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
+            match proposed.map(|proposed| filters.own_secrets(&mut proposed.diff)) {
                 Some(false) => Outcome::Failed {
                     code: Code::Guardrail,
                     reason: "The changes hold secrets that cannot be taken out, so nobody can be shown them.".into(),
@@ -150,25 +159,18 @@ pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
             }
         }
         Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
-        Ok(Brought::Probe(probed)) => probed_outcome(probed, &filters.rules(&effect), filters),
+        Ok(Brought::Probe(mut probed)) => {
+            if let Probed::Happened(success) = &mut probed {
+                aside = success.aside.take();
+            }
+            probed_outcome(probed, &filters.rules(&effect), filters)
+        }
         Err(failure) => failed(failure, changes, filters),
     };
-    if !matches!(outcome, Outcome::Succeeded(_)) {
+    if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
     }
     Filtered { effect, intent, outcome, took, aside, probe: None }
-}
-
-/// Takes the broker's own secrets out of what a person is shown; `false` if that cannot be done.
-fn own_secrets(proposed: &mut Proposed, rules: &Rules<'_>) -> bool {
-    let mut diff = Value::String(std::mem::take(&mut proposed.diff));
-    let scrubbed = credentials::scrub(&mut diff, rules.scrubber, Extent::Own);
-    if let (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(text)) = (scrubbed, diff) {
-        proposed.diff = text;
-        true
-    } else {
-        false
-    }
 }
 
 /// A result that is withheld from a write is still a success: it happened, and must not be repeated.

@@ -11,6 +11,9 @@ CREATE TABLE proposals (
     patch_hash  BLOB    NOT NULL,        -- of the whole diff
     until       INTEGER NOT NULL,        -- when it can no longer be applied
     changes     BLOB,                    -- gone once it can be neither applied nor undone
+    diff        TEXT,                    -- as a person is shown it; gone with the changes
+    is_revert   INTEGER NOT NULL,        -- whether it undoes another
+    apply_as    TEXT,                    -- the request that a person wants it applied by, at once
     applied_by  TEXT,                    -- the request that spent the yes
     applied_at  INTEGER                  -- when it was applied, if it is known that it was
 ) STRICT;

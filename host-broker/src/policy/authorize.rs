@@ -172,7 +172,8 @@ fn agreed(
     if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
         let caller = &call.header.caller_key;
         let Some(proposal) = proposals::find(connection, caller, id)? else { return Ok(None) };
-        let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash);
+        let free = proposal.approval.quorum == 0;
+        let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
         let approval = proposal.approval;
         let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
         return Ok(agreed.then(|| Agreed { id: approval.id, reference: approval.reference() }));

@@ -74,11 +74,6 @@ impl Profile {
     /// The setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
         let posture = self.providers.get(&declaration.provider);
-        if declaration.proposes {
-            // Nothing is changed by it. What a person is asked about is the change, when it is to be made.
-            let named = posture.and_then(|posture| posture.actions.get(&declaration.action).copied());
-            return if named == Some(Setting::Off) { Setting::Off } else { Setting::Auto };
-        }
         let of_level = |level: Level| {
             let (own, common) = match level {
                 Level::None | Level::Read => (posture.and_then(|posture| posture.read), self.read),
@@ -100,7 +95,11 @@ impl Profile {
             Some(Tier::Rules) => Setting::Rules,
             Some(Tier::Human) => Setting::Human,
         };
-        setting.max(least)
+        match setting.max(least) {
+            // Nothing is changed by it. What a person is asked about is the change, when it is to be made.
+            Setting::Rules | Setting::Human if declaration.proposes => Setting::Auto,
+            setting @ (Setting::Auto | Setting::Rules | Setting::Human | Setting::Off) => setting,
+        }
     }
 }
 
@@ -123,11 +122,12 @@ impl Profiles {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         let lines = posture.map(|posture| &posture.paths);
         let of_path = |path: &WorkspacePath| {
-            let fits = |pattern: &str| Patterns::new([pattern]).is_ok_and(|pattern| pattern.means(path));
             let fitting = lines.into_iter().flatten().filter(|(pattern, setting)| match setting {
-                // SECURITY: what is relaxed is what was named, not its namesakes further down.
-                Setting::Auto if !pattern.starts_with("**/") => fits(&format!("/{}", pattern.trim_start_matches('/'))),
-                Setting::Auto | Setting::Rules | Setting::Human | Setting::Off => fits(pattern),
+                // SECURITY: what is relaxed is what was named, not its namesakes further down or in other letters.
+                Setting::Auto => Patterns::exactly(pattern).is_ok_and(|pattern| pattern.means_exactly(path)),
+                Setting::Rules | Setting::Human | Setting::Off => {
+                    Patterns::new([pattern.as_str()]).is_ok_and(|pattern| pattern.means(path))
+                }
             });
             fitting.map(|(_, setting)| *setting).max().unwrap_or(Setting::Human)
         };

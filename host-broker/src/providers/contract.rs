@@ -172,7 +172,9 @@ pub enum Supplied {
 pub struct Proposed {
     /// The proposer's name for it.
     pub id: ProposalId,
-    /// Every path that it touches; the first is the one that it goes by.
+    /// The path that it goes by.
+    pub path: String,
+    /// Every path that it touches.
     pub paths: Vec<String>,
     /// One line made of public parts only.
     pub summary: String,
@@ -199,7 +201,7 @@ pub struct Stored {
     pub group: Group,
     /// The path that it goes by.
     pub path: String,
-    /// What was kept.
+    /// What was kept; empty until the call is permitted.
     pub changes: Vec<u8>,
     /// SHA-256 of the diff that a person agreed to.
     pub patch_hash: Digest,

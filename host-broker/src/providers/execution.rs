@@ -8,7 +8,7 @@ use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use shared::reply::Evidence;
-use shared::{Group, RequestId};
+use shared::{Group, RequestId, limits};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -158,7 +158,12 @@ fn execution_for(call: &crate::call::Call) -> Execution {
     Execution {
         planted: call.planted.clone(),
         group: call.header.caller.group().cloned(),
-        deadline: call.header.provider_deadline(),
+        deadline: if call.applies.is_some() {
+            // It may have waited for a person; what is begun now is given the time that it takes.
+            Instant::now() + limits::PATIENCE_DEFAULT
+        } else {
+            call.header.provider_deadline()
+        },
     }
 }
 

@@ -20,7 +20,7 @@ use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{SecretFault, Secrets};
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -160,7 +160,6 @@ pub fn furnish(config: &Config, home: &Home) -> Result<(), std::io::Error> {
 /// # Errors
 /// What lies where a sandbox must not reach, and what to do.
 fn workspaces(settings: &files::Settings, config: &Config, home: &Home) -> Result<BTreeMap<Group, Spot>, String> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_absent| path.to_path_buf());
     let own = real(home.path());
     let mut spots: BTreeMap<Group, Spot> = BTreeMap::new();
     for group in config.groups.keys() {
@@ -168,6 +167,10 @@ fn workspaces(settings: &files::Settings, config: &Config, home: &Home) -> Resul
             Some(path) => home.path().join(path),
             None => home.workspace(group),
         };
+        if workspace.components().any(|part| part == Component::ParentDir) {
+            let shown = workspace.display();
+            return Err(format!("workspaces.{group}: {shown} goes up with `..`; write where it is"));
+        }
         let place = real(&workspace);
         // SECURITY: whoever may propose changes to the broker's own files may propose a broker of its own.
         let reaches_home =
@@ -189,6 +192,15 @@ fn workspaces(settings: &files::Settings, config: &Config, home: &Home) -> Resul
         spots.insert(group.clone(), Spot { workspace, journal: home.journal(group) });
     }
     Ok(spots)
+}
+
+/// Where the path leads now. What does not exist yet is where its nearest existing ancestor is.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match found {
+        Some((ancestor, real)) => real.join(path.strip_prefix(ancestor).unwrap_or(Path::new(""))),
+        None => path.to_path_buf(),
+    }
 }
 
 /// Builds what every result is held to.

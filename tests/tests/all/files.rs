@@ -11,6 +11,7 @@ use tests::world::CONFIG;
 use tests::{World, until};
 
 mod tests_of_the_source;
+mod worst_days;
 
 fn builder() -> tests::world::Builder {
     let config = format!("{CONFIG}\n[providers.files]\nkind = \"files\"\n");

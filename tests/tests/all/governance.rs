@@ -83,7 +83,11 @@ fn what_a_person_has_set_is_narrowed_by_the_main_groups_agent_but_never_widened(
     let reply = main.ask(narrower.clone());
     assert_eq!(code(&reply), "executed", "{reply}");
     assert_eq!(code(&world.group("developer").call("wait", json!({}))), "action_denied");
+    // To repeat what a person has set does not make it the agent's.
     world.grant_with("developer", 1, json!({ "denied_actions": ["broken"] }));
+    let same = with(grant("developer", 1), "denied_actions", json!(["broken"]));
+    assert_eq!(code(&main.ask(same)), "executed");
+    assert!(takes_a_person(&world, &main, grant("developer", 1)), "in two steps it widens, too");
     world.revoke("developer");
     assert!(takes_a_person(&world, &main, grant("developer", 1)), "a person ended it");
 }

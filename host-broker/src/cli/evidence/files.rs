@@ -15,6 +15,10 @@ pub(super) fn record(row: &Row) -> Option<Value> {
         return None;
     }
     let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
+    if row.caller == "broker" {
+        // A look at what became of something is no deed.
+        return None;
+    }
     let noted = body.get("noted").and_then(Value::as_object).cloned().unwrap_or_default();
     let op = noted.get("op").cloned().unwrap_or_else(|| json!(row.action));
     let proposed = op.as_str().is_some_and(|op| op.ends_with("_propose"));

@@ -5,7 +5,7 @@
 //! 3. New contents are written under random names beside the files.
 //! 4. Each is exchanged with what has its name, and what was displaced is looked at: if it is not what was expected,
 //!    somebody was faster, and everything is undone. No edit of anybody's is overwritten unseen.
-//! 5. The journal says that it is done; then the displaced files are removed, then the journal.
+//! 5. The journal says that it is done; then the displaced files are removed, then the plan. A mark stays.
 //!
 //! Until step 5 a crash is undone by [`recover`], from then on it is completed. The sandbox may change everything in the
 //! workspace at every moment, so nothing that decides lies there, everything goes through handles of directories, and
@@ -16,7 +16,7 @@
 mod journal;
 mod operation;
 
-pub use journal::{Journal, JournalFault};
+pub use journal::{Journal, JournalFault, Mark};
 
 use crate::effects::ids::Ids;
 use crate::providers::files::change::{Change, ChangeSet, FileState};
@@ -43,6 +43,8 @@ pub struct Place<'a> {
     pub rules: &'a PathRules,
     /// Where unguessable names come from.
     pub ids: &'a dyn Ids,
+    /// What the journal notes once it is done.
+    pub mark: &'a Mark,
 }
 
 /// Something that was just done. Whoever watches may end it all there, as a crash would: [`ControlFlow::Break`].
@@ -210,7 +212,10 @@ pub fn apply(place: Place<'_>, set: &ChangeSet, watch: &mut Watch<'_>) -> Result
     place.journal.commit().map_err(|fault| ApplyError::Unknown(fault.into()))?;
     pass(watch, Point::Committed)?;
     // It is done. What is left over if this fails, the next recovery removes.
-    let finished = finish(&plan, folders.iter().map(Some), watch).and_then(|()| forget(place.journal, watch));
+    let finished = finish(&plan, folders.iter().map(Some), watch).and_then(|()| {
+        place.journal.mark(&plan.mark)?;
+        forget(place.journal, watch)
+    });
     if let Err(Unsettled::Interrupted) = finished {
         return Err(ApplyError::Unknown(Unsettled::Interrupted));
     }
@@ -226,6 +231,7 @@ pub fn recover(workspace: &Workspace, journal: &Journal, watch: &mut Watch<'_>) 
     if let Some(plan) = journal.committed(workspace)? {
         let folders: Vec<_> = plan.operations.iter().map(|op| workspace.folder(&op.path).ok()).collect();
         finish(&plan, folders.iter().map(Option::as_ref), watch)?;
+        journal.mark(&plan.mark)?;
         forget(journal, watch)?;
         return Ok(Recovered::Completed(plan.paths()));
     }
@@ -284,7 +290,12 @@ fn checked(place: Place<'_>, set: &ChangeSet) -> Result<Plan, Reason> {
         operations.push(operation);
     }
     // In this order a directory comes behind those that it is in.
-    Ok(Plan { workspace: place.workspace.inode(), directories: directories.into_iter().collect(), operations })
+    Ok(Plan {
+        workspace: place.workspace.inode(),
+        mark: place.mark.clone(),
+        directories: directories.into_iter().collect(),
+        operations,
+    })
 }
 
 /// Steps 3 and 4. `done` counts the operations that may have taken their effect.

@@ -131,7 +131,7 @@ impl Spot {
         Ok(())
     }
 
-    /// From now on somebody must look again whether something was left halfway.
+    /// From now on, until it is settled again, nothing may be read as if it were whole.
     pub(super) fn unsettle(&self) {
         self.settled.store(false, Ordering::Release);
     }

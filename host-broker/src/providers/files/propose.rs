@@ -8,6 +8,7 @@ use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::{Answer, Question};
+use crate::providers::files::settings::SET_BYTES_MAX;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -65,6 +66,10 @@ pub(super) fn propose(
         );
         return Err(no(Code::Guardrail, &reason));
     }
+    let changes = set.to_bytes();
+    if u64::try_from(changes.len()).unwrap_or(u64::MAX) > SET_BYTES_MAX {
+        return Err(no(Code::TooLarge, &"the files of the change have too many bytes together; change fewer at once"));
+    }
     let diff = Diff::of(set).map_err(|fault| no(Code::PatchFailed, &fault))?;
     let readable = diff.readable();
     if readable.len() > DIFF_BYTES_MAX {
@@ -110,9 +115,10 @@ pub(super) fn propose(
     };
     let proposed = Proposed {
         id,
+        path: data.path.clone(),
         paths: set.changes().iter().flat_map(Change::paths).map(ToString::to_string).collect(),
         summary: summary.clone(),
-        changes: set.to_bytes(),
+        changes,
         patch_hash: diff.hash(),
         diff: readable,
         conditions: conditions(set),

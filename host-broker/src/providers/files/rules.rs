@@ -112,6 +112,30 @@ impl Patterns {
         set(patterns.into_iter(), anywhere).map(Self)
     }
 
+    /// A pattern that means what it names in the root, or, if it begins with `**/`, anywhere; in this case only.
+    ///
+    /// # Errors
+    /// [`PatternFault`].
+    pub fn exactly(pattern: &str) -> Result<Self, PatternFault> {
+        // It must be one in every other respect.
+        anywhere(pattern)?;
+        let mut bare = pattern.strip_prefix("./").unwrap_or(pattern).trim_start_matches('/');
+        while let Some(shorter) = bare.strip_suffix("/**").or_else(|| bare.strip_suffix('/')) {
+            bare = shorter;
+        }
+        let fault =
+            |error: &globset::Error| PatternFault { pattern: pattern.to_owned(), fault: error.kind().to_string() };
+        let glob = GlobBuilder::new(bare).literal_separator(true).backslash_escape(true).build();
+        let mut set = GlobSetBuilder::new();
+        set.add(glob.map_err(|error| fault(&error))?);
+        set.build().map(Self).map_err(|error| fault(&error))
+    }
+
+    /// Whether it means the path, or a directory above it, letter by letter.
+    pub fn means_exactly(&self, path: &WorkspacePath) -> bool {
+        path.ancestry().any(|part| self.0.is_match(part))
+    }
+
     /// Whether one of them means the path, or a directory above it.
     pub fn means(&self, path: &WorkspacePath) -> bool {
         // Every directory on the way is asked for, too, so a pattern need not say that it means what lies beneath.

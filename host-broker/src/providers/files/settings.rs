@@ -12,6 +12,8 @@ use std::time::Duration;
 pub const READ_BYTES_MAX: usize = 131_072;
 /// The most bytes that a file may have after a change, whatever the configuration says.
 pub const WRITE_BYTES_MAX: u64 = 524_288;
+/// The most bytes of all files of one change, before and after it together.
+pub(super) const SET_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The longest that a proposal may wait, in seconds.
 const TTL_MAX_S: u64 = 7 * 24 * 3600;
 

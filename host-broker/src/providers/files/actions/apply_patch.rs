@@ -7,6 +7,8 @@ use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::patch::{Limits, plan};
 use crate::providers::files::propose::{Proposal, propose};
 use crate::providers::files::reply::Answer;
+use crate::providers::files::settings::SET_BYTES_MAX;
+use crate::providers::files::workspace::FileFault;
 use crate::providers::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -60,7 +62,13 @@ impl NativeAction for ApplyPatch {
     ) -> Result<(Self::Output, String), Failure> {
         desk.work(execution, move |desk, _, workspace| {
             let limits = Limits { file_bytes: desk.settings.max_write_bytes_hard, ..Limits::default() };
-            let look = |path: &_| workspace.state(path, limits.file_bytes);
+            let mut read = 0;
+            let look = |path: &_| {
+                let state = workspace.state(path, limits.file_bytes)?;
+                read += state.as_ref().map_or(0, |state| u64::try_from(state.bytes().len()).unwrap_or(u64::MAX));
+                // A small patch of many large files is a large change.
+                if read > SET_BYTES_MAX { Err(FileFault::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
+            };
             let set = plan(self.patch.as_bytes(), &desk.rules, limits, look);
             let set = set.map_err(|fault| no(fault.code(), &fault))?;
             propose(desk, &set, "apply_patch_propose")

@@ -4,18 +4,18 @@ use super::{guarded, named, refuse};
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Aside, Exposure, Failure, Guard, Needs, Probed, Stored, Success, Supplied, Tier};
 use crate::providers::execution::{Execution, Planted};
-use crate::providers::files::apply::{Applied, ApplyError, Place, apply, unwatched};
+use crate::providers::files::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::digest::Digest;
-use shared::{Code, Group, Level, RequestId, Timestamp};
+use shared::{Code, Group, Level, Timestamp};
+use tokio::time::Instant;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,12 +57,11 @@ struct File {
     after_hash: Option<Digest>,
 }
 
-/// What a probe needs: whose workspace, and what must be there if it was applied.
+/// What a probe needs: in whose workspace, and what.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handle {
     group: Group,
-    changed: Changed,
-    files: Vec<File>,
+    id: ProposalId,
 }
 
 impl NativeAction for ApplyProposal {
@@ -111,37 +110,29 @@ impl NativeAction for ApplyProposal {
 
     fn probe_handle(&self, facts: Option<&Stored>, _planted: &Planted) -> Option<Value> {
         let stored = facts?;
-        let set = ChangeSet::from_bytes(&stored.changes).ok()?;
-        let files: Vec<File> = set.changes().iter().map(File::planned).collect();
-        let changed = changed(&stored.path, &files, &stored.id, &stored.proposed_by);
-        serde_json::to_value(Handle { group: stored.group.clone(), changed, files }).ok()
+        serde_json::to_value(Handle { group: stored.group.clone(), id: stored.id.clone() }).ok()
     }
 
     async fn probe(desk: &Desk, handle: Value, _execution: &Execution) -> Result<Probed, Failure> {
-        let Ok(Handle { group, changed, files }) = serde_json::from_value(handle) else {
+        let Ok(Handle { group, id }) = serde_json::from_value(handle) else {
             return Ok(Probed::State { message: "what was to be done is not known any more".into() });
         };
-        desk.work_for(group, move |desk, spot, workspace| {
+        desk.work_for(group, move |_, spot, workspace| {
             let busy = spot.alone();
-            // What was left halfway is made whole first, in one direction or the other.
+            // What was left halfway is made whole first, in one direction or the other; then the journal knows.
             spot.settle(workspace, &busy)?;
-            let is_so = |path: &str, hash: Option<Digest>| {
-                let Ok(path) = WorkspacePath::new(path) else { return false };
-                let found = workspace.state(&path, desk.settings.max_write_bytes_hard);
-                found.is_ok_and(|state| state.as_ref().map(FileState::hash) == hash)
+            let report = spot.journal()?.done(id.as_str());
+            let report = report.map_err(|fault| Failure::Refused { message: fault.to_string() })?;
+            let Some(report) = report else {
+                return Ok(Probed::Absent { message: "it was not applied, and the files are as they were".into() });
             };
-            let happened = files.iter().all(|file| {
-                is_so(&file.path, file.after_hash) && file.from.as_ref().is_none_or(|from| is_so(from, None))
-            });
-            if !happened {
-                return Ok(Probed::State {
-                    message: "the files are not what they would be if it had been applied".into(),
-                });
-            }
-            let path = changed.path.clone();
-            let (answer, summary) = answer(changed, &path, files.len());
+            let Ok(changed) = serde_json::from_str::<Changed>(&report) else {
+                return Ok(Probed::State { message: "it was applied, but what it was is not readable".into() });
+            };
+            let (mut answer, summary) = answer(changed);
+            let aside = answer.take_aside().map(Box::new);
             match serde_json::to_value(answer) {
-                Ok(data) => Ok(Probed::Happened(Success::new(data, summary))),
+                Ok(data) => Ok(Probed::Happened(Success { data, summary, aside })),
                 Err(_) => Ok(Probed::State { message: "it was applied".into() }),
             }
         })
@@ -155,26 +146,34 @@ impl NativeAction for ApplyProposal {
         execution: &Execution,
     ) -> Result<(Self::Output, String), Failure> {
         let Some(stored) = facts else { return Err(no(Code::ProposalUnknown, &"there is no such proposal")) };
+        let deadline = execution.deadline();
         desk.work(execution, move |desk, spot, workspace| {
+            // ORDER: first, so that a probe that comes meanwhile waits until this is over.
+            let busy = spot.alone();
+            if Instant::now() >= deadline {
+                return Err(no(Code::ProviderTimeout, &"other changes to this workspace took too long"));
+            }
             let set = ChangeSet::from_bytes(&stored.changes).map_err(|damaged| no(Code::ProposalUnknown, &damaged))?;
             // What was shown is what is made: the diff that was agreed to is the diff of what is kept.
             if Diff::of(&set).map(|diff| diff.hash()) != Ok(stored.patch_hash) {
                 return Err(no(Code::ProposalUnknown, &"what is kept is not what a person was shown"));
             }
-            let busy = spot.alone();
             spot.settle(workspace, &busy)?;
             let journal = spot.journal()?;
-            let place = Place { workspace, journal: &journal, rules: &desk.rules, ids: desk.ids.as_ref() };
-            let applied = apply(place, &set, &mut unwatched).map_err(|error| match error {
-                ApplyError::Unchanged(reason) => no(reason.code(), &reason),
-                ApplyError::Unknown(unsettled) => {
-                    spot.unsettle();
-                    Failure::Unknown { message: unsettled.to_string() }
-                }
-            })?;
-            let files: Vec<File> = applied.iter().map(File::applied).collect();
-            let changed = changed(&stored.path, &files, &stored.id, &stored.proposed_by);
-            Ok(answer(changed, &stored.path, files.len()))
+            let changed = changed(&stored, &set);
+            let report = serde_json::to_string(&changed).unwrap_or_default();
+            let mark = Mark { name: stored.id.to_string(), report };
+            let place = Place { workspace, journal: &journal, rules: &desk.rules, ids: desk.ids.as_ref(), mark: &mark };
+            spot.unsettle();
+            let applied = apply(place, &set, &mut unwatched);
+            if !matches!(applied, Err(ApplyError::Unknown(_))) {
+                spot.settle(workspace, &busy)?;
+            }
+            match applied {
+                Ok(_) => Ok(answer(changed)),
+                Err(ApplyError::Unchanged(reason)) => Err(no(reason.code(), &reason)),
+                Err(ApplyError::Unknown(unsettled)) => Err(Failure::Unknown { message: unsettled.to_string() }),
+            }
         })
         .await
     }
@@ -189,31 +188,25 @@ impl File {
             after_hash: change.after.as_ref().map(FileState::hash),
         }
     }
-
-    fn applied(applied: &Applied) -> Self {
-        Self {
-            path: applied.path.to_string(),
-            from: applied.from.as_ref().map(ToString::to_string),
-            before_hash: applied.before,
-            after_hash: applied.after,
-        }
-    }
 }
 
-fn changed(path: &str, files: &[File], id: &ProposalId, proposed_by: &RequestId) -> Changed {
+fn changed(stored: &Stored, set: &ChangeSet) -> Changed {
+    let files: Vec<File> = set.changes().iter().map(File::planned).collect();
     let first = files.first();
     Changed {
-        path: path.to_owned(),
+        path: stored.path.clone(),
         created: first.is_some_and(|file| file.before_hash.is_none()),
         before_hash: first.and_then(|file| file.before_hash),
         after_hash: first.and_then(|file| file.after_hash),
-        hitl_id: id.to_string(),
-        proposed_by: proposed_by.to_string(),
-        files: (files.len() > 1).then(|| files.to_vec()),
+        hitl_id: stored.id.to_string(),
+        proposed_by: stored.proposed_by.to_string(),
+        files: (files.len() > 1).then_some(files),
     }
 }
 
-fn answer(changed: Changed, path: &str, files: usize) -> (Answer<Changed>, String) {
+fn answer(changed: Changed) -> (Answer<Changed>, String) {
+    let files = changed.files.as_ref().map_or(1, Vec::len);
+    let path = changed.path.clone();
     let summary = if files == 1 { format!("applied: {path}") } else { format!("applied: {files} files") };
     let noted = json!({
         "op": "write_file_apply",
@@ -224,5 +217,5 @@ fn answer(changed: Changed, path: &str, files: usize) -> (Answer<Changed>, Strin
         "hitl_id": changed.hitl_id,
         "files": files,
     });
-    (Answer::allowed("fs.apply_patch", path, changed, noted), summary)
+    (Answer::allowed("fs.apply_patch", &path, changed, noted), summary)
 }

@@ -3,7 +3,7 @@
 use super::{READS, guarded, named, refuse};
 use crate::providers::contract::{Aside, Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
-use crate::providers::files::desk::{Desk, unread};
+use crate::providers::files::desk::{Desk, no, unread};
 use crate::providers::files::reply::Answer;
 use crate::providers::files::workspace::{Excerpt, Lines};
 use crate::providers::native::NativeAction;
@@ -17,6 +17,9 @@ use shared::{Code, Level, Timestamp};
 
 /// How many lines are returned unless another end is given.
 const LINES: u64 = 200;
+
+/// The most bytes of content as JSON, which leaves room for the rest of a reply.
+const JSON_BYTES_MAX: usize = 250_000;
 
 /// The parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -152,6 +155,10 @@ impl NativeAction for ReadFile {
                     }
                 }
             };
+            // Written as JSON it can be several times as long; what is cut could not be told from what is there.
+            if serde_json::to_string(&content.content).is_ok_and(|text| text.len() > JSON_BYTES_MAX) {
+                return Err(no(Code::TooLarge, &"these bytes are too long as JSON; ask for fewer with max_bytes"));
+            }
             let Range { start_line, end_line } = content.returned_range;
             let summary = format!("{path} lines {start_line}-{end_line} of {}", content.total_lines);
             let noted = json!({

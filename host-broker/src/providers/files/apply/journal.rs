@@ -1,7 +1,8 @@
 //! What is being done to a workspace, written where the sandbox cannot reach it.
 //!
 //! One directory of the host's, for one workspace. It holds at most one plan: `pending` until all is done, `committed`
-//! until nothing is left over. Whoever works with it holds its lock.
+//! until nothing is left over. Then its mark is there, so that it can be known later that it was done: `done-<name>`.
+//! Whoever works with it holds its lock.
 
 use crate::providers::files::apply::operation::Operation;
 use crate::providers::files::change::FileState;
@@ -19,6 +20,18 @@ use std::path::Path;
 const DRAFT: &str = "draft";
 const PENDING: &str = "pending";
 const COMMITTED: &str = "committed";
+const DONE: &str = "done-";
+/// How many marks are kept, the latest.
+const MARKS_MAX: usize = 64;
+
+/// What tells later that this was done, and what it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// A name of small letters, digits and hyphens that nothing else has.
+    pub name: String,
+    /// What is to be known of it.
+    pub report: String,
+}
 
 /// The handle of a journal's directory.
 #[derive(Debug)]
@@ -54,6 +67,8 @@ pub enum JournalFault {
 pub(super) struct Plan {
     /// Which directory the workspace is.
     pub(super) workspace: u64,
+    /// What tells later that it was done.
+    pub(super) mark: Mark,
     /// Directories to be made, the outer before the inner.
     pub(super) directories: Vec<WorkspacePath>,
     pub(super) operations: Vec<Operation>,
@@ -124,6 +139,52 @@ impl Journal {
         self.load(COMMITTED, workspace)
     }
 
+    /// The report of what was done under this name, if it was.
+    ///
+    /// # Errors
+    /// [`JournalFault`]; nobody knows then.
+    pub fn done(&self, name: &str) -> Result<Option<String>, JournalFault> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = match fs::openat(&self.0, format!("{DONE}{name}"), flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(JournalFault::Read(errno.into())),
+        };
+        let mut report = String::new();
+        File::from(fd).read_to_string(&mut report).map_err(JournalFault::Read)?;
+        Ok(Some(report))
+    }
+
+    /// Notes that it is done, for whoever asks later. The mark lasts before the plan goes.
+    pub(super) fn mark(&self, mark: &Mark) -> Result<(), JournalFault> {
+        self.remove(DRAFT)?;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = fs::openat(&self.0, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(written)?;
+        let mut file = File::from(fd);
+        file.write_all(mark.report.as_bytes()).map_err(JournalFault::Write)?;
+        fs::fsync(&file).map_err(written)?;
+        fs::renameat(&self.0, DRAFT, &self.0, format!("{DONE}{}", mark.name)).map_err(written)?;
+        fs::fsync(&self.0).map_err(written)?;
+        self.prune()
+    }
+
+    /// Only the latest marks are kept.
+    fn prune(&self) -> Result<(), JournalFault> {
+        let read = |errno: Errno| JournalFault::Read(errno.into());
+        let mut marks = Vec::new();
+        for entry in fs::Dir::read_from(&self.0).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name.starts_with(DONE) {
+                let stat = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).map_err(read)?;
+                marks.push(((stat.st_mtime, stat.st_mtime_nsec), name.to_owned()));
+            }
+        }
+        marks.sort();
+        let over = marks.len().saturating_sub(MARKS_MAX);
+        marks.iter().take(over).try_for_each(|(_, name)| self.remove(name))
+    }
+
     /// Nothing is under way any more.
     pub(super) fn empty(&self) -> Result<(), JournalFault> {
         for name in [DRAFT, PENDING, COMMITTED] {
@@ -165,6 +226,8 @@ impl Journal {
 #[serde(deny_unknown_fields)]
 struct Head {
     workspace: u64,
+    name: String,
+    report: String,
     directories: Vec<String>,
     operations: Vec<Entry>,
 }
@@ -192,6 +255,8 @@ fn encode(plan: &Plan) -> Vec<u8> {
     };
     let head = Head {
         workspace: plan.workspace,
+        name: plan.mark.name.clone(),
+        report: plan.mark.report.clone(),
         directories: plan.directories.iter().map(|path| path.as_str().to_owned()).collect(),
         operations: plan.operations.iter().map(entry).collect(),
     };
@@ -221,6 +286,10 @@ fn decode(bytes: &[u8]) -> Result<Plan, Damaged> {
             owner: entry.owner,
         });
     }
+    if !head.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        return Err(Damaged);
+    }
+    let mark = Mark { name: head.name, report: head.report };
     let directories = head.directories.iter().map(|text| path(text)).collect::<Result<_, _>>()?;
-    Ok(Plan { workspace: head.workspace, directories, operations })
+    Ok(Plan { workspace: head.workspace, mark, directories, operations })
 }

@@ -30,6 +30,7 @@ struct Home {
     journal: Journal,
     rules: PathRules,
     ids: Counting,
+    mark: Mark,
 }
 
 /// Every file, and directories as `None`.
@@ -71,6 +72,7 @@ impl Home {
             journal: Journal::open(&directory.path().join("journal")).unwrap(),
             rules: PathRules::new(&DENIED, &CREATABLE).unwrap(),
             ids: Counting::default(),
+            mark: Mark { name: "it".into(), report: "what".into() },
             directory,
         };
         home.put("src/a", "a\n", 0o640);
@@ -95,7 +97,8 @@ impl Home {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { workspace: &self.workspace, journal: &self.journal, rules: &self.rules, ids: &self.ids }
+        let Self { workspace, journal, rules, ids, mark, .. } = self;
+        Place { workspace, journal, rules, ids, mark }
     }
 
     fn apply(&self, set: &ChangeSet) -> Result<Vec<Applied>, ApplyError> {
@@ -111,7 +114,7 @@ impl Home {
     }
 
     fn journal_is_empty(&self) -> bool {
-        tree_of(&self.directory.path().join("journal")).is_empty()
+        tree_of(&self.directory.path().join("journal")).keys().all(|name| name.starts_with("done-"))
     }
 
     fn outside_is_untouched(&self) -> bool {

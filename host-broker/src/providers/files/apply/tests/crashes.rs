@@ -28,6 +28,8 @@ fn wherever_it_dies_it_is_all_or_nothing() {
             let tree = home.tree();
             assert!(tree == before || tree == done, "died at {n}, recovering at {m}: {tree:?}");
             assert!(home.journal_is_empty() && home.outside_is_untouched());
+            let noted = home.journal.done("it").unwrap();
+            assert_eq!(noted.as_deref(), (tree == done).then_some("what"), "died at {n}, recovering at {m}");
             undone += usize::from(tree == before);
             completed += usize::from(tree == done);
             if settled {
