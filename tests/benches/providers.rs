@@ -1,4 +1,4 @@
-//! What cleaning a result and looking into a big log cost, beside the plainest program that does part of the same, in
+//! What cleaning a result, looking into a big log and changing files cost, beside the plainest program that does part of the same, in
 //! one run. It prints figures and ratios, and never judges.
 //!
 //! The log is queried through the whole broker, in this process, so that the kernel's count of what the process reads
@@ -8,6 +8,8 @@
 #![expect(clippy::print_stdout, reason = "the figures")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes and reads the clock")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
+
+mod files;
 
 use host_broker::filter::mark::Stamp;
 use host_broker::filter::scrub::Scrubber;
@@ -37,6 +39,7 @@ fn main() {
     let scrubber = scrubber(&secrets);
     scrubbing(&scrubber, &secrets);
     big_log();
+    files::all();
     needless_redactions(&scrubber);
 }
 
@@ -59,6 +62,18 @@ fn scrubber(secrets: &[String]) -> Scrubber {
 
 fn rules(scrubber: &Scrubber, strictness: Strictness) -> Rules<'_> {
     Rules { scrubber, output_schema: None, strictness }
+}
+
+/// The least that this takes.
+fn best(rounds: usize, mut work: impl FnMut() -> Duration) -> Duration {
+    (0..rounds).map(|_| work()).min().unwrap_or_default()
+}
+
+/// A line of this process's status, in KiB.
+fn status_kib(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The median of what this takes, on a copy of the data each time.

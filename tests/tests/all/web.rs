@@ -240,3 +240,45 @@ fn a_quorum_is_shown_as_it_grows() {
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("charge").len(), 1);
 }
+
+#[test]
+fn a_change_to_files_is_seen_whole_on_its_page_and_made_from_there() {
+    let world = builder("[providers.files]\nkind = \"files\"\n").up();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "files", "access_level": 2 });
+    assert_eq!(code(&world.command(grant)), "executed");
+    let file = world.path("workspaces/developer/notes.md");
+    std::fs::write(&file, "one\ntwo\n").unwrap();
+    let developer = world.group("developer");
+    let mut document = json!({ "type": "ext_call", "provider": "files", "action": "write_file" });
+    document["params"] = json!({ "path": "notes.md", "content": "one\n<b>zwei</b>\u{202e}\n" });
+    assert_eq!(developer.ask(document)["data"]["status"], "hitl_required");
+    let mut operator = Visitor::signed_in(&world);
+    let name = reference(&world);
+    let shown = operator.get(&format!("/approvals/{name}"));
+    for words in ["MODIFY notes.md", "What changes", "&lt;b&gt;zwei&lt;/b&gt;&lt;U+202E&gt;", "make it now", "two"] {
+        assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
+    }
+    let (form, digest) = (shown.field("form"), shown.field("digest"));
+    let fields = [("form", form.as_str()), ("digest", digest.as_str()), ("answer", "apply")];
+    let done = operator.post(&format!("/approvals/{name}/answer"), &fields);
+    assert!(done.status == 200 && done.text.contains("may be applied"), "{}", done.text);
+    until("the change", || std::fs::read_to_string(&file).ok()?.contains("zwei").then_some(()));
+}
+
+#[test]
+fn access_above_the_ceiling_is_given_from_its_page() {
+    let world = builder("").up();
+    let main = world.group("main");
+    let mut document = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo" });
+    document["access_level"] = json!(2);
+    let id = main.send(document);
+    let mut operator = Visitor::signed_in(&world);
+    let name = reference(&world);
+    let shown = operator.get(&format!("/approvals/{name}"));
+    for words in ["give access", "gives.access_level", "gives.actions[0]", "instead_of"] {
+        assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
+    }
+    assert!(!shown.text.contains("make it now"));
+    assert_eq!(operator.answer(&name, true, "").status, 200);
+    assert_eq!(code(&main.reply(&id)), "executed");
+}

@@ -1,6 +1,6 @@
 //! The same in a real browser: live, by keyboard, on a telephone, and with what agents would like it to run.
 
-use super::{ask, world};
+use super::{ask, builder, world};
 use serde_json::{Value, json};
 use tests::World;
 use tests::chromium::Chromium;
@@ -20,7 +20,7 @@ fn signed_in(world: &World) -> Option<(Chromium, String)> {
     Some((browser, origin))
 }
 
-/// Puts a diff on the card that waits. No action makes one yet.
+/// Puts a diff on the card that waits, longer or stranger than any that an action makes.
 fn put_diff(world: &World, diff: &str) {
     let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
     ledger.busy_timeout(tests::DEADLINE).unwrap();
@@ -149,4 +149,29 @@ fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
     assert_eq!(browser.script("return document.activeElement.id"), "deny");
     browser.press(ENTER);
     browser.wait_for("You said no");
+}
+
+#[test]
+fn in_a_browser_a_change_to_files_is_read_and_made() {
+    let world = builder("[providers.files]\nkind = \"files\"\n").up();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "files", "access_level": 2 });
+    assert_eq!(code(&world.command(grant)), "executed");
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let file = world.path("workspaces/developer/src/lib.rs");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let old = "//! Adds.\n\n/// The sum.\npub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n";
+    std::fs::write(&file, old).unwrap();
+    let developer = world.group("developer");
+    let mut document = json!({ "type": "ext_call", "provider": "files", "action": "write_file" });
+    let new = old.replace("u32", "u64").replace("The sum.", "The sum, in a wider type.");
+    document["params"] = json!({ "path": "src/lib.rs", "content": new });
+    assert_eq!(developer.ask(document)["data"]["status"], "hitl_required");
+    browser.wait_for("MODIFY src/lib.rs");
+    look_at(&browser, "inbox-file");
+    browser.open(&format!("{origin}/approvals/{}", tests::visitor::reference(&world)));
+    browser.wait_for("What changes");
+    look_at(&browser, "file");
+    browser.script("document.querySelector('button[value=apply]').click()");
+    browser.wait_for("may be applied");
+    tests::until("the change", || (std::fs::read_to_string(&file).ok()? == new).then_some(()));
 }
