@@ -2,7 +2,7 @@
 
 mod watch;
 
-use crate::approvals::{self as stored, Approval, State};
+use crate::approvals::{self as stored, Approval, Kind, State};
 use crate::cli::Context;
 use crate::cli::applying;
 use crate::cli::ask::ask;
@@ -153,7 +153,12 @@ fn text(approval: &Approval, now: Timestamp) -> String {
     let head = format!("{} · {}", approval.code, standing(approval, now));
     let answer = if approval.state == State::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
-        format!("\nYes, {what}: host-broker approvals approve {0}\nNo:  host-broker approvals deny {0}", approval.code)
+        let at_once = match approval.kind {
+            Kind::File => "\n     (with --apply the change is made now, and not when the agent asks for it)",
+            Kind::Call | Kind::Grant => "",
+        };
+        let code = &approval.code;
+        format!("\nYes, {what}: host-broker approvals approve {code}{at_once}\nNo:  host-broker approvals deny {code}")
     } else {
         String::new()
     };
