@@ -3,6 +3,8 @@
 //! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. Whoever is slow, with
 //! the head of a request, its body or the reply, is cut off.
 
+mod api;
+mod pace;
 mod paced;
 pub mod web;
 

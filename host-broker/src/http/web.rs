@@ -15,7 +15,6 @@ mod door;
 pub mod entrance;
 mod inbox;
 mod live;
-mod pace;
 mod page;
 pub mod sessions;
 mod signing;
@@ -24,6 +23,7 @@ use crate::config::Config;
 use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::event::Reports;
+use crate::http::api::{self, Api};
 use crate::ledger::LedgerError;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -37,7 +37,7 @@ use entrance::Entrance;
 use maud::Markup;
 use rusqlite::Connection;
 use sessions::{Use, Visitor};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -83,7 +83,14 @@ struct Shared {
 pub fn router(web: Web) -> Router {
     let desk = Arc::new(Desk::new(web.home.clone()));
     let shared = Shared { web: Arc::new(web), desk, streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
-    Router::new()
+    let api = Arc::new(Api {
+        config: Arc::clone(&shared.web.config),
+        clerk: shared.web.clerk.clone(),
+        reports: shared.web.reports.clone(),
+        clock: Arc::clone(&shared.web.clock),
+        pace: Mutex::default(),
+    });
+    let pages = Router::new()
         .route("/", get(inbox::page))
         .route("/fragment", get(inbox::fragment))
         .route("/approvals/{reference}", get(inbox::approval))
@@ -96,14 +103,19 @@ pub fn router(web: Web) -> Router {
         .route("/sign-out", post(signing::out))
         .route("/assets/{name}", get(assets::file))
         .fallback(unknown)
-        .layer(from_fn_with_state(shared.clone(), door))
-        .with_state(shared)
+        .layer(from_fn_with_state(shared.clone(), own_pages))
+        .with_state(shared.clone());
+    Router::new()
+        .route("/api/v1/answers", post(api::answer))
+        .with_state(api)
+        .merge(pages)
+        .layer(from_fn_with_state(shared, door))
 }
 
 /// What every request passes, and what every reply says.
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
-    let mut response = match door::check(address, request.method(), request.uri(), request.headers()) {
+    let mut response = match door::check_host(address, request.uri(), request.headers()) {
         Ok(()) => match whole(request).await {
             Ok(request) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
                 Ok(response) => response,
@@ -115,6 +127,14 @@ async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Res
     };
     door::seal(response.headers_mut());
     response
+}
+
+/// What the inbox's own routes pass beside: if a request changes something, a page of ours has sent it.
+async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    match door::check_origin(shared.web.entrance.address(), request.method(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(closed) => plain(closed.status(), closed.words()),
+    }
 }
 
 /// The request with all of its form, or what is said to whoever sends too much or too slowly.

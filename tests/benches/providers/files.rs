@@ -98,7 +98,10 @@ fn many_files(world: &World, developer: &Group) {
     const FILES: usize = 100;
     let workspace = world.path("workspaces/developer");
     let mut patch = String::new();
-    let text = |n: usize| (0..40).map(|line| format!("file {n} line {line}\n")).collect::<String>();
+    let text = |n: usize| {
+        let lines: Vec<String> = (0..40).map(|line| format!("file {n} line {line}\n")).collect();
+        lines.concat()
+    };
     for n in 0..FILES {
         fs::write(workspace.join(format!("src/{n}.txt")), text(n)).unwrap();
         write!(patch, "diff --git a/src/{n}.txt b/src/{n}.txt\n--- a/src/{n}.txt\n+++ b/src/{n}.txt\n").unwrap();

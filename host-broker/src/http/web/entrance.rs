@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::config::web::{PublicUrl, TokenDigest};
 use crate::effects::clock::Clock;
 use crate::effects::ids::{Ids, NoRandomness};
-use crate::http::web::pace::Pace;
+use crate::http::pace::Pace;
 use crate::http::web::sessions::{Sessions, Use, Visitor};
 use crate::ledger::LedgerKey;
 use base64::Engine as _;

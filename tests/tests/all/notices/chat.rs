@@ -1,10 +1,11 @@
 //! Answers from a chat.
 
-use super::{ask, world, world_down};
+use super::{appends, ask, world, world_down};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::World;
 use tests::group::{call, code, error, with};
+use tests::visitor::Visitor;
 
 fn says(world: &World, from: &str, text: &str) -> Value {
     world.command(json!({ "type": "chat_answer", "from": from, "text": text }))
@@ -149,4 +150,53 @@ fn two_answers_at_once_are_one() {
             other => assert_eq!((other, effects), ("approval_denied", 0)),
         }
     }
+}
+
+#[test]
+fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
+    let digest = |token: &str| String::from(host_broker::config::web::TokenDigest::of(token));
+    let world = world(|world| {
+        let channel =
+            appends(world, "bridge", &format!("answers = true\ntoken_sha256 = \"{}\"", digest("bridges-token")));
+        format!("[web]\nlisten = \"127.0.0.1:0\"\n{channel}")
+    });
+    let developer = world.group("developer");
+    let visitor = Visitor::of(&world);
+    let post =
+        |headers: &[(&str, &str)], body: &str| visitor.say(&visitor.request("POST", "/api/v1/answers", headers, body));
+    let bearer = ("Authorization", "Bearer bridges-token");
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let yes = json!({ "from": "telegram:12345", "text": format!("approve {question}") }).to_string();
+    let origin = visitor.origin().to_owned();
+    for (headers, body, status) in [
+        (&[][..], yes.as_str(), 401),
+        (&[("Authorization", "Bearer other")], &yes, 401),
+        (&[("Authorization", "Bearer ")], &yes, 401),
+        (&[("Authorization", "bridges-token")], &yes, 401),
+        (&[bearer, ("Authorization", "Bearer other")], &yes, 401),
+        (&[bearer, ("Origin", &origin)], &yes, 403),
+        (&[bearer, ("Host", "evil.example")], &yes, 421),
+        (&[bearer], "", 400),
+        (&[bearer], "[]", 400),
+        (&[bearer], "{\"from\": \"x\", \"text\": \"approve aaaaaa\"}", 400),
+        (&[bearer], "{\"from\": \"telegram:1\", \"text\": \"please\"}", 400),
+    ] {
+        let page = post(headers, body);
+        assert_eq!(page.status, status, "{headers:?} {body}: {}", page.text);
+    }
+    assert_eq!(visitor.get("/api/v1/answers").status, 405);
+    assert_eq!(developer.try_reply(&id), None, "it still waits");
+    let done = post(&[bearer], &yes);
+    assert_eq!(done.status, 200, "{}", done.text);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    let row = world.rows().into_iter().find(|row| row.kind == "approved").unwrap();
+    let body: Value = serde_json::from_str(&row.body).unwrap();
+    assert_eq!((row.caller.as_str(), &body["handed_in_by"]), ("person:alice", &json!("person:channel:bridge")));
+    assert!(row.request_id.unwrap().starts_with("http-"));
+    let again = post(&[bearer], &yes);
+    assert!(again.status == 409 && again.text.contains("too late"), "{}", again.text);
+    // Wrong tokens are slowed down.
+    let wrong = [("Authorization", "Bearer wrong")];
+    let slowed = (0..20).map(|_| post(&wrong, &yes)).find(|page| page.status == 429).expect("a pause");
+    assert!(slowed.header("retry-after").is_some());
 }

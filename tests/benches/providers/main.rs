@@ -5,6 +5,7 @@
 //! (`/proc/self/io`) is that of the query and of everything round it.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
+#![expect(clippy::indexing_slicing, reason = "replies whose shape is known")]
 #![expect(clippy::print_stdout, reason = "the figures")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes and reads the clock")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]

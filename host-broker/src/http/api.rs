@@ -1,0 +1,120 @@
+//! `POST /api/v1/answers`: what was written in a chat, handed in by a channel that has a token.
+//!
+//! ```text
+//! POST /api/v1/answers
+//! Authorization: Bearer TOKEN
+//!
+//! {"from": "telegram:12345", "text": "approve k7f3qd"}
+//! ```
+//! The same as `host-broker answer`: the channel is believed about who wrote, and whether it counts is decided by the
+//! broker. A browser has no business here, so whatever names an origin is turned away.
+
+use crate::call::Order;
+use crate::chat::{self, Relayed};
+use crate::config::Config;
+use crate::config::notify::is_identity;
+use crate::control::{Asked, Clerk, Control};
+use crate::effects::clock::Clock;
+use crate::event::Reports;
+use crate::http::pace::Pace;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use subtle::ConstantTimeEq as _;
+
+/// How long the broker may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What answers are handed in to.
+pub(super) struct Api {
+    /// Which channels have a token.
+    pub(super) config: Arc<Config>,
+    /// Who puts an answer to the broker.
+    pub(super) clerk: Clerk,
+    /// Where answers go.
+    pub(super) reports: Reports,
+    /// The time.
+    pub(super) clock: Arc<dyn Clock>,
+    /// How fast tokens may be wrong.
+    pub(super) pace: Mutex<Pace>,
+}
+
+/// What is handed in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HandedIn {
+    from: String,
+    text: String,
+}
+
+/// `POST /api/v1/answers`
+pub(super) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap, body: Bytes) -> Response {
+    if headers.contains_key(header::ORIGIN) {
+        return refused(StatusCode::FORBIDDEN, "A page of a browser has no business here.");
+    }
+    let channel = match api.channel(&headers) {
+        Ok(channel) => channel,
+        Err(response) => return *response,
+    };
+    let Ok(HandedIn { from, text }) = serde_json::from_slice(&body) else {
+        return refused(StatusCode::BAD_REQUEST, "Send {\"from\": \"telegram:12345\", \"text\": \"approve CODE\"}.");
+    };
+    let spoken = match is_identity(&from).and_then(|()| chat::read(&text)) {
+        Ok(spoken) => spoken,
+        Err(why) => return refused(StatusCode::BAD_REQUEST, &why),
+    };
+    let said = Control::ChatAnswer { from: from.clone(), text };
+    let order = Order::Relayed(Relayed { from, spoken, may_relay: true });
+    let asked = Asked { person: format!("channel:{channel}"), order, said: &said, channel: "http" };
+    let reply = match tokio::time::timeout(PATIENCE, api.clerk.ask(&api.reports, asked)).await {
+        Ok(Ok(reply)) => serde_json::from_slice::<Value>(&reply).unwrap_or_default(),
+        Ok(Err(why)) => return refused(StatusCode::SERVICE_UNAVAILABLE, &why),
+        Err(_elapsed) => return refused(StatusCode::SERVICE_UNAVAILABLE, "The broker has not answered in time."),
+    };
+    let counts = reply.get("status").is_some_and(|status| status == "executed");
+    document(if counts { StatusCode::OK } else { StatusCode::CONFLICT }, &reply)
+}
+
+impl Api {
+    /// The channel whose token this is.
+    fn channel(&self, headers: &HeaderMap) -> Result<String, Box<Response>> {
+        let mut given = headers.get_all(header::AUTHORIZATION).iter();
+        let token = given.next().and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let digest = Digest::of(token.unwrap_or_default().as_bytes()).hex();
+        // Every channel is compared, so that the time tells nothing.
+        let mut found = None;
+        for table in &self.config.notify {
+            let known = table.token_sha256.as_deref().unwrap_or_default();
+            if bool::from(known.as_bytes().ct_eq(digest.as_bytes())) {
+                found = Some(table.name.clone());
+            }
+        }
+        if let (Some(found), Some(_), None) = (found, token, given.next()) {
+            return Ok(found);
+        }
+        let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
+        Err(Box::new(match tried {
+            Ok(()) => refused(StatusCode::UNAUTHORIZED, "This is the token of no channel with answers = true."),
+            Err(seconds) => {
+                let mut response = refused(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens.");
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+                response
+            }
+        }))
+    }
+}
+
+fn refused(status: StatusCode, why: &str) -> Response {
+    document(status, &json!({ "status": "denied", "error": why }))
+}
+
+fn document(status: StatusCode, document: &Value) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    (status, [(header::CONTENT_TYPE, kind)], document.to_string()).into_response()
+}
