@@ -13,6 +13,7 @@
 mod asked;
 mod notices;
 mod unwritten;
+mod waiting;
 
 use crate::approvals::{self, Kind};
 use crate::broker::{Broker, probe_for, run};
@@ -329,29 +330,6 @@ impl Loop {
         self.send_notices(now);
     }
 
-    /// Events whose time to wait is over are handled again; the broker sees that it is.
-    fn release_late(&mut self) {
-        let now = Instant::now();
-        let mut late = Vec::new();
-        let mut released = Vec::new();
-        for ((caller, _), waiters) in &mut self.waiting {
-            let (over, rest): (Vec<_>, Vec<_>) = waiters.drain(..).partition(|(until, _)| *until <= now);
-            *waiters = rest;
-            released.push((Arc::clone(caller), over.len()));
-            late.extend(over.into_iter().map(|(_, event)| event));
-        }
-        self.waiting.retain(|_, waiters| !waiters.is_empty());
-        for (caller, number) in released {
-            self.fewer_waiting(&caller, number);
-        }
-        for event in &late {
-            self.unpark(event);
-        }
-        if !late.is_empty() {
-            self.handle(late);
-        }
-    }
-
     /// One batch, and what follows from it.
     fn handle(&mut self, events: Vec<Event>) {
         if events.is_empty() {
@@ -430,7 +408,7 @@ impl Loop {
                 if let (Effect::Run(call) | Effect::Prepare(call), false) =
                     (&filtered.effect, matches!(filtered.outcome, Outcome::Prepared(_)))
                 {
-                    self.wake(&call.header.key());
+                    self.over(&call.header.key());
                 }
                 self.pending.extend(probe_for(&mut filtered).map(Event::Probe));
                 if let (Effect::Prepare(_), Outcome::Prepared(_)) = (&filtered.effect, &filtered.outcome) {
@@ -456,7 +434,7 @@ impl Loop {
             }
             // Its remote facts did not make it permitted, or a person did not.
             Event::Prepared(call) | Event::Readmitted(call) => {
-                self.wake(&call.header.key());
+                self.over(&call.header.key());
                 Event::Prepared(call)
             }
             Event::Impatient(key) => {
@@ -480,7 +458,7 @@ impl Loop {
         let over = event.asked().map(Header::key);
         self.daemon.broker.questions_changed |= over.is_some();
         let asker = over.as_ref().and_then(|key| {
-            self.wake(key);
+            self.over(key);
             self.asked.remove(key)
         });
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
@@ -494,55 +472,6 @@ impl Loop {
             && let Some(group) = group_of(&caller)
         {
             self.daemon.outbox.hush(&group, &id);
-        }
-    }
-
-    /// A request is over: events that waited for it are handled again, because now there is a reply to copy.
-    fn wake(&mut self, key: &(Arc<str>, RequestId)) {
-        self.daemon.broker.cancelled.remove(key);
-        let woken = self.waiting.remove(key).unwrap_or_default();
-        self.fewer_waiting(&key.0, woken.len());
-        for (_, event) in woken {
-            self.unpark(&event);
-            self.pending.push_back(event);
-        }
-    }
-
-    fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
-        if let Some(waiting) = self.daemon.broker.waiting.get_mut(caller) {
-            *waiting = waiting.saturating_sub(number);
-        }
-        self.daemon.broker.waiting.retain(|_, waiting| *waiting > 0);
-    }
-
-    fn park(&mut self, event: Event, of: RequestId) {
-        let header = match &event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => &call.header,
-            Event::Arrived(Parsed::Directive(directive)) => &directive.header,
-            // Nothing else ever waits.
-            Event::Arrived(Parsed::Rubbish(_))
-            | Event::Impatient(_)
-            | Event::Overdue
-            | Event::Started
-            | Event::Finished(_)
-            | Event::Probe(_)
-            | Event::Telling(_)
-            | Event::Told(_)
-            | Event::Ticked { .. }
-            | Event::Reopened(_)
-            | Event::Stopping => return,
-        };
-        let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
-        if let Event::Arrived(Parsed::Call(call)) = &event {
-            self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
-        }
-        self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
-        self.waiting.entry(key).or_default().push((until, event));
-    }
-
-    fn unpark(&mut self, event: &Event) {
-        if let Event::Arrived(Parsed::Call(call)) = event {
-            self.daemon.broker.parked.remove(&call.header.key());
         }
     }
 

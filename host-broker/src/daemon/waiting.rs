@@ -1,0 +1,87 @@
+//! Events that wait for another request of the same caller: until that is over, or their own time is.
+
+use super::Loop;
+use crate::call::Parsed;
+use crate::event::Event;
+use shared::RequestId;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl Loop {
+    /// A request is over: events that waited for it are handled again, because now there is a reply to copy.
+    pub(super) fn over(&mut self, key: &(Arc<str>, RequestId)) {
+        self.daemon.broker.cancelled.remove(key);
+        self.wake(key);
+    }
+
+    /// Events that wait for this are handled again.
+    pub(super) fn wake(&mut self, key: &(Arc<str>, RequestId)) {
+        let woken = self.waiting.remove(key).unwrap_or_default();
+        self.fewer_waiting(&key.0, woken.len());
+        for (_, event) in woken {
+            self.unpark(&event);
+            self.pending.push_back(event);
+        }
+    }
+
+    fn fewer_waiting(&mut self, caller: &Arc<str>, number: usize) {
+        if let Some(waiting) = self.daemon.broker.waiting.get_mut(caller) {
+            *waiting = waiting.saturating_sub(number);
+        }
+        self.daemon.broker.waiting.retain(|_, waiting| *waiting > 0);
+    }
+
+    pub(super) fn park(&mut self, event: Event, of: RequestId) {
+        let header = match &event {
+            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => &call.header,
+            Event::Arrived(Parsed::Directive(directive)) => &directive.header,
+            // Nothing else ever waits.
+            Event::Arrived(Parsed::Rubbish(_))
+            | Event::Impatient(_)
+            | Event::Overdue
+            | Event::Started
+            | Event::Finished(_)
+            | Event::Probe(_)
+            | Event::Telling(_)
+            | Event::Told(_)
+            | Event::Ticked { .. }
+            | Event::Reopened(_)
+            | Event::Stopping => return,
+        };
+        let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
+        if let Event::Arrived(Parsed::Call(call)) = &event {
+            self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
+        }
+        self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
+        self.waiting.entry(key).or_default().push((until, event));
+    }
+
+    fn unpark(&mut self, event: &Event) {
+        if let Event::Arrived(Parsed::Call(call)) = event {
+            self.daemon.broker.parked.remove(&call.header.key());
+        }
+    }
+
+    /// Events whose time to wait is over are handled again; the broker sees that it is.
+    pub(super) fn release_late(&mut self) {
+        let now = Instant::now();
+        let mut late = Vec::new();
+        let mut released = Vec::new();
+        for ((caller, _), waiters) in &mut self.waiting {
+            let (over, rest): (Vec<_>, Vec<_>) = waiters.drain(..).partition(|(until, _)| *until <= now);
+            *waiters = rest;
+            released.push((Arc::clone(caller), over.len()));
+            late.extend(over.into_iter().map(|(_, event)| event));
+        }
+        self.waiting.retain(|_, waiters| !waiters.is_empty());
+        for (caller, number) in released {
+            self.fewer_waiting(&caller, number);
+        }
+        for event in &late {
+            self.unpark(event);
+        }
+        if !late.is_empty() {
+            self.handle(late);
+        }
+    }
+}
