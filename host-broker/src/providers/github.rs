@@ -159,7 +159,8 @@ impl Github {
         let Some(token) = &self.token else {
             return Err(Failure::Refused { message: "GitHub's token is missing.".into() });
         };
-        Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())
+        let session = Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())?;
+        Ok(session.bound_to(execution.sealed()))
     }
 }
 
