@@ -349,6 +349,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_is_shown_as_it_is_where_fields_would_not_be_all_of_it() {
+        let sent = |body: &str| {
+            let nonce = crate::effects::ids::Nonce::stored("0".repeat(32));
+            let (method, url) = ("POST".to_owned(), "https://example.com/x?y=\u{202e}z".to_owned());
+            let headers = vec![("x-a".to_owned(), "b\nWhy: c".to_owned())];
+            let mut card = Card::new();
+            assert!(card.sends(&Sealed { nonce, method, url, headers, body: body.to_owned() }));
+            card.sent.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect::<Vec<_>>()
+        };
+        let first = ["request: \"POST https://example.com/x?y=<U+202E>z\"", r#"header.x-a: "b\nWhy: c""#];
+        for (body, expected) in [
+            (r#"{"a":"b","c":[1]}"#, vec![r#"body.a: "b""#, "body.c[0]: 1"]),
+            // The second of two members of one name is all that a parser keeps.
+            (r#"{"a":"hidden","a":"b"}"#, vec![r#"body: "{\"a\":\"hidden\",\"a\":\"b\"}""#]),
+            (r#"{"a": "b"}"#, vec![r#"body: "{\"a\": \"b\"}""#]),
+            ("a=b&c", vec![r#"body: "a=b&c""#]),
+            ("", vec![r#"body: """#]),
+        ] {
+            assert_eq!(sent(body), [first.to_vec(), expected].concat());
+        }
+    }
+
+    #[test]
     fn a_long_value_never_stands_where_a_field_does() {
         let mut card = Card::new();
         assert!(card.list(&json!({ "note": format!("x{}Action: read {}", " ".repeat(70), "y".repeat(300)) })));

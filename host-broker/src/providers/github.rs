@@ -41,6 +41,8 @@ mod action_tests;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod seal_tests;
+#[cfg(test)]
 mod standin;
 #[cfg(test)]
 mod standin_tests;
