@@ -81,7 +81,9 @@ impl Card {
         let Sealed { nonce: _, method, url, headers, body } = sealed;
         let left = &mut BYTES_MAX.clone();
         // Fields are shown in place of the text only where they are all there is to it.
-        let fields = serde_json::from_str::<Value>(body).ok().filter(|fields| fields.to_string() == *body);
+        let fields = serde_json::from_str::<Value>(body)
+            .ok()
+            .filter(|fields| serde_json::to_string(fields).is_ok_and(|text| text == *body));
         let fields = fields.unwrap_or_else(|| Value::from(body.as_str()));
         flatten("request", &Value::from(format!("{method} {url}")), &mut self.sent, left)
             && headers.iter().all(|(name, value)| {

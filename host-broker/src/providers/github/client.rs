@@ -329,7 +329,6 @@ fn unreachable_host() -> Failure {
     Failure::Refused { message: "GitHub cannot be reached from the broker's host. Try again later.".into() }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it turns one error into another")]
 fn too_long(_why: http::uri::InvalidUri) -> Failure {
     Failure::Refused { message: "The parameters are too long for a request.".into() }
 }
