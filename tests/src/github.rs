@@ -112,7 +112,7 @@ fn read(connection: &mut TcpStream) -> std::io::Result<Option<Change>> {
         }
         match connection.read(&mut buffer)? {
             0 => return Ok(None),
-            count => bytes.extend_from_slice(&buffer[..count]),
+            count => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
         }
     }
 }
@@ -123,6 +123,7 @@ impl State {
         let path = target.split('?').next().unwrap_or_default();
         let place = path.strip_prefix("/repos/octo/hello").unwrap_or("elsewhere");
         let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let said = |member: &str| body.get(member).cloned().unwrap_or_default();
         let head = &self.head;
         match (method, place) {
             ("GET", "") => (200, json!({ "full_name": "octo/hello", "default_branch": "main" })),
@@ -144,18 +145,18 @@ impl State {
             }
             ("GET", place) if place.ends_with("/check-runs") => (200, json!({ "total_count": 0, "check_runs": [] })),
             ("GET", place) => (200, Value::from(self.made.get(place).cloned().unwrap_or_default())),
-            ("PUT", "/pulls/1/merge") if body["sha"] == **head => {
-                self.merged_with = Some(body["commit_message"].as_str().unwrap_or_default().to_owned());
+            ("PUT", "/pulls/1/merge") if said("sha") == **head => {
+                self.merged_with = Some(said("commit_message").as_str().unwrap_or_default().to_owned());
                 (200, json!({ "merged": true, "sha": "f".repeat(40) }))
             }
             ("PUT", _) => (409, json!({ "message": "Head branch was modified." })),
-            ("PATCH", _) => (200, json!({ "number": 1, "state": body["state"] })),
-            ("POST", "/git/refs") => (201, json!({ "ref": body["ref"], "object": { "sha": body["sha"] } })),
+            ("PATCH", _) => (200, json!({ "number": 1, "state": said("state") })),
+            ("POST", "/git/refs") => (201, json!({ "ref": said("ref"), "object": { "sha": said("sha") } })),
             (_, place) => {
                 let list = self.made.entry(place.to_owned()).or_default();
                 let number = list.len() + 2;
                 let url = format!("https://example.com/{number}");
-                let made = json!({ "id": number, "number": number, "state": "open", "body": body["body"], "html_url": url,
+                let made = json!({ "id": number, "number": number, "state": "open", "body": said("body"), "html_url": url,
                             "issue_url": url });
                 list.push(made.clone());
                 (201, made)

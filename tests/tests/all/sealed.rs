@@ -159,12 +159,14 @@ fn the_terminal_shows_what_is_sent_with_its_mark() {
     assert_eq!(code(&developer.reply(&question.id)), "approval_denied");
 }
 
+/// What is put in place of a sealed request with this nonce, in SQL.
+type Tampers = fn(&str) -> String;
+
 #[test]
 fn a_sealed_request_that_is_changed_after_the_yes_is_not_sent() {
     let (mut world, github) = world();
     let developer = world.group("developer");
     // Whoever can do this owns the host; it must not go unnoticed all the same.
-    type Tampers = fn(&str) -> String;
     let ways: [(&str, Tampers); 6] = [
         ("the body", |_| "json_set(sealed, '$.body', replace(json_extract(sealed, '$.body'), 'title', 'text'))".into()),
         ("the address", |_| "replace(sealed, '/hello/', '/other/')".into()),
