@@ -162,7 +162,10 @@ impl Broker {
             State::Approved => true,
             State::Denied | State::Expired | State::Cancelled | State::Closed => false,
         };
-        for equal in open.iter().filter(|approval| approval.kind == Kind::Call && lives(approval)) {
+        let is_like = |approval: &&Approval| {
+            approval.kind == Kind::Call && approval.provider == call.provider && approval.action == call.action
+        };
+        for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
             if !sealing::is_about(tx.connection(), equal, call, &self.policy)? {
                 continue;
             }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tests::github::{Change, Github};
 use tests::group::{Group, call, code, error, with};
+use tests::visitor::{Visitor, reference};
 use tests::{World, until};
 
 const TOKEN: &str = "ghp_sealedSEALEDsealed0123456789abcdefgh";
@@ -21,7 +22,7 @@ fn world() -> (World, Github) {
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let base = github.base();
     let table = format!(
-        "\n[providers.github]\nkind = \"github\"\nbase_url = \"{base}\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {:?} }}\n",
+        "\n[web]\nlisten = \"127.0.0.1:0\"\n[providers.github]\nkind = \"github\"\nbase_url = \"{base}\"\nrepos = [\"octo/hello\"]\ntoken = {{ file = {:?} }}\n",
         token.display().to_string()
     );
     world.rewrite("broker.toml", &(config + &table));
@@ -157,6 +158,27 @@ fn the_terminal_shows_what_is_sent_with_its_mark() {
     }
     assert_eq!(code(&world.command(json!({ "type": "answer", "code": question.code, "yes": false }))), "executed");
     assert_eq!(code(&developer.reply(&question.id)), "approval_denied");
+}
+
+#[test]
+fn the_page_shows_what_is_sent_and_a_yes_there_sends_it() {
+    let (world, github) = world();
+    let developer = world.group("developer");
+    let mut operator = Visitor::signed_in(&world);
+    let question = ask(&world, &developer, "comment_issue", &json!({ "number": 1, "body": "One <b>\ntwo" }));
+    let name = reference(&world);
+    let page = operator.get(&format!("/approvals/{name}")).text.replace("<i>\\n</i>\n", "\\n");
+    let (_, shown) = page.split_once("What is sent").unwrap();
+    for line in question.card["sent"].as_array().unwrap() {
+        let (field, value) = (line["field"].as_str().unwrap(), line["value"].as_str().unwrap());
+        let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        let row = format!(r#"<dt><bdi dir="ltr">{field}</bdi></dt><dd><bdi dir="ltr">{value}</bdi></dd>"#);
+        assert!(shown.contains(&row), "{row} in {shown}");
+    }
+    assert!(shown.contains(&format!("ext-broker:{}", question.nonce())));
+    assert_eq!(operator.answer(&name, true, "").status, 200);
+    assert_eq!(code(&developer.reply(&question.id)), "executed");
+    assert_is(&github.changes()[0], &question.sealed, &github);
 }
 
 /// What is put in place of a sealed request with this nonce, in SQL.
