@@ -13,6 +13,7 @@
 //! is not: its request was over when it was proposed, and whoever applies it spends the yes.
 
 pub mod card;
+pub mod sealing;
 
 use crate::call::Call;
 use crate::effects::ids::{Ids, NoRandomness};
@@ -21,6 +22,7 @@ use crate::ledger::{LedgerError, at};
 use crate::policy::authorize::Policy;
 use crate::proposals::ProposalId;
 use crate::providers::contract::Invocation;
+use crate::providers::sealed::Sealed;
 use card::Card;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::json;
@@ -206,14 +208,14 @@ pub struct Question<'a> {
     pub card: &'a Card,
 }
 
-/// What of a call a person agrees to. Keyed, because the parameters' digest is.
-pub fn digest_of(call: &Call, policy: &Policy) -> Digest {
+/// What of a call a person agrees to, and the request in which it leaves. Keyed, because the parameters' digest is.
+pub fn digest_of(call: &Call, sealed: Option<&Sealed>, policy: &Policy) -> Digest {
     let declared = call.target.operation().map(|operation| {
         let declaration = operation.declaration();
         let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
         json!([declaration.level, schema, declaration.description])
     });
-    Digest::of(&shared::json::canonical(&json!({
+    let mut agreed = json!({
         "caller": call.header.caller_key,
         "provider": call.provider,
         "action": call.action,
@@ -225,7 +227,11 @@ pub fn digest_of(call: &Call, policy: &Policy) -> Digest {
         "account": call.account_ref,
         "idempotency_key": call.idempotency_key,
         "precondition": call.target.invocation().and_then(Invocation::precondition),
-    })))
+    });
+    if let (Some(sealed), Some(members)) = (sealed, agreed.as_object_mut()) {
+        members.insert("sealed".into(), json!(sealed.digest()));
+    }
+    Digest::of(&shared::json::canonical(&agreed))
 }
 
 /// What of a proposal a person agrees to: the whole diff, and how the provider is set up.
@@ -572,7 +578,8 @@ pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), 
 /// # Errors
 /// [`LedgerError`], also if it is not approved or was spent before; the intent must then not be written.
 pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
-    const UPDATE: &str = "UPDATE approvals SET state = 'closed', became = 'spent', card = NULL, document = NULL
+    const UPDATE: &str =
+        "UPDATE approvals SET state = 'closed', became = 'spent', card = NULL, document = NULL, sealed = NULL
          WHERE id = ?1 AND state = 'approved'";
     changed_one(tx, UPDATE, params![approval])
 }
@@ -584,7 +591,7 @@ pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
 pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -> Result<(), LedgerError> {
     tx.connection()
         .prepare_cached(
-            "UPDATE approvals SET state = 'closed', became = ?3, card = NULL, document = NULL
+            "UPDATE approvals SET state = 'closed', became = ?3, card = NULL, document = NULL, sealed = NULL
              WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
         )
         .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))

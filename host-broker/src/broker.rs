@@ -11,7 +11,7 @@
 //! itself is [`run`], between two events.
 
 use crate::answers::{copied, explained, outcome_row, refused, repeated, reply_to, success, unfinished};
-use crate::approvals;
+use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
@@ -152,7 +152,8 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        if let Err(error) = proposing::supply(tx.connection(), tx.now(), &mut call) {
+        let supplied = proposing::supply(tx.connection(), tx.now(), &mut call);
+        if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
         let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy);

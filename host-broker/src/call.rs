@@ -11,6 +11,7 @@ use crate::mailroom::Slot;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
+use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use serde_json::Value;
 use shared::digest::Digest;
@@ -173,6 +174,8 @@ pub struct Call {
     pub asked: Asked,
     /// The proposal that it applies.
     pub applies: Option<ProposalId>,
+    /// The request that a person was asked about, which alone may be sent.
+    pub sealed: Option<Sealed>,
 }
 
 /// A document as it was written. It cannot be printed, because it holds the parameters.

@@ -14,4 +14,5 @@ pub mod github;
 pub mod native;
 pub mod mock;
 pub mod registry;
+pub mod sealed;
 pub mod setup;

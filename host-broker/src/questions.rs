@@ -5,7 +5,7 @@
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
-use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State};
+use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, sealing};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
@@ -19,6 +19,7 @@ use crate::policy::authorize::Refusal;
 use crate::proposals;
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
+use crate::providers::sealed::Sealed;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::{ApprovalRef, Evidence};
@@ -162,20 +163,27 @@ impl Broker {
                 None => copy_of(tx, header, of).map(Some).map(Put::Answered),
             };
         }
-        let digest = approvals::digest_of(call, &self.policy);
         let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
         let lives = |approval: &Approval| match approval.state {
             State::Waiting => approval.expires_at > tx.now(),
             State::Approved => true,
             State::Denied | State::Expired | State::Cancelled | State::Closed => false,
         };
-        if let Some(equal) = open.iter().find(|approval| approval.digest == digest && lives(approval)) {
+        let is_like = |approval: &&Approval| {
+            approval.kind == Kind::Call && approval.provider == call.provider && approval.action == call.action
+        };
+        for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
+            if !sealing::is_about(tx.connection(), equal, call, &self.policy)? {
+                continue;
+            }
             if self.may_wait(header) {
                 return Ok(Put::Joined(equal.request_id.clone()));
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
-        let Some(card) = card(call, reason) else {
+        // What a person sees here, and says yes to, is what leaves.
+        let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
+        let Some(card) = card(call, sealed.as_ref(), reason) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
@@ -190,7 +198,7 @@ impl Broker {
             provider: &call.provider,
             action: &call.action,
             level: call.target.demanded(),
-            digest,
+            digest: approvals::digest_of(call, sealed.as_ref(), &self.policy),
             asking: self.config.asking(&call.provider, &call.action),
             card: &card,
             document: Some(call.document.bytes()),
@@ -199,7 +207,12 @@ impl Broker {
             task_id: call.task_id.as_ref(),
         };
         match self.pose(tx, header, &posed)? {
-            Ok(_) => Ok(Put::Asked),
+            Ok(question) => {
+                if let Some(sealed) = &sealed {
+                    sealing::keep(tx, question, sealed)?;
+                }
+                Ok(Put::Asked)
+            }
             Err(refusal) => refused(tx, call, &refusal).map(Put::Answered),
         }
     }
@@ -422,7 +435,7 @@ pub(crate) fn may_answer(config: &Config, person: &str, approval: &Approval) -> 
 }
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
-fn card(call: &Call, reason: &str) -> Option<Card> {
+fn card(call: &Call, sealed: Option<&Sealed>, reason: &str) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
     if let Some(group) = call.header.caller.group() {
@@ -447,7 +460,10 @@ fn card(call: &Call, reason: &str) -> Option<Card> {
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.push(reason.to_owned());
-    (card.list(&call.params()) && (condition.is_null() || card.holds(&condition))).then_some(card)
+    let shown = card.list(&call.params())
+        && (condition.is_null() || card.holds(&condition))
+        && sealed.is_none_or(|sealed| card.sends(sealed));
+    shown.then_some(card)
 }
 
 /// How a request ends before it is decided on again.

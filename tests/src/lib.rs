@@ -15,6 +15,7 @@ pub mod chromium;
 pub mod effects;
 pub mod evidence;
 pub mod fuzz;
+pub mod github;
 pub mod group;
 pub mod history;
 pub mod logs;

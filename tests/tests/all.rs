@@ -18,6 +18,7 @@ mod all {
     mod ledger;
     mod notices;
     mod repeats;
+    mod sealed;
     mod shim;
     mod signatures;
     mod web;

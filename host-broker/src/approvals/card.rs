@@ -3,6 +3,7 @@
 //! What is shown is what the digest is taken over. Values are JSON, so a line is a line: a line break in a value is
 //! written `\n`. What a reader could not see, or could take for something else, is written as its code point.
 
+use crate::providers::sealed::Sealed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::{self, Write as _};
@@ -32,6 +33,9 @@ pub struct Card {
     /// What must still hold at the remote when it runs.
     #[serde(default)]
     pub conditions: Vec<Line>,
+    /// The very request that will be sent, with everything in it but the credential.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<Line>,
     /// Changes to files as a unified diff, with what could not be seen written out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
@@ -42,7 +46,8 @@ pub struct Card {
 impl fmt::Debug for Card {
     /// It holds the parameters, which are nobody's business in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Card of {} lines", self.head.len() + self.params.len() + self.conditions.len())
+        let lines = [&self.head, &self.params, &self.conditions, &self.sent];
+        write!(f, "Card of {} lines", lines.map(Vec::len).iter().sum::<usize>())
     }
 }
 
@@ -68,6 +73,24 @@ impl Card {
     #[must_use]
     pub fn holds(&mut self, condition: &Value) -> bool {
         flatten("", condition, &mut self.conditions, &mut BYTES_MAX.clone())
+    }
+
+    /// Adds the request that will be sent: where, how, and its body field by field; `false` like [`Card::list`].
+    #[must_use]
+    pub fn sends(&mut self, sealed: &Sealed) -> bool {
+        let Sealed { nonce: _, method, url, headers, body } = sealed;
+        let left = &mut BYTES_MAX.clone();
+        // Fields are shown in place of the text only where they are all there is to it.
+        let fields = serde_json::from_str::<Value>(body)
+            .ok()
+            .filter(|fields| serde_json::to_string(fields).is_ok_and(|text| text == *body));
+        let fields = fields.unwrap_or_else(|| Value::from(body.as_str()));
+        flatten("request", &Value::from(format!("{method} {url}")), &mut self.sent, left)
+            && headers.iter().all(|(name, value)| {
+                let own = if is_plain(name) { name.clone() } else { quoted(name) };
+                flatten(&format!("header.{own}"), &Value::from(value.as_str()), &mut self.sent, left)
+            })
+            && flatten("body", &fields, &mut self.sent, left)
     }
 
     /// Adds the changes to files; `false` if they are too long to be shown in full.
@@ -98,6 +121,12 @@ impl Card {
         }
         for Line { field, value } in &self.conditions {
             wrap(&mut text, &format!("Only while {field} is {value}"));
+        }
+        if !self.sent.is_empty() {
+            text.push_str("What is sent:\n");
+        }
+        for Line { field, value } in &self.sent {
+            wrap(&mut text, &format!("  > {field}: {value}"));
         }
         for line in self.diff.iter().flat_map(|diff| diff.split_terminator('\n')) {
             wrap(&mut text, &format!("  | {line}"));
@@ -319,6 +348,29 @@ mod tests {
         assert!(!fits(json!({ "body": "x".repeat(800 * 1024) })));
         // Small as a document; as lines it would be a hundred gigabytes.
         assert!(!fits(json!({ "n".repeat(500 * 1024): vec![1; 200_000] })));
+    }
+
+    #[test]
+    fn what_is_sent_is_shown_as_it_is_where_fields_would_not_be_all_of_it() {
+        let sent = |body: &str| {
+            let nonce = crate::effects::ids::Nonce::stored("0".repeat(32));
+            let (method, url) = ("POST".to_owned(), "https://example.com/x?y=\u{202e}z".to_owned());
+            let headers = vec![("x-a".to_owned(), "b\nWhy: c".to_owned())];
+            let mut card = Card::new();
+            assert!(card.sends(&Sealed { nonce, method, url, headers, body: body.to_owned() }));
+            card.sent.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect::<Vec<_>>()
+        };
+        let first = ["request: \"POST https://example.com/x?y=<U+202E>z\"", r#"header.x-a: "b\nWhy: c""#];
+        for (body, expected) in [
+            (r#"{"a":"b","c":[1]}"#, vec![r#"body.a: "b""#, "body.c[0]: 1"]),
+            // The second of two members of one name is all that a parser keeps.
+            (r#"{"a":"hidden","a":"b"}"#, vec![r#"body: "{\"a\":\"hidden\",\"a\":\"b\"}""#]),
+            (r#"{"a": "b"}"#, vec![r#"body: "{\"a\": \"b\"}""#]),
+            ("a=b&c", vec![r#"body: "a=b&c""#]),
+            ("", vec![r#"body: """#]),
+        ] {
+            assert_eq!(sent(body), [first.to_vec(), expected].concat());
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         document: Written(bytes.into()),
         asked: Asked::No,
         applies: None,
+        sealed: None,
     }))
 }
 

@@ -49,10 +49,8 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "--json prints one approval as `approvals list` has it; card is {head, params, reasons}, or null \
-    once it is over"
-)]
+#[command(after_help = "--json prints one approval as `approvals list` has it; card is {head, params, conditions, \
+    sent?, diff?, reasons}, or null once it is over")]
 struct Show {
     /// Its code.
     code: String,

@@ -28,7 +28,8 @@ impl Ids for SystemIds {
 }
 
 /// What is planted into an effect so that it can be recognised later: 128 random bits, as 32 hexadecimal digits.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Nonce(String);
 
 impl Nonce {

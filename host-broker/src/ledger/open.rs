@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 4] = [
+const VERSIONS: [&str; 5] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
     include_str!("proposals.sql"),
+    include_str!("sealed.sql"),
 ];
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 5;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

@@ -2,7 +2,7 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
-use crate::approvals::{self, State};
+use crate::approvals::{self, State, sealing};
 use crate::call::{Call, Caller, KillScope, Target};
 use crate::gates;
 use crate::grants::{self, Grant};
@@ -182,9 +182,9 @@ fn agreed(
         return Ok(None);
     }
     let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
-    Ok(approval
-        .filter(|approval| approval.state == State::Approved && approval.digest == approvals::digest_of(call, policy))
-        .map(|approval| Agreed { id: approval.id, reference: approval.reference() }))
+    let Some(approval) = approval.filter(|approval| approval.state == State::Approved) else { return Ok(None) };
+    let agreed = sealing::is_about(connection, &approval, call, policy)?;
+    Ok(agreed.then(|| Agreed { id: approval.id, reference: approval.reference() }))
 }
 
 fn sentence_subject(caller: &Caller) -> String {

@@ -1,7 +1,9 @@
 //! The one contract between the broker and everything it can do.
 
+use crate::effects::ids::Nonce;
 use crate::proposals::ProposalId;
 use crate::providers::execution::{Execution, Planted};
+use crate::providers::sealed::Sealed;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -121,6 +123,14 @@ pub trait Invocation: Send + Sync {
     /// What must still hold at the remote when the action runs, as far as it is known: a person agrees to it with the
     /// parameters, and what has changed since is not agreed to. `{"head": "<commit>"}`; `None` where nothing must.
     fn precondition(&self) -> Option<Value> {
+        None
+    }
+
+    /// The very request that it will send, with this nonce planted into it; `None` where there is no such one request, or
+    /// the remote facts that belong into it are not there yet. Pure: the same call and nonce give the same bytes, and
+    /// nobody is contacted. Where a person must agree, [`Execution::sealed`] has it again when it runs, and nothing else
+    /// may be sent.
+    fn seal(&self, _nonce: &Nonce) -> Option<Sealed> {
         None
     }
 

@@ -5,6 +5,7 @@
 use crate::effects::ids::Nonce;
 use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
+use crate::providers::sealed::Sealed;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use shared::reply::Evidence;
@@ -29,6 +30,7 @@ pub struct Execution {
     planted: Planted,
     group: Option<Group>,
     deadline: Instant,
+    sealed: Option<Sealed>,
 }
 
 impl Execution {
@@ -40,6 +42,12 @@ impl Execution {
     /// The nonce to plant into the effect, where the remote can hold one.
     pub fn nonce(&self) -> &Nonce {
         &self.planted.nonce
+    }
+
+    /// The request that a person was asked about: that one is sent, or none. `None` where nobody was asked, or where the
+    /// action [seals](Invocation::seal) nothing.
+    pub fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_ref()
     }
 
     /// The group that asked; `None` for the broker's own probes.
@@ -145,7 +153,7 @@ pub async fn execute(intended: Intended) -> Executed {
         }
         Effect::Probe(probe) => {
             let deadline = started + PROBE_PATIENCE;
-            let execution = Execution { planted: probe.planted.clone(), group: None, deadline };
+            let execution = Execution { planted: probe.planted.clone(), group: None, deadline, sealed: None };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
             (Effect::Probe(probe), result.map(Brought::Probe))
@@ -164,6 +172,7 @@ fn execution_for(call: &crate::call::Call) -> Execution {
         } else {
             call.header.provider_deadline()
         },
+        sealed: call.sealed.clone(),
     }
 }
 

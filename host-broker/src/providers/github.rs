@@ -41,6 +41,8 @@ mod action_tests;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
+mod seal_tests;
+#[cfg(test)]
 mod standin;
 #[cfg(test)]
 mod standin_tests;
@@ -159,7 +161,8 @@ impl Github {
         let Some(token) = &self.token else {
             return Err(Failure::Refused { message: "GitHub's token is missing.".into() });
         };
-        Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())
+        let session = Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())?;
+        Ok(session.bound_to(execution.sealed()))
     }
 }
 

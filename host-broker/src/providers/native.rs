@@ -3,11 +3,13 @@
 //! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{
     Aside, Declaration, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
     Supplied, Tier,
 };
 use crate::providers::execution::{Execution, Planted};
+use crate::providers::sealed::Sealed;
 use jsonschema::Validator;
 use schemars::JsonSchema;
 use schemars::generate::Contract;
@@ -59,6 +61,11 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
 
     /// What must still hold at the remote when it runs, from what `prepare` found.
     fn precondition(&self, _facts: &Self::Facts) -> Option<Value> {
+        None
+    }
+
+    /// The very request that [`NativeAction::run`] will send, with this nonce in it ([`Invocation::seal`]).
+    fn seal(&self, _shared: &Self::Shared, _facts: Option<&Self::Facts>, _nonce: &Nonce) -> Option<Sealed> {
         None
     }
 
@@ -236,6 +243,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
 
     fn precondition(&self) -> Option<Value> {
         self.params.precondition(self.facts.as_ref()?)
+    }
+
+    fn seal(&self, nonce: &Nonce) -> Option<Sealed> {
+        self.params.seal(&self.shared, self.facts.as_ref(), nonce)
     }
 
     fn needs(&self) -> Needs<'_> {

@@ -218,11 +218,16 @@ fn a_ledger_of_another_version_is_left_alone() {
 
 #[test]
 fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
-    const VERSIONS: [&str; 2] =
-        [include_str!("../../src/ledger/schema.sql"), include_str!("../../src/ledger/approvals.sql")];
-    const QUESTION: &str =
-        "INSERT INTO approvals VALUES (NULL, 'aaaaaa', 'call', 'group:developer', 'r-1', NULL, 'demo',
-        'charge', 2, x'00', 1, 'waiting', NULL, 1, 0, 1, 1, 0, NULL, NULL)";
+    const VERSIONS: [&str; 4] = [
+        include_str!("../../src/ledger/schema.sql"),
+        include_str!("../../src/ledger/approvals.sql"),
+        include_str!("../../src/ledger/notices.sql"),
+        include_str!("../../src/ledger/proposals.sql"),
+    ];
+    const QUESTION: &str = "INSERT INTO approvals
+        (code, kind, caller, request_id, provider, action, level, digest, quorum, state, asked_seq, asked_at,
+         expires_at, reply_by, told)
+        VALUES ('aaaaaa', 'call', 'group:developer', 'r-1', 'demo', 'charge', 2, x'00', 1, 'waiting', 1, 0, 1, 1, 0)";
     for version in 1..=VERSIONS.len() {
         let world = World::new();
         let clock = world.clock;
@@ -242,6 +247,7 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         };
         // Whoever waits when this version comes is not forgotten.
         assert_eq!((count("notice_events"), count("notices")), (i64::from(has_questions), 0), "from {version}");
+        assert_eq!(count("approvals WHERE sealed IS NULL"), i64::from(has_questions), "from {version}");
         drop(ledger);
         let again = open(home.path(), &clock).unwrap();
         assert_eq!(again.head().seq, 1);

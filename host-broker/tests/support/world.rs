@@ -269,6 +269,7 @@ impl World {
             document: Written::default(),
             asked: host_broker::call::Asked::No,
             applies: None,
+            sealed: None,
             header,
         }
     }

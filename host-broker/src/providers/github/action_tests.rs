@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use shared::{Code, Level};
 use std::sync::Arc;
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings { base_url: "http://127.0.0.1:1".into(), repos: vec!["octocat/hello-world".into()], ..Settings::default() }
 }
 
-fn catalogue() -> Vec<Arc<dyn Operation>> {
+pub(super) fn catalogue() -> Vec<Arc<dyn Operation>> {
     operations(&"github".parse().unwrap(), settings(), Some(Arc::new(Secret::new(TOKEN.into()))), Arc::new(Fixed))
         .unwrap()
 }
@@ -29,7 +29,7 @@ fn shared() -> Github {
 }
 
 /// Parameters that fit each action, for a repository.
-fn fitting(action: &str, owner: &str) -> Map<String, Value> {
+pub(super) fn fitting(action: &str, owner: &str) -> Map<String, Value> {
     let mut params = match action {
         "list_repos" => return Map::new(),
         "get_issue" | "get_pr" | "get_pr_comments" | "close_issue" => json!({ "number": 1 }),
@@ -54,13 +54,13 @@ fn parsed(action: &str, extra: &Value) -> Result<Box<dyn Invocation>, Vec<(Strin
     operation.parse(&params).map_err(|faults| faults.into_iter().map(|f| (f.pointer, f.fault)).collect())
 }
 
-fn action<A: DeserializeOwned>(extra: &Value) -> A {
+pub(super) fn action<A: DeserializeOwned>(extra: &Value) -> A {
     let mut params = json!({ "owner": "octocat", "repo": "hello-world" });
     params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     serde_json::from_value(params).unwrap()
 }
 
-fn sha(letter: char) -> String {
+pub(super) fn sha(letter: char) -> String {
     letter.to_string().repeat(40)
 }
 

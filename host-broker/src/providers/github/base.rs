@@ -54,12 +54,9 @@ impl BaseUrl {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
-    /// The absolute URI of a target.
-    ///
-    /// # Errors
-    /// [`http::uri::InvalidUri`] if it is too long.
-    pub(super) fn uri(&self, target: &Target) -> Result<Uri, http::uri::InvalidUri> {
-        format!("{}{}", self.root(), target.0).parse()
+    /// The absolute address of a target.
+    pub(super) fn url(&self, target: &Target) -> String {
+        format!("{}{}", self.root(), target.0)
     }
 
     fn is_origin_of(&self, uri: &Uri) -> bool {

@@ -8,16 +8,18 @@
 
 use crate::effects::clock::Clock;
 use crate::effects::ids::Nonce;
-use crate::providers::contract::Failure;
+use crate::providers::contract::{Failure, Refusal};
 use crate::providers::github::base::{BaseUrl, Cursor, Target};
 use crate::providers::github::departure::watched;
 use crate::providers::github::errors::{Answer, BodyFault, Reader, retry_after, unknown};
 use crate::providers::github::etags::{Etags, Kept};
+use crate::providers::sealed::Sealed;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use octocrab::{OctoBody, Octocrab};
 use serde_json::Value;
+use shared::Code;
 use shared::limits::RESULT_BYTES_MAX;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +29,9 @@ use zeroize::Zeroizing;
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
 /// The revision of GitHub's REST API whose shapes are read here.
-const API_VERSION: HeaderValue = HeaderValue::from_static("2022-11-28");
-const JSON: HeaderValue = HeaderValue::from_static("application/vnd.github+json");
+const API_VERSION: &str = "2022-11-28";
+const API_VERSION_HEADER: &str = "x-github-api-version";
+const JSON: &str = "application/vnd.github+json";
 
 /// A client without a credential, shared by all executions.
 pub(super) struct Client {
@@ -66,6 +69,34 @@ impl Client {
         let crab = builder.build().map_err(setup)?;
         Ok(Self { crab, base, etags: Etags::default(), clock })
     }
+
+    /// The request in which a change leaves, all but the credential. Contacts nobody; the only place where the request of
+    /// a change is put together.
+    pub(super) fn seal(&self, change: &Change, nonce: &Nonce) -> Sealed {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Sealed {
+            nonce: nonce.clone(),
+            method: change.method.to_string(),
+            url: self.base.url(&change.target),
+            headers: vec![
+                header(ACCEPT.as_str(), JSON),
+                header(API_VERSION_HEADER, API_VERSION),
+                header(CONTENT_TYPE.as_str(), "application/json"),
+            ],
+            body: change.body.to_string(),
+        }
+    }
+}
+
+/// What an action changes at GitHub.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// How.
+    pub(super) method: Method,
+    /// Where.
+    pub(super) target: Target,
+    /// What it says.
+    pub(super) body: Value,
 }
 
 /// What one execution may do at GitHub: as whom, until when, recognisable by what.
@@ -74,6 +105,7 @@ pub(super) struct Session<'a> {
     authorization: HeaderValue,
     deadline: Instant,
     nonce: &'a Nonce,
+    agreed: Option<&'a Sealed>,
 }
 
 /// One page of a list, or a whole document.
@@ -100,7 +132,12 @@ impl<'a> Session<'a> {
                 .into(),
         })?;
         authorization.set_sensitive(true);
-        Ok(Self { client, authorization, deadline, nonce })
+        Ok(Self { client, authorization, deadline, nonce, agreed: None })
+    }
+
+    /// The same, which sends no change but the one that a person was asked about, if there is one.
+    pub(super) fn bound_to(self, agreed: Option<&'a Sealed>) -> Self {
+        Self { agreed, ..self }
     }
 
     /// What to plant into the effect.
@@ -163,8 +200,8 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`Failure`]; it is [`Failure::Unknown`] unless it is certain that nothing was changed.
-    pub(super) async fn write(&self, method: Method, target: &Target, body: &Value) -> Result<Value, Failure> {
-        let answer = self.send(method, target, body).await?;
+    pub(super) async fn write(&self, change: &Change) -> Result<Value, Failure> {
+        let answer = self.send(change).await?;
         self.reader().written(&answer)
     }
 
@@ -172,14 +209,19 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`Failure`] if no answer came; it is [`Failure::Unknown`] unless it is certain that nothing left.
-    pub(super) async fn send(&self, method: Method, target: &Target, body: &Value) -> Result<Answer, Failure> {
-        let uri = self.uri(target)?;
-        let bytes = body.to_string().into_bytes();
-        let length = bytes.len();
-        let (witness, departure) = watched(bytes);
-        let mut request = self.request(method, &uri, OctoBody::new(witness))?;
+    /// [`Failure::Guard`] if a person was asked about another request; then nothing left.
+    pub(super) async fn send(&self, change: &Change) -> Result<Answer, Failure> {
+        let sealed = self.client.seal(change, self.nonce);
+        // SECURITY: what was agreed to is sent, or nothing. Being equal, it also goes to our own origin.
+        if self.agreed.is_some_and(|agreed| *agreed != sealed) {
+            return Err(not_agreed());
+        }
+        let length = sealed.body.len();
+        let uri = sealed.url.parse().map_err(too_long)?;
+        let (witness, departure) = watched(sealed.body.into_bytes());
+        let headers = sealed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut request = self.request(&sealed.method, &uri, headers, OctoBody::new(witness))?;
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.in_time()?;
         match timeout_at(self.deadline, self.exchange(request)).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -213,7 +255,8 @@ impl<'a> Session<'a> {
     }
 
     async fn attempt(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<Answer, Lost> {
-        let Ok(mut request) = self.request(Method::GET, uri, OctoBody::empty()) else { return Err(Lost) };
+        let (accept, version) = ((ACCEPT.as_str(), JSON), (API_VERSION_HEADER, API_VERSION));
+        let Ok(mut request) = self.request("GET", uri, [accept, version], OctoBody::empty()) else { return Err(Lost) };
         if let Some(etag) = revalidate {
             request.headers_mut().insert(IF_NONE_MATCH, etag.clone());
         }
@@ -238,20 +281,23 @@ impl<'a> Session<'a> {
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
-    fn request(&self, method: Method, uri: &Uri, body: OctoBody) -> Result<Request<OctoBody>, Failure> {
-        Request::builder()
-            .method(method)
-            .uri(uri)
-            .header(ACCEPT, JSON)
-            .header("x-github-api-version", API_VERSION)
+    fn request<'h>(
+        &self,
+        method: &str,
+        uri: &Uri,
+        headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+        body: OctoBody,
+    ) -> Result<Request<OctoBody>, Failure> {
+        headers
+            .into_iter()
+            .fold(Request::builder().method(method).uri(uri), |request, (name, value)| request.header(name, value))
             .header(AUTHORIZATION, self.authorization.clone())
             .body(body)
             .map_err(|_why| Failure::Refused { message: "The request cannot be written as HTTP.".into() })
     }
 
     fn uri(&self, target: &Target) -> Result<Uri, Failure> {
-        let too_long = |_why| Failure::Refused { message: "The parameters are too long for a request.".into() };
-        self.client.base.uri(target).map_err(too_long)
+        self.client.base.url(target).parse().map_err(too_long)
     }
 
     fn next(&self, headers: &HeaderMap) -> Result<Option<Cursor>, Failure> {
@@ -281,6 +327,16 @@ fn announced(headers: &HeaderMap) -> Option<usize> {
 
 fn unreachable_host() -> Failure {
     Failure::Refused { message: "GitHub cannot be reached from the broker's host. Try again later.".into() }
+}
+
+fn too_long(_why: http::uri::InvalidUri) -> Failure {
+    Failure::Refused { message: "The parameters are too long for a request.".into() }
+}
+
+/// A person was asked about another request than this one.
+fn not_agreed() -> Failure {
+    let reason = "What a person agreed to is not what would run now.".to_owned();
+    Failure::Guard(Refusal { code: Code::ApprovalRequired, reason })
 }
 
 fn unusable(how: &str) -> Failure {

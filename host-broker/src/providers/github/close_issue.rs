@@ -1,9 +1,10 @@
 //! `close_issue`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::is_pull_request;
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::Handle;
@@ -11,6 +12,7 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Touched;
 use crate::providers::github::{Github, WRITES, probe, repo_of_url, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,6 +67,10 @@ impl NativeAction for CloseIssue {
         self.facts(&shared.session(execution)?).await
     }
 
+    fn seal(&self, shared: &Github, _facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
@@ -94,8 +100,12 @@ impl CloseIssue {
         Ok(Facts { is_pull_request: is_pull_request(&issue) })
     }
 
+    fn change(&self) -> Change {
+        Change { method: Method::PATCH, target: self.at(), body: json!({ "state": "closed" }) }
+    }
+
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
-        let answer = session.write(Method::PATCH, &self.at(), &json!({ "state": "closed" })).await?;
+        let answer = session.write(&self.change()).await?;
         let issue = Touched::from(&answer).filter(|issue| issue.state == "closed").ok_or_else(unusual_write)?;
         Ok((issue, format!("closed issue {}#{}", self.repo(), self.number)))
     }

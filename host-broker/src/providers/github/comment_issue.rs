@@ -1,15 +1,17 @@
 //! `comment_issue`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::probe;
 use crate::providers::github::shapes::Commented;
 use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,6 +52,10 @@ impl NativeAction for CommentIssue {
         shared.guardrails.repo(self.repo())
     }
 
+    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&added(self.repo(), self.number, &self.body, nonce), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
@@ -69,23 +75,16 @@ impl CommentIssue {
     }
 
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Commented, String), Failure> {
-        add(session, self.repo(), self.number, &self.body).await
+        let change = added(self.repo(), self.number, &self.body, session.nonce());
+        let answer = session.write(&change).await?;
+        told(self.repo(), self.number, &answer).ok_or_else(unusual_write)
     }
 }
 
-/// Adds a comment to the conversation of an issue or pull request.
-///
-/// # Errors
-/// [`Failure`] says whether the comment may be there.
-pub(super) async fn add(
-    session: &Session<'_>,
-    repo: Repo<'_>,
-    number: Number,
-    body: &str,
-) -> Result<(Commented, String), Failure> {
-    let comment = json!({ "body": marked(Some(body), session.nonce()) });
-    let answer = session.write(Method::POST, &conversation(repo, number), &comment).await?;
-    told(repo, number, &answer).ok_or_else(unusual_write)
+/// A comment more in the conversation of an issue or pull request.
+pub(super) fn added(repo: Repo<'_>, number: Number, body: &str, nonce: &Nonce) -> Change {
+    let comment = json!({ "body": marked(Some(body), nonce) });
+    Change { method: Method::POST, target: conversation(repo, number), body: comment }
 }
 
 /// Looks for the comment in the conversation.

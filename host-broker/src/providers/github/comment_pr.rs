@@ -1,9 +1,10 @@
 //! `comment_pr`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, text};
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
@@ -11,6 +12,7 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Commented;
 use crate::providers::github::{Github, WRITES, comment_issue, probe, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -82,6 +84,10 @@ impl NativeAction for CommentPr {
         self.facts(&shared.session(execution)?).await
     }
 
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(facts, nonce)?, nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
@@ -116,25 +122,30 @@ impl CommentPr {
         Ok(Facts { head_sha: head_sha.ok_or_else(unusual)? })
     }
 
+    /// `None` for a comment on a line as long as the pull request's head is not known.
+    fn change(&self, facts: Option<&Facts>, nonce: &Nonce) -> Option<Change> {
+        let Some((path, line)) = self.place() else {
+            return Some(comment_issue::added(self.repo(), self.number, &self.body, nonce));
+        };
+        let comment = json!({
+            "body": marked(Some(&self.body), nonce),
+            "commit_id": facts?.head_sha,
+            "path": path,
+            "line": line,
+            "side": "RIGHT",
+        });
+        Some(Change { method: Method::POST, target: review(self.repo(), self.number), body: comment })
+    }
+
     pub(super) async fn perform(
         &self,
         session: &Session<'_>,
         facts: Option<&Facts>,
     ) -> Result<(Commented, String), Failure> {
-        let Some((path, line)) = self.place() else {
-            return comment_issue::add(session, self.repo(), self.number, &self.body).await;
-        };
-        let Some(facts) = facts else {
+        let Some(change) = self.change(facts, session.nonce()) else {
             return Err(Failure::Guard(refusal("The pull request's head is not known.")));
         };
-        let comment = json!({
-            "body": marked(Some(&self.body), session.nonce()),
-            "commit_id": facts.head_sha,
-            "path": path,
-            "line": line,
-            "side": "RIGHT",
-        });
-        let answer = session.write(Method::POST, &review(self.repo(), self.number), &comment).await?;
+        let answer = session.write(&change).await?;
         comment_issue::told(self.repo(), self.number, &answer).ok_or_else(unusual_write)
     }
 

@@ -1,9 +1,10 @@
 //! `create_branch`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, text};
 use crate::providers::github::guardrails::{is_main, refusal};
 use crate::providers::github::nonce::unreadable;
@@ -11,6 +12,7 @@ use crate::providers::github::params::{BranchName, CommitSha, Owner, Repo, RepoN
 use crate::providers::github::shapes::Branch;
 use crate::providers::github::{Github, WRITES, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,6 +87,10 @@ impl NativeAction for CreateBranch {
         self.facts(&shared.session(execution)?).await
     }
 
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(facts?), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
         let handle = Handle { owner: self.owner.clone(), repo: self.repo.clone(), branch: self.branch.clone() };
         serde_json::to_value(handle).ok()
@@ -131,9 +137,13 @@ impl CreateBranch {
         Ok(Facts { default_branch, sha: sha.ok_or_else(unusual)? })
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Branch, String), Failure> {
+    fn change(&self, facts: &Facts) -> Change {
         let reference = json!({ "ref": format!("refs/heads/{}", self.branch), "sha": facts.sha });
-        let answer = session.write(Method::POST, &Target::repo(self.repo()).then("git/refs"), &reference).await?;
+        Change { method: Method::POST, target: Target::repo(self.repo()).then("git/refs"), body: reference }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Branch, String), Failure> {
+        let answer = session.write(&self.change(facts)).await?;
         let made = text(&answer, "/ref").filter(|made| *made == format!("refs/heads/{}", self.branch));
         made.ok_or_else(unusual_write)?;
         let sha = commit(&answer, "/object/sha");

@@ -1,15 +1,17 @@
 //! `create_issue`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::providers::github::params::{Owner, Repo, RepoName};
 use crate::providers::github::probe;
 use crate::providers::github::shapes::Touched;
 use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,6 +58,10 @@ impl NativeAction for CreateIssue {
         shared.guardrails.repo(self.repo())
     }
 
+    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(nonce), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), None, planted)
     }
@@ -74,10 +80,17 @@ impl CreateIssue {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
+    fn change(&self, nonce: &Nonce) -> Change {
+        let body = marked(self.body.as_deref(), nonce);
+        Change {
+            method: Method::POST,
+            target: Target::repo(self.repo()).then("issues"),
+            body: json!({ "title": self.title, "body": body, "labels": self.labels }),
+        }
+    }
+
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
-        let body = marked(self.body.as_deref(), session.nonce());
-        let issue = json!({ "title": self.title, "body": body, "labels": self.labels });
-        let answer = session.write(Method::POST, &Target::repo(self.repo()).then("issues"), &issue).await?;
+        let answer = session.write(&self.change(session.nonce())).await?;
         told(self.repo(), &answer).ok_or_else(unusual_write)
     }
 

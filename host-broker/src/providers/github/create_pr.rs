@@ -1,15 +1,17 @@
 //! `create_pr`.
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
 use crate::providers::github::params::{BranchName, HeadName, Owner, Repo, RepoName};
 use crate::providers::github::probe;
 use crate::providers::github::shapes::Touched;
 use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,6 +65,10 @@ impl NativeAction for CreatePr {
         shared.guardrails.repo(self.repo())
     }
 
+    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(nonce), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), None, planted)
     }
@@ -81,15 +87,19 @@ impl CreatePr {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
+    fn change(&self, nonce: &Nonce) -> Change {
         let pull_request = json!({
             "title": self.title,
-            "body": marked(self.body.as_deref(), session.nonce()),
+            "body": marked(self.body.as_deref(), nonce),
             "head": self.head,
             "base": self.base,
             "draft": self.draft,
         });
-        let answer = session.write(Method::POST, &Target::repo(self.repo()).then("pulls"), &pull_request).await?;
+        Change { method: Method::POST, target: Target::repo(self.repo()).then("pulls"), body: pull_request }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
+        let answer = session.write(&self.change(session.nonce())).await?;
         told(self.repo(), &answer).ok_or_else(unusual_write)
     }
 

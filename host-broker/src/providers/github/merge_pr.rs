@@ -2,16 +2,18 @@
 
 mod facts;
 
+use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed, Success};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, flag, text};
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::{Handle, trailer};
 use crate::providers::github::params::{CommitSha, Number, Owner, Repo, RepoName};
 use crate::providers::github::{Github, WRITES, probe, unusual, unusual_write};
 use crate::providers::native::NativeAction;
+use crate::providers::sealed::Sealed;
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -108,6 +110,10 @@ impl NativeAction for MergePr {
         Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await
     }
 
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+        Some(shared.client.seal(&self.change(facts?, nonce), nonce))
+    }
+
     fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
@@ -135,20 +141,24 @@ impl MergePr {
         Repo { owner: &self.owner, name: &self.repo }
     }
 
-    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Outcome, String), Failure> {
+    fn change(&self, facts: &Facts, nonce: &Nonce) -> Change {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
         let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
         let message = match self.method {
             // What GitHub would write, and the mark.
-            How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(session.nonce()))),
-            How::Squash => Some(trailer(session.nonce())),
+            How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(nonce))),
+            How::Squash => Some(trailer(nonce)),
             // Makes no commit that could hold a message.
             How::Rebase => None,
         };
         if let (Some(message), Some(fields)) = (message, merge.as_object_mut()) {
             fields.insert("commit_message".into(), message.into());
         }
-        let answer = session.send(Method::PUT, &at, &merge).await?;
+        Change { method: Method::PUT, target: at, body: merge }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Outcome, String), Failure> {
+        let answer = session.send(&self.change(facts, session.nonce())).await?;
         if answer.status == StatusCode::CONFLICT {
             let moved = format!("{}#{}: its head is no longer the commit that was checked.", self.repo(), self.number);
             return Err(Failure::Guard(refusal(moved)));

@@ -3,7 +3,7 @@
 use crate::providers::contract::{Failure, Probed};
 use crate::providers::execution::Planted;
 use crate::providers::github::base::Target;
-use crate::providers::github::client::Session;
+use crate::providers::github::client::{Change, Session};
 use crate::providers::github::guardrails::Guardrails;
 use crate::providers::github::merge_pr::{Facts, MergePr};
 use crate::providers::github::nonce::Handle;
@@ -121,7 +121,7 @@ async fn branch(caller: &Caller, name: &str) {
     perform("create_branch", &json!({ "branch": name }), session, caller, PATIENCE).await.unwrap();
     let file = json!({ "message": "change", "content": "b25lCnR3bwo=", "branch": name });
     let path: &'static str = Box::leak(format!("contents/{}.txt", name.replace('/', "-")).into_boxed_str());
-    session.write(Method::PUT, &at(path), &file).await.unwrap();
+    session.write(&Change { method: Method::PUT, target: at(path), body: file }).await.unwrap();
 }
 
 /// An open pull request with a successful check; its number.
@@ -134,7 +134,7 @@ async fn pull_request(caller: &Caller, name: &str) -> u64 {
     let (owner, repo) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
     let facts = Facts::fetch(session, Repo { owner, name: repo }, number(n), false).await.unwrap();
     let check = json!({ "name": "ci", "head_sha": facts.head_sha, "status": "completed", "conclusion": "success" });
-    session.write(Method::POST, &at("check-runs"), &check).await.unwrap();
+    session.write(&Change { method: Method::POST, target: at("check-runs"), body: check }).await.unwrap();
     n
 }
 

@@ -2,7 +2,7 @@
 
 use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Target};
-use crate::providers::github::client::{Client, NoClient};
+use crate::providers::github::client::{Change, Client, NoClient};
 use crate::providers::github::fields::is_pull_request;
 use crate::providers::github::pages::listed;
 use crate::providers::github::scripted::{Caller, NOW, PATIENCE, Reply, SHORT, Scripted, TOKEN};
@@ -23,8 +23,13 @@ async fn read(server: &Scripted) -> Result<Value, Failure> {
     Caller::to(&server.base()).session(PATIENCE).get(&issues()).await
 }
 
+/// A new issue that says this.
+fn opened(body: Value) -> Change {
+    Change { method: Method::POST, target: issues(), body }
+}
+
 async fn write(server: &Scripted) -> Result<Value, Failure> {
-    Caller::to(&server.base()).session(PATIENCE).write(Method::POST, &issues(), &json!({ "title": "x" })).await
+    Caller::to(&server.base()).session(PATIENCE).write(&opened(json!({ "title": "x" }))).await
 }
 
 fn has_no_token(failure: &Failure) {
@@ -129,13 +134,13 @@ async fn no_redirect_is_followed() {
 async fn a_write_that_could_not_leave_is_no_unknown_outcome() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let caller = Caller::to(&format!("http://127.0.0.1:{port}"));
-    let failure = caller.session(PATIENCE).write(Method::POST, &issues(), &json!({})).await.unwrap_err();
+    let failure = caller.session(PATIENCE).write(&opened(json!({}))).await.unwrap_err();
     assert!(matches!(&failure, Failure::Refused { message } if message.contains("reached")), "{failure:?}");
 
     // Something listens and never speaks TLS: the deadline passes before the request is begun.
     let silent = Scripted::new([]);
     let caller = Caller::to(&silent.base().replace("http:", "https:"));
-    let failure = caller.session(SHORT).write(Method::POST, &issues(), &json!({})).await.unwrap_err();
+    let failure = caller.session(SHORT).write(&opened(json!({}))).await.unwrap_err();
     assert_eq!(failure, Failure::Timeout);
 }
 
@@ -144,7 +149,7 @@ async fn nothing_is_sent_after_the_deadline() {
     let server = Scripted::new([]);
     let caller = Caller::to(&server.base());
     let session = caller.session(Duration::ZERO);
-    assert_eq!(session.write(Method::POST, &issues(), &json!({})).await, Err(Failure::Timeout));
+    assert_eq!(session.write(&opened(json!({}))).await, Err(Failure::Timeout));
     assert_eq!(session.get(&issues()).await, Err(Failure::Timeout));
     assert_eq!(server.requests().len(), 0);
 }
@@ -157,7 +162,7 @@ async fn silence_ends_at_the_deadline() {
         let caller = Caller::to(&server.base());
         let start = Instant::now();
         let read = caller.session(SHORT).get(&issues()).await;
-        let written = caller.session(SHORT).write(Method::POST, &issues(), &json!({})).await;
+        let written = caller.session(SHORT).write(&opened(json!({}))).await;
         assert!(start.elapsed() < PATIENCE);
         assert_eq!(read, Err(Failure::Timeout));
         assert!(matches!(written, Err(Failure::Unknown { .. })), "{written:?}");

@@ -90,6 +90,9 @@ fn shown(card: &Card) -> Markup {
         @if !card.conditions.is_empty() {
             section.card { h2 { "Only while this holds" } (lines::all(&card.conditions)) }
         }
+        @if !card.sent.is_empty() {
+            section.card { h2 { "What is sent" } (lines::all(&card.sent)) }
+        }
         @if let Some(diff) = &card.diff {
             section.card.wide { h2 { "What changes" } (super::diff::all(diff)) }
         }

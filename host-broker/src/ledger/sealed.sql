@@ -1,0 +1,2 @@
+-- The request that a person is asked about, as it will be sent.
+ALTER TABLE approvals ADD COLUMN sealed TEXT;  -- JSON; gone once it is closed

@@ -1,0 +1,166 @@
+//! A GitHub on loopback with one repository, `octo/hello`, and one pull request: as much of it as the broker's writes
+//! and probes ask for. It notes every change that reaches it, as it came.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A change, as it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// `POST /repos/octo/hello/issues`.
+    pub line: String,
+    /// The headers, with small letters in their names.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: String,
+}
+
+#[derive(Default)]
+struct State {
+    head: String,
+    changes: Vec<Change>,
+    /// What was made, by the list that it is in.
+    made: BTreeMap<String, Vec<Value>>,
+    merged_with: Option<String>,
+    loses_replies: bool,
+}
+
+/// The server; it serves until the test ends.
+pub struct Github {
+    base: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Github {
+    /// Starts one.
+    #[expect(clippy::new_without_default, reason = "a server starts, which is no default")]
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State { head: "a".repeat(40), ..State::default() }));
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let state = Arc::clone(&shared);
+                std::thread::spawn(move || serve(connection?, &state));
+            }
+            Ok::<(), std::io::Error>(())
+        });
+        Self { base, state }
+    }
+
+    /// Its base URL.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Every change that has come in.
+    pub fn changes(&self) -> Vec<Change> {
+        self.state().changes.clone()
+    }
+
+    /// Somebody pushes: the pull request's head, and that of `main`, is another commit.
+    pub fn push(&self, commit: &str) {
+        commit.clone_into(&mut self.state().head);
+    }
+
+    /// From now on changes are made and their answers lost, or no longer.
+    pub fn lose_replies(&self, loses: bool) {
+        self.state().loses_replies = loses;
+    }
+}
+
+fn serve(mut connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    while let Some(request) = read(&mut connection)? {
+        let mut state = state.lock().unwrap();
+        let changes = !request.line.starts_with("GET ");
+        let (status, answer) = state.answer(&request);
+        if changes {
+            state.changes.push(request);
+            if state.loses_replies {
+                return Ok(());
+            }
+        }
+        drop(state);
+        let body = answer.to_string();
+        write!(connection, "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    }
+    Ok(())
+}
+
+fn read(connection: &mut TcpStream) -> std::io::Result<Option<Change>> {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let mut lines = head.lines();
+            let line = lines.next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
+            let header =
+                |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+            let headers: BTreeMap<_, _> = lines.filter_map(header).collect();
+            let length = headers.get("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+            if body.len() >= length {
+                return Ok(Some(Change { line, headers, body: body.to_owned() }));
+            }
+        }
+        match connection.read(&mut buffer)? {
+            0 => return Ok(None),
+            count => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+        }
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Change) -> (u16, Value) {
+        let (method, target) = request.line.split_once(' ').unwrap_or_default();
+        let path = target.split('?').next().unwrap_or_default();
+        let place = path.strip_prefix("/repos/octo/hello").unwrap_or("elsewhere");
+        let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
+        let said = |member: &str| body.get(member).cloned().unwrap_or_default();
+        let head = &self.head;
+        match (method, place) {
+            ("GET", "") => (200, json!({ "full_name": "octo/hello", "default_branch": "main" })),
+            ("GET", "/git/ref/heads/main") => (200, json!({ "object": { "sha": head } })),
+            ("GET", "/issues/1") => (200, json!({ "number": 1, "state": "open" })),
+            ("GET", "/pulls/1") => {
+                let merged = self.merged_with.as_ref().map(|_| "f".repeat(40));
+                let base = json!({ "ref": "main", "repo": { "full_name": "octo/hello" } });
+                let state = if merged.is_some() { "closed" } else { "open" };
+                (
+                    200,
+                    json!({ "number": 1, "state": state, "title": "A change", "base": base, "head": { "sha": head },
+                            "mergeable": true, "merged": merged.is_some(), "merge_commit_sha": merged }),
+                )
+            }
+            ("GET", place) if place.starts_with("/git/commits/") => (200, json!({ "message": self.merged_with })),
+            ("GET", place) if place.ends_with("/status") => {
+                (200, json!({ "total_count": 1, "statuses": [{ "state": "success" }] }))
+            }
+            ("GET", place) if place.ends_with("/check-runs") => (200, json!({ "total_count": 0, "check_runs": [] })),
+            ("GET", place) => (200, Value::from(self.made.get(place).cloned().unwrap_or_default())),
+            ("PUT", "/pulls/1/merge") if said("sha") == **head => {
+                self.merged_with = Some(said("commit_message").as_str().unwrap_or_default().to_owned());
+                (200, json!({ "merged": true, "sha": "f".repeat(40) }))
+            }
+            ("PUT", _) => (409, json!({ "message": "Head branch was modified." })),
+            ("PATCH", _) => (200, json!({ "number": 1, "state": said("state") })),
+            ("POST", "/git/refs") => (201, json!({ "ref": said("ref"), "object": { "sha": said("sha") } })),
+            (_, place) => {
+                let list = self.made.entry(place.to_owned()).or_default();
+                let number = list.len() + 2;
+                let url = format!("https://example.com/{number}");
+                let made = json!({ "id": number, "number": number, "state": "open", "body": said("body"), "html_url": url,
+                            "issue_url": url });
+                list.push(made.clone());
+                (201, made)
+            }
+        }
+    }
+}
