@@ -10,29 +10,28 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
-use crate::answers::{copied, explained, outcome_row, refused, repeated, reply_to, success, unfinished};
+use crate::answers::{copied, explained, refused, repeated, unfinished};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
-use crate::filter::finished::{Filtered, Filters, Outcome, filter};
+use crate::filter::finished::{Filters, filter};
 use crate::folding::Folding;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
-use crate::ledger::transaction::{Answer, Effect, Intended, Probe, Scribe, Step, Transaction, Unwritten};
+use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
 use crate::notices::{self, Outgoing};
 use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::{Decision, Verdict};
 use crate::proposals;
 use crate::proposing::{self, ToApply};
-use crate::providers::contract::{Aside, Invocation, Needs};
+use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
 use crate::questions::{self, Ended, Resolved};
-use serde_json::{Value, json};
-use shared::reply::Evidence;
+use serde_json::json;
 use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,7 +117,7 @@ impl Scribe<Event> for Broker {
 }
 
 /// An event that is over with its rows, or unwritten as a whole.
-fn closed<'tx>(
+pub(crate) fn closed<'tx>(
     tx: &'tx Transaction<'_>,
     event: Event,
     answer: Result<Option<Answer>, LedgerError>,
@@ -398,127 +397,6 @@ pub(crate) fn event_of(call: Box<Call>) -> Event {
     } else {
         Event::Arrived(Parsed::Call(call))
     }
-}
-
-impl Broker {
-    /// An effect is over: its outcome is recorded, and its reply kept with it.
-    fn finished<'tx>(
-        &mut self,
-        tx: &'tx Transaction<'_>,
-        mut filtered: Box<Filtered>,
-    ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let answer = match self.put_forward(tx, &mut filtered) {
-            Ok(()) => settle(tx, &mut filtered),
-            Err(error) => Err(error),
-        };
-        closed(tx, Event::Finished(filtered), answer)
-    }
-
-    /// A change that the effect described is stored, and a person asked about it.
-    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
-        let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
-            (&filtered.effect, &mut filtered.aside, &filtered.outcome)
-        else {
-            return Ok(());
-        };
-        let Some(proposed) = &aside.proposed else { return Ok(()) };
-        match self.propose(tx, call, filtered.intent.seq, proposed)? {
-            Ok(asked) => {
-                if let Some(noted) = aside.noted.as_object_mut() {
-                    noted.insert("asked".into(), json!(asked));
-                }
-            }
-            Err(refusal) => {
-                filtered.outcome = Outcome::Failed { code: refusal.code, reason: refusal.reason, retry_after: None };
-            }
-        }
-        Ok(())
-    }
-}
-
-fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
-    let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
-    let evidence = tx.append(&outcome_row(filtered, &closed))?;
-    if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome) {
-        receipt(&mut shown.data, evidence);
-    }
-    match (&filtered.effect, &filtered.outcome) {
-        (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
-        (Effect::Run(call) | Effect::Prepare(call), outcome) => {
-            if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
-                store::note_unknown(tx, &closed)?;
-                filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
-            }
-            if call.applies.is_some() {
-                let (caller, id) = (&call.header.caller_key, &call.header.request_id);
-                match outcome {
-                    Outcome::Succeeded(_) => proposals::applied(tx, caller, id)?,
-                    // It may have been; a probe tells.
-                    Outcome::Failed { code: Code::OutcomeUnknown, .. } => {}
-                    Outcome::Failed { .. } | Outcome::Prepared(_) | Outcome::Probed { .. } => {
-                        proposals::in_vain(tx, caller, id)?;
-                    }
-                }
-            }
-            let reply = reply_to(call.header.request_id.clone(), outcome, tx);
-            questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
-        }
-        (Effect::Probe(probe), _) => {
-            settle_unknown(tx, probe, &mut filtered.outcome, filtered.aside.as_deref()).map(|()| None)
-        }
-    }
-}
-
-/// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result
-/// is of the result without it.
-fn receipt(data: &mut Value, evidence: Evidence) {
-    if let Some(data) = data.as_object_mut() {
-        let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
-        data.insert("audit".into(), audit);
-    }
-}
-
-/// What a probe found. Only proof settles; an absence is information for a person and licenses nothing.
-fn settle_unknown(
-    tx: &Transaction<'_>,
-    probe: &Probe,
-    outcome: &mut Outcome,
-    aside: Option<&Aside>,
-) -> Result<(), LedgerError> {
-    let Outcome::Probed { happened: true, shown } = outcome else { return Ok(()) };
-    if !store::forget_unknown(tx, probe.of)? {
-        return Ok(());
-    }
-    proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
-    let declaration = probe.operation.declaration();
-    let evidence = tx.append(&Draft {
-        request_id: Some(&probe.planted.request_id),
-        provider: Some(&declaration.provider),
-        action: Some(&declaration.action),
-        result_summary: Some(shown.summary.clone()),
-        result_digest: Some(shown.digest),
-        body: json!({ "settles": probe.of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
-        ..Draft::new(Kind::Settled, &probe.asked_by)
-    })?;
-    if aside.is_some() {
-        receipt(&mut shown.data, evidence);
-    }
-    let reply = success(probe.planted.request_id.clone(), shown, tx);
-    // The caller has had its one reply.
-    tx.keep(&probe.asked_by, reply, evidence)
-}
-
-/// What is needed to ask what became of an unknown outcome, if it can be asked.
-pub(crate) fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
-    let handle: Value = filtered.probe.take()?;
-    let Effect::Run(call) = &filtered.effect else { return None };
-    Some(Box::new(Probe {
-        operation: Arc::clone(call.target.operation()?),
-        handle,
-        planted: call.planted.clone(),
-        asked_by: call.header.caller_key.to_string(),
-        of: filtered.intent.seq,
-    }))
 }
 
 impl Broker {

@@ -16,7 +16,7 @@ mod unwritten;
 mod waiting;
 
 use crate::approvals::{self, Kind};
-use crate::broker::{Broker, probe_for, run};
+use crate::broker::{Broker, run};
 use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
 use crate::event::{Event, News, Reports};
@@ -29,6 +29,7 @@ use crate::ledger::{Durability, Ledger};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
+use crate::settling::probe_for;
 use crate::snapshot;
 use asked::Asker;
 use notices::Notices;

@@ -21,6 +21,7 @@ pub mod filter;
 pub mod outbox;
 
 pub mod broker;
+pub mod settling;
 pub mod answers;
 pub mod directives;
 pub mod questions;

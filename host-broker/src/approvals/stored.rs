@@ -1,0 +1,355 @@
+//! The table of approvals.
+
+use super::{Answered, Approval, Kind, Question, State, reference};
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use shared::digest::Digest;
+use shared::{RequestId, Timestamp};
+
+const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
+     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group";
+
+/// Without the cards, which may be long, and which only people look at.
+fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, LedgerError> {
+    select(connection, "NULL", condition, with)
+}
+
+fn select(
+    connection: &Connection,
+    card: &str,
+    condition: &str,
+    with: impl rusqlite::Params,
+) -> Result<Vec<Approval>, LedgerError> {
+    let statement = format!("SELECT {COLUMNS}, {card} FROM approvals WHERE {condition}");
+    let mut statement = connection.prepare_cached(&statement).map_err(at("look approvals up"))?;
+    let mut rows = statement.query(with).map_err(at("look approvals up"))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(at("look approvals up"))? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn read(row: &Row<'_>) -> Result<Approval, LedgerError> {
+    let bad = |what: &'static str| LedgerError::Stored { what };
+    let text = |index: usize| row.get::<_, String>(index).map_err(at("read an approval"));
+    let number = |index: usize| row.get::<_, i64>(index).map_err(at("read an approval"));
+    let optional = |index: usize| row.get::<_, Option<String>>(index).map_err(at("read an approval"));
+    let state = text(10)?;
+    let (kind, group) = (text(17)?, optional(18)?);
+    let caller = text(2)?;
+    let group = group.as_deref().or_else(|| caller.strip_prefix("group:"));
+    let card = optional(19)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
+    Ok(Approval {
+        id: number(0)?,
+        code: text(1)?,
+        kind: Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?,
+        group: group.map(|group| group.parse().map_err(|_bad| bad("group"))).transpose()?,
+        caller,
+        request_id: text(3)?.parse().map_err(|_bad| bad("request id"))?,
+        reply_as: optional(4)?.map(|id| id.parse().map_err(|_bad| bad("request id"))).transpose()?,
+        provider: text(5)?.parse().map_err(|_bad| bad("provider"))?,
+        action: text(6)?.parse().map_err(|_bad| bad("action"))?,
+        level: crate::ledger::store::level(number(7)?)?,
+        digest: Digest::from_bytes(row.get(8).map_err(at("read an approval"))?),
+        quorum: usize::try_from(number(9)?).map_err(|_bad| bad("quorum"))?,
+        state: State::ALL.into_iter().find(|known| known.word() == state).ok_or_else(|| bad("state"))?,
+        became: optional(11)?,
+        asked_seq: number(12)?,
+        asked_at: Timestamp::from_millis(number(13)?),
+        expires_at: Timestamp::from_millis(number(14)?),
+        reply_by: Timestamp::from_millis(number(15)?),
+        told: number(16)? != 0,
+        card,
+    })
+}
+
+/// The approval that belongs to this request.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn of_request(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<Approval>, LedgerError> {
+    find(connection, "caller = ?1 AND request_id = ?2", params![caller, id.as_str()])
+        .map(|found| found.into_iter().next())
+}
+
+/// The approval that is answered with this code.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn with_code(connection: &Connection, code: &str) -> Result<Option<Approval>, LedgerError> {
+    select(connection, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
+}
+
+/// The approval with this number.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn numbered(connection: &Connection, id: i64) -> Result<Option<Approval>, LedgerError> {
+    find(connection, "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
+/// The approval with this number, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn with_id(connection: &Connection, id: i64) -> Result<Option<Approval>, LedgerError> {
+    select(connection, "card", "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
+/// Every approval that is not closed, oldest first; of one caller, or of all.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn open(connection: &Connection, caller: Option<&str>) -> Result<Vec<Approval>, LedgerError> {
+    find(connection, "state <> 'closed' AND (?1 IS NULL OR caller = ?1) ORDER BY id", params![caller])
+}
+
+/// Every approval that is not closed, oldest first, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn shown(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
+    select(connection, "card", "state <> 'closed' ORDER BY id", [])
+}
+
+/// Every approval that is not closed, oldest first, with who asks and why, but without the parameters.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn heads(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
+    const HEAD: &str = "iif(card IS NULL, NULL, json_object('head', json_extract(card, '$.head'), \
+         'params', json_array(), 'reasons', json_extract(card, '$.reasons')))";
+    select(connection, HEAD, "state <> 'closed' ORDER BY id", [])
+}
+
+/// The approval with this name, with what is shown of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn named(connection: &Connection, reference: &str) -> Result<Option<Approval>, LedgerError> {
+    let Some(seq) = asked_seq(reference) else { return Ok(None) };
+    select(connection, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
+}
+
+/// The row behind a name, if it is one, written as the function `reference` writes it.
+fn asked_seq(name: &str) -> Option<i64> {
+    let seq = name.strip_prefix("ask-")?.parse().ok()?;
+    (reference(seq) == name).then_some(seq)
+}
+
+/// The approval that a caller knows by this name.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn referred(connection: &Connection, caller: &str, name: &str) -> Result<Option<Approval>, LedgerError> {
+    let Some(seq) = asked_seq(name) else { return Ok(None) };
+    find(connection, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
+}
+
+/// The latest closed ones, newest first.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn closed(connection: &Connection, most: usize) -> Result<Vec<Approval>, LedgerError> {
+    find(connection, "state = 'closed' ORDER BY id DESC LIMIT ?1", params![i64::try_from(most).unwrap_or(i64::MAX)])
+}
+
+/// Those to which nobody has said anything in time.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn overdue(connection: &Connection, now: Timestamp) -> Result<Vec<Approval>, LedgerError> {
+    find(connection, "state = 'waiting' AND expires_at <= ?1 ORDER BY id", params![now.millis()])
+}
+
+/// When the next silence becomes a no.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn next_expiry(connection: &Connection) -> Result<Option<Timestamp>, LedgerError> {
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT min(expires_at) FROM approvals WHERE state = 'waiting'")
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .map_err(at("look for the next expiry"))?;
+    Ok(first.map(Timestamp::from_millis))
+}
+
+/// The document of the request that waits, and what it asks.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn document(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<(Kind, Vec<u8>)>, LedgerError> {
+    let found: Option<(String, Option<Vec<u8>>)> = connection
+        .prepare_cached("SELECT kind, document FROM approvals WHERE caller = ?1 AND request_id = ?2")
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(at("read a request that waits"))?;
+    let Some((kind, Some(document))) = found else { return Ok(None) };
+    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind);
+    Ok(Some((kind.ok_or(LedgerError::Stored { what: "kind" })?, document)))
+}
+
+/// What was answered, oldest first.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn answers(connection: &Connection, approval: i64) -> Result<Vec<Answered>, LedgerError> {
+    connection
+        .prepare_cached("SELECT by, channel, yes, reason, at FROM approval_answers WHERE approval = ?1 ORDER BY at, by")
+        .and_then(|mut s| {
+            s.query_map(params![approval], |row| {
+                Ok(Answered {
+                    by: row.get(0)?,
+                    channel: row.get(1)?,
+                    yes: row.get(2)?,
+                    reason: row.get(3)?,
+                    at: Timestamp::from_millis(row.get(4)?),
+                })
+            })?
+            .collect()
+        })
+        .map_err(at("read the answers"))
+}
+
+/// Stores a question, and says under which number.
+///
+/// # Errors
+/// [`LedgerError`]; nobody is asked.
+pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerError> {
+    const INSERT: &str = "INSERT INTO approvals
+        (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
+         asked_at, expires_at, reply_by, told, card, document)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17)";
+    let card = serde_json::to_string(question.card).map_err(|_bad| LedgerError::Stored { what: "card" })?;
+    tx.connection()
+        .prepare_cached(INSERT)
+        .and_then(|mut s| {
+            s.insert(params![
+                question.code,
+                question.kind.word(),
+                question.caller,
+                question.group.as_str(),
+                question.request_id.as_str(),
+                question.reply_as.map(RequestId::as_str),
+                question.provider.as_str(),
+                question.action.as_str(),
+                i64::from(question.level.number()),
+                question.digest.as_bytes(),
+                i64::try_from(question.quorum).unwrap_or(i64::MAX),
+                question.asked_seq,
+                tx.now().millis(),
+                question.expires_at.millis(),
+                question.reply_by.millis(),
+                card,
+                question.document,
+                question.state.word(),
+            ])
+        })
+        .map_err(at("store a question"))
+}
+
+/// Stores an answer; `false` if this person has answered before.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was answered.
+pub fn answer(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Result<bool, LedgerError> {
+    let stored = tx
+        .connection()
+        .prepare_cached("INSERT INTO approval_answers VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING")
+        .and_then(|mut s| {
+            s.execute(params![
+                approval,
+                answered.by,
+                answered.channel,
+                answered.yes,
+                answered.reason,
+                answered.at.millis()
+            ])
+        })
+        .map_err(at("store an answer"))?;
+    Ok(stored == 1)
+}
+
+/// Stores a no in place of what the person has said before.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was answered.
+pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Result<(), LedgerError> {
+    let forget = "DELETE FROM approval_answers WHERE approval = ?1 AND by = ?2";
+    tx.connection()
+        .prepare_cached(forget)
+        .and_then(|mut s| s.execute(params![approval, answered.by]))
+        .map_err(at("store an answer"))?;
+    answer(tx, approval, answered).map(drop)
+}
+
+/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled, and changes to files
+/// that nobody has applied can still be denied.
+///
+/// # Errors
+/// [`LedgerError`], also if it stands elsewhere.
+pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), LedgerError> {
+    const UPDATE: &str = "UPDATE approvals SET state = ?2
+         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
+    changed_one(tx, UPDATE, params![approval, state.word()])
+}
+
+/// Spends an approval for an intent: once, and only while it is approved.
+///
+/// # Errors
+/// [`LedgerError`], also if it is not approved or was spent before; the intent must then not be written.
+pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
+    const UPDATE: &str =
+        "UPDATE approvals SET state = 'closed', became = 'spent', card = NULL, document = NULL, sealed = NULL
+         WHERE id = ?1 AND state = 'approved'";
+    changed_one(tx, UPDATE, params![approval])
+}
+
+/// Closes an approval that came to nothing, unless it is closed.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached(
+            "UPDATE approvals SET state = 'closed', became = ?3, card = NULL, document = NULL, sealed = NULL
+             WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
+        )
+        .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))
+        .map_err(at("close an approval"))?;
+    Ok(())
+}
+
+/// Notes that the caller has had its one reply, `pending`.
+///
+/// # Errors
+/// [`LedgerError`], also if it had one.
+pub fn tell(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
+    changed_one(tx, "UPDATE approvals SET told = 1 WHERE id = ?1 AND told = 0", params![approval])
+}
+
+/// Whether the request's caller has been told that a person is asked: then what becomes of it is kept, and not handed
+/// over.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn is_told(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<bool, LedgerError> {
+    tx.connection()
+        .prepare_cached("SELECT 1 FROM approvals WHERE caller = ?1 AND request_id = ?2 AND told = 1")
+        .and_then(|mut s| s.exists(params![caller, id.as_str()]))
+        .map_err(at("look a reply up"))
+}
+
+pub(super) fn changed_one(
+    tx: &Transaction<'_>,
+    statement: &str,
+    with: impl rusqlite::Params,
+) -> Result<(), LedgerError> {
+    let changed = tx
+        .connection()
+        .prepare_cached(statement)
+        .and_then(|mut s| s.execute(with))
+        .map_err(at("change an approval"))?;
+    if changed == 1 { Ok(()) } else { Err(LedgerError::Stored { what: "approval" }) }
+}
