@@ -176,7 +176,7 @@ impl Broker {
             }
         }
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
-        if self.cancelled.contains(&(Arc::clone(&call.header.caller_key), call.header.request_id.clone())) {
+        if !self.cancelled.is_empty() && self.cancelled.contains(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();
             let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
             return closed(tx, event_of(call), answer);
@@ -350,7 +350,7 @@ impl Broker {
         store::mark_delivered(tx, delivered)?;
         store::forget_old(tx, tx.now())?;
         proposals::forget_old(tx)?;
-        notices::store::forget_old(tx)?;
+        notices::store::forget_old(tx, !self.config.notify.is_empty())?;
         self.folding.write_finished(tx)
     }
 

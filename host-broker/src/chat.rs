@@ -52,6 +52,8 @@ pub struct Relayed {
     pub spoken: Spoken,
     /// Whether whoever hands it in may do so for others.
     pub may_relay: bool,
+    /// The channel whose token was shown; it speaks only about what concerns it.
+    pub channel: Option<String>,
 }
 
 /// Who handed an answer in for somebody else.
@@ -138,7 +140,13 @@ impl Broker {
             return refuse(tx, header, &handed_in, None, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
         let person = self.config.speaker(&relayed.from);
-        let sender = person.unwrap_or(NOBODY);
+        // Who misuses one channel's token silences nobody elsewhere.
+        let channel = relayed.channel.as_ref();
+        let sender = match channel {
+            Some(channel) => format!("{channel} {}", person.unwrap_or(NOBODY)),
+            None => person.unwrap_or(NOBODY).to_owned(),
+        };
+        let sender = sender.as_str();
         if let Some((until, row)) = silence(tx.connection(), sender, tx.now())? {
             return silent(tx, header, until, row);
         }
@@ -150,6 +158,18 @@ impl Broker {
             let reason = "There is no question with this code.";
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
+        if let Some(channel) = channel {
+            let table = self.config.notify.iter().find(|table| table.name == *channel);
+            let speaks = table.is_some_and(|table| {
+                (table.approvers.is_empty() || table.approvers.iter().any(|name| name == person))
+                    && self.concerns(table, &approval)
+            });
+            if !speaks {
+                let reason = format!("The channel '{channel}' is for other people or questions; nothing was answered.");
+                let about = Some(approval.reference());
+                return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
+            }
+        }
         if let Err(why) = answerable(approval.kind, approval.level) {
             let reason = format!("{why}; nothing was answered. Use the inbox, or: host-broker approvals list.");
             let about = Some(approval.reference());

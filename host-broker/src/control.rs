@@ -216,7 +216,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::ChatAnswer { from, text } => {
             is_identity(&from).map_err(Own::Wrong)?;
             let spoken = chat::read(&text).map_err(Own::Wrong)?;
-            Order::Relayed(Relayed { from, spoken, may_relay })
+            Order::Relayed(Relayed { from, spoken, may_relay, channel: None })
         }
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },

@@ -453,7 +453,9 @@ impl Loop {
             }
             other @ (Event::Started | Event::Overdue | Event::Arrived(_) | Event::Probe(_) | Event::Stopping) => other,
         };
-        if let Event::Arrived(Parsed::Call(call)) = &event {
+        if let Event::Arrived(Parsed::Call(call)) = &event
+            && !self.daemon.broker.cancelled.is_empty()
+        {
             self.daemon.broker.cancelled.remove(&call.header.key());
         }
         let over = event.asked().map(Header::key);

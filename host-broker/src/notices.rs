@@ -64,8 +64,12 @@ impl Broker {
     /// `busy` has the notices that are under way, by channel.
     pub(crate) fn tell(&mut self, tx: &Transaction<'_>, busy: &BTreeMap<String, i64>) -> Result<(), LedgerError> {
         for (id, event, said) in store::events(tx.connection())? {
-            if let Some(approval) = approvals::with_id(tx.connection(), id)? {
-                self.plan(tx, &approval, event, &said, busy)?;
+            match approvals::with_id(tx.connection(), id) {
+                Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
+                Ok(None) => {}
+                // Nobody is told of what cannot be read; of everything else people are.
+                Err(error @ LedgerError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
+                Err(error) => return Err(error),
             }
             store::forget_event(tx, id, event)?;
         }
@@ -133,7 +137,7 @@ impl Broker {
     }
 
     /// Whether a channel is told of this question: its filters, and what the people behind it may answer.
-    fn concerns(&self, table: &NotifyTable, approval: &Approval) -> bool {
+    pub(crate) fn concerns(&self, table: &NotifyTable, approval: &Approval) -> bool {
         let may = |name: &String| may_answer(&self.config, name, approval);
         table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
             && table.providers.as_ref().is_none_or(|providers| providers.contains(&approval.provider))

@@ -112,42 +112,64 @@ impl Card {
     /// Why: A person must agree to action 'send'.
     /// ```
     pub fn text(&self) -> String {
+        self.lines(TERMINAL)
+    }
+
+    /// The same for a message, which telephones show in short lines.
+    pub fn message(&self) -> String {
+        self.lines(TELEPHONE)
+    }
+
+    fn lines(&self, width: usize) -> String {
         let mut text = String::new();
         for Line { field, value } in &self.head {
-            wrap(&mut text, &format!("{field}: {value}"));
+            wrap(&mut text, &format!("{field}: {value}"), width);
         }
         for Line { field, value } in &self.params {
-            wrap(&mut text, &format!("  {field}: {value}"));
+            wrap(&mut text, &format!("  {field}: {value}"), width);
         }
         for Line { field, value } in &self.conditions {
-            wrap(&mut text, &format!("Only while {field} is {value}"));
+            wrap(&mut text, &format!("Only while {field} is {value}"), width);
         }
         if !self.sent.is_empty() {
             text.push_str("What is sent:\n");
         }
         for Line { field, value } in &self.sent {
-            wrap(&mut text, &format!("  > {field}: {value}"));
+            wrap(&mut text, &format!("  > {field}: {value}"), width);
         }
         for line in self.diff.iter().flat_map(|diff| diff.split_terminator('\n')) {
-            wrap(&mut text, &format!("  | {line}"));
+            wrap(&mut text, &format!("  | {}", line.replace('\t', "→   ")), width);
         }
         for reason in &self.reasons {
-            wrap(&mut text, &format!("Why: {}", visible(reason)));
+            wrap(&mut text, &format!("Why: {}", visible(reason)), width);
         }
         text
     }
 }
 
-/// How many characters of a line are shown before it goes on in the next one: fewer than any terminal or telephone that
-/// would break it itself shows in two.
-const WIDTH: usize = 76;
+/// How many columns of a terminal a line takes before it goes on in the next one: fewer than any that would break it
+/// itself shows in two.
+const TERMINAL: usize = 76;
+/// The same for messages, which telephones show.
+const TELEPHONE: usize = 36;
+/// What a line that goes on begins with.
+const GOES_ON: &str = "    ¦ ";
 
-fn wrap(text: &mut String, line: &str) {
-    for (index, c) in line.chars().enumerate() {
-        if index > 0 && index % WIDTH == 0 {
-            text.push_str("\n    ¦ ");
+/// How many columns a character takes. Wide ones take two; to take one for wide does no harm.
+fn columns(c: char) -> usize {
+    if c >= '\u{1100}' { 2 } else { 1 }
+}
+
+fn wrap(text: &mut String, line: &str, width: usize) {
+    let mut column = 0;
+    for c in line.chars() {
+        if column + columns(c) > width {
+            text.push('\n');
+            text.push_str(GOES_ON);
+            column = GOES_ON.chars().count();
         }
         text.push(c);
+        column += columns(c);
     }
     text.push('\n');
 }
@@ -251,7 +273,7 @@ fn word(word: &str, out: &mut String) {
 
 /// Letters of the Latin alphabet that a reader knows: ASCII and, of the next two blocks, those that are not drawn like
 /// another one.
-fn is_latin(c: char) -> bool {
+pub(crate) fn is_latin(c: char) -> bool {
     c.is_ascii_alphabetic()
         || matches!(c, '\u{c0}'..='\u{17f}' if c.is_alphabetic() && !matches!(c, 'ı' | 'ĸ' | 'ŉ' | 'ſ'))
 }
@@ -264,7 +286,7 @@ fn is_plain_sign(c: char) -> bool {
 
 /// Letters whose scripts or forms exist to look like others, or that nobody writes a message in: phonetic, mathematical,
 /// full-width and enclosed forms, numerals, the old scripts from which Latin comes.
-fn is_odd(c: char) -> bool {
+pub(crate) fn is_odd(c: char) -> bool {
     !matches!(u32::from(c),
         0x0370..=0x03FF | 0x0400..=0x052F | 0x0531..=0x0587 | 0x05D0..=0x05EA | 0x0620..=0x064A | 0x0671..=0x06D3
         | 0x0904..=0x0939 | 0x0985..=0x09B9 | 0x0E01..=0x0E30 | 0x10D0..=0x10FA | 0x1100..=0x1112 | 0x1E00..=0x1EFF
@@ -380,6 +402,18 @@ mod tests {
         let text = card.text();
         assert!(text.contains("<70 spaces>Action: read"), "{text}");
         assert!(text.lines().all(|line| line.starts_with("  note: ") || line.starts_with("    ¦ ")), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH + 6), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= TERMINAL), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_what_shows_it() {
+        let mut card = Card::new();
+        assert!(card.list(&json!({ "body": format!("{}aWorkspace: personal", "漢".repeat(40)) })));
+        assert!(card.differs(&format!("+{}XWhy: only a comment\n", "\t".repeat(30))));
+        for (text, width) in [(card.text(), TERMINAL), (card.message(), TELEPHONE)] {
+            let wide = |line: &str| line.chars().map(columns).sum::<usize>();
+            assert!(text.lines().all(|line| wide(line) <= width), "{text}");
+            assert!(!text.contains('\t') && text.lines().all(|line| !line.starts_with(['W', 'X'])), "{text}");
+        }
     }
 }

@@ -161,7 +161,7 @@ pub fn closed(connection: &Connection, most: usize) -> Result<Vec<Approval>, Led
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn overdue(connection: &Connection, now: Timestamp) -> Result<Vec<Approval>, LedgerError> {
-    find(connection, "state = 'waiting' AND expires_at <= ?1 ORDER BY id", params![now.millis()])
+    find(connection, "state <> 'closed' AND state = 'waiting' AND expires_at <= ?1 ORDER BY id", params![now.millis()])
 }
 
 /// When the next silence becomes a no.
@@ -170,7 +170,7 @@ pub fn overdue(connection: &Connection, now: Timestamp) -> Result<Vec<Approval>,
 /// [`LedgerError`] if it cannot be read.
 pub fn next_expiry(connection: &Connection) -> Result<Option<Timestamp>, LedgerError> {
     let first: Option<i64> = connection
-        .prepare_cached("SELECT min(expires_at) FROM approvals WHERE state = 'waiting'")
+        .prepare_cached("SELECT min(expires_at) FROM approvals WHERE state <> 'closed' AND state = 'waiting'")
         .and_then(|mut s| s.query_row([], |row| row.get(0)))
         .map_err(at("look for the next expiry"))?;
     Ok(first.map(Timestamp::from_millis))

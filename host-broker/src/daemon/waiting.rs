@@ -49,7 +49,7 @@ impl Loop {
             | Event::Stopping => return,
         };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
-        if let Event::Arrived(Parsed::Call(call)) = &event {
+        if let Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) = &event {
             self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
         }
         self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
@@ -57,7 +57,7 @@ impl Loop {
     }
 
     fn unpark(&mut self, event: &Event) {
-        if let Event::Arrived(Parsed::Call(call)) = event {
+        if let Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) = event {
             self.daemon.broker.parked.remove(&call.header.key());
         }
     }

@@ -70,7 +70,7 @@ pub(super) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap, body
         Err(why) => return refused(StatusCode::BAD_REQUEST, &why),
     };
     let said = Control::ChatAnswer { from: from.clone(), text };
-    let order = Order::Relayed(Relayed { from, spoken, may_relay: true });
+    let order = Order::Relayed(Relayed { from, spoken, may_relay: true, channel: Some(channel.clone()) });
     let asked = Asked { person: format!("channel:{channel}"), order, said: &said, channel: "http" };
     let reply = match tokio::time::timeout(PATIENCE, api.clerk.ask(&api.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Value>(&reply).unwrap_or_default(),

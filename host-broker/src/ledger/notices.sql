@@ -17,7 +17,8 @@ CREATE TRIGGER approvals_are_over AFTER UPDATE OF state ON approvals
 WHEN OLD.state = 'waiting' AND NEW.state <> 'waiting'
 BEGIN
     INSERT OR IGNORE INTO notice_events
-    VALUES (NEW.id, CASE NEW.state WHEN 'expired' THEN 'lapsed' ELSE 'answered' END, NEW.state);
+    VALUES (NEW.id, CASE coalesce(NEW.became, NEW.state) WHEN 'expired' THEN 'lapsed' ELSE 'answered' END,
+            coalesce(NEW.became, NEW.state));
 END;
 
 -- What waits when this version comes.

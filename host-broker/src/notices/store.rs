@@ -308,10 +308,14 @@ pub fn over(tx: &Transaction<'_>, notice: &Notice, state: Standing, fault: Optio
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+pub fn forget_old(tx: &Transaction<'_>, has_channels: bool) -> Result<(), LedgerError> {
     // Looked up from the events, of which there are few, and not from the questions, of which there are ever more.
-    const STALE: &str = "DELETE FROM notice_events WHERE EXISTS (
-         SELECT 1 FROM approvals WHERE id = approval AND state = 'closed' AND asked_at < ?1)";
+    const STALE: &str = "DELETE FROM notice_events WHERE approval IN (SELECT approval FROM notice_events LIMIT 100)
+         AND EXISTS (SELECT 1 FROM approvals WHERE id = approval AND state = 'closed' AND asked_at < ?1)";
+    if !has_channels {
+        // Nobody will be told; an agent that asks and cancels must not leave ever more to be looked through.
+        return change(tx, "DELETE FROM notice_events", params![]);
+    }
     let before = tx.now().minus(KEEP).millis();
     change(tx, "DELETE FROM notices WHERE state <> 'due' AND changed_at < ?1", params![before])?;
     change(tx, STALE, params![tx.now().minus(EVENTS_KEEP).millis()])

@@ -30,7 +30,7 @@ pub(super) fn full(approval: &Approval, card: &Card) -> Option<String> {
     let text = format!(
         "[APPROVAL REQUIRED] {code} · expires {}\n{}Reply 'approve {code}' or 'deny {code}'",
         expiry(approval),
-        card.text()
+        card.message()
     );
     (text.len() <= BYTES_MAX && text.chars().count() <= CHARS_MAX).then_some(text)
 }
@@ -70,7 +70,7 @@ impl Told<'_> {
         match (self.event, self.said) {
             (NoticeEvent::Asked, _) => "APPROVAL REQUIRED".to_owned(),
             (NoticeEvent::Lapsed, _) => "NOT ANSWERED".to_owned(),
-            (NoticeEvent::Answered, "cancelled") => "WITHDRAWN".to_owned(),
+            (NoticeEvent::Answered, "cancelled" | "withdrawn") => "WITHDRAWN".to_owned(),
             (NoticeEvent::Answered, said) => said.to_ascii_uppercase(),
         }
     }

@@ -11,7 +11,8 @@ use serde_json::Value;
 /// What this caller hears who hands in an answer.
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {
     let header = Header { caller_key: caller.to_string().into(), caller, ..world.header("developer") };
-    let relayed = Relayed { from: "telegram:1".into(), spoken: read("approve aaaaaa").unwrap(), may_relay };
+    let spoken = read("approve aaaaaa").unwrap();
+    let relayed = Relayed { from: "telegram:1".into(), spoken, may_relay, channel: None };
     let directive = Directive { header, order: Order::Relayed(relayed), asked: false };
     let event = Event::Arrived(Parsed::Directive(Box::new(directive)));
     let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);

@@ -183,9 +183,6 @@ impl Entrance {
         let cookie = fresh_secret(self.ids.as_ref())?;
         let now = self.clock.now();
         let state = &mut *self.state();
-        if let Err(seconds) = state.pace.take(now) {
-            return Ok(Admission::TooMany(seconds));
-        }
         let given = TokenDigest::of(token);
         // SECURITY: all of them are compared, and in the same time, whichever it is.
         let mut found = None;
@@ -194,7 +191,10 @@ impl Entrance {
                 found = Some(person);
             }
         }
-        let Some(person) = found else { return Ok(Admission::Unknown) };
+        let Some(person) = found else {
+            // Only what is wrong is slowed down, so that nobody keeps others out.
+            return Ok(state.pace.take(now).map_or_else(Admission::TooMany, |()| Admission::Unknown));
+        };
         state.sessions.begin(&cookie, person.clone(), now);
         Ok(Admission::In(cookie))
     }

@@ -5,6 +5,7 @@
 //!
 //! A file that is not UTF-8, or has a zero byte, cannot be shown; such a change is refused.
 
+use crate::approvals::card::{is_latin, is_odd};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::path::{WorkspacePath, conceals};
 use shared::digest::Digest;
@@ -14,6 +15,8 @@ use std::fmt::Write as _;
 
 /// How many lines around a change are shown.
 const CONTEXT: usize = 3;
+/// How far a word is looked at for Latin letters.
+const WORD_MAX: usize = 256;
 /// The most characters of a preview.
 pub const PREVIEW_MAX: usize = 8000;
 
@@ -63,13 +66,21 @@ impl Diff {
         &self.concealing
     }
 
-    /// The diff for a person's eyes: such characters, and a carriage return at the end of a line, are written as
-    /// `<U+202E>`, and so is the first character of what is written like that itself. It is no patch.
+    /// The diff for a person's eyes: such characters, letters that look Latin in a word with Latin ones, and a carriage
+    /// return at the end of a line, are written as `<U+202E>`, and so is the first character of what is written like that itself. It is no patch.
     pub fn readable(&self) -> String {
         let mut readable = String::with_capacity(self.text.len());
+        // Whether the word at hand has Latin letters, so that others in it are taken for such.
+        let (mut is_word, mut is_latin_word) = (false, false);
         for (at, c) in self.text.char_indices() {
+            if c.is_alphabetic() != is_word {
+                is_word = c.is_alphabetic();
+                let word = self.text.get(at..).unwrap_or_default().chars().take_while(|c| c.is_alphabetic());
+                is_latin_word = is_word && word.take(WORD_MAX).any(|c| c.is_ascii_alphabetic());
+            }
+            let deceives = is_latin_word && (matches!(c, '\u{370}'..='\u{58f}') || is_odd(c) && !is_latin(c));
             let hides = !matches!(c, '\n' | '\t') && conceals(c);
-            if hides || c == '<' && self.text.get(at..).is_some_and(|rest| rest.starts_with("<U+")) {
+            if hides || deceives || c == '<' && self.text.get(at..).is_some_and(|rest| rest.starts_with("<U+")) {
                 // Writing to a string does not fail.
                 write!(readable, "<U+{:04X}>", u32::from(c)).ok();
             } else {

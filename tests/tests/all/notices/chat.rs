@@ -158,7 +158,8 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let world = world(|world| {
         let channel =
             appends(world, "bridge", &format!("answers = true\ntoken_sha256 = \"{}\"", digest("bridges-token")));
-        format!("[web]\nlisten = \"127.0.0.1:0\"\n{channel}")
+        let more = format!("groups = [\"security\"]\nanswers = true\ntoken_sha256 = \"{}\"", digest("others-token"));
+        format!("[web]\nlisten = \"127.0.0.1:0\"\n{channel}{}", appends(world, "other", &more))
     });
     let developer = world.group("developer");
     let visitor = Visitor::of(&world);
@@ -195,6 +196,13 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     assert!(row.request_id.unwrap().starts_with("http-"));
     let again = post(&[bearer], &yes);
     assert!(again.status == 409 && again.text.contains("too late"), "{}", again.text);
+    // A channel speaks only about what concerns it, and for the people behind it.
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    let yes = json!({ "from": "telegram:12345", "text": format!("approve {question}") }).to_string();
+    let other = [("Authorization", "Bearer others-token")];
+    let refused = post(&other, &yes);
+    assert!(refused.status == 409 && refused.text.contains("for other people or questions"), "{}", refused.text);
+    assert_eq!(developer.try_reply(&id), None);
     // Wrong tokens are slowed down.
     let wrong = [("Authorization", "Bearer wrong")];
     let slowed = (0..20).map(|_| post(&wrong, &yes)).find(|page| page.status == 429).expect("a pause");

@@ -79,11 +79,14 @@ fn what_hides_in_a_text_is_made_visible() {
         change("a", None, Some("x\n"), Some(("x\r\n", 0o644))),
         change("b", None, None, Some(("if \u{202e}x\u{1b}[2K\n", 0o644))),
         change("c", None, None, Some(("a\rb\n", 0o644))),
-        change("d", None, None, Some(("\tplain ä 日\n", 0o644))),
+        change("d", None, None, Some(("\tplain ä 日 Größe Привет\n", 0o644))),
+        change("e", None, None, Some(("is\u{410}dmin \u{ff41}b p\u{3bf}rt\n", 0o644))),
     ]);
     assert_eq!(shown.concealing(), [path("b"), path("c")]);
     let readable = shown.readable();
     assert!(readable.contains("-x\n+x<U+000D>\n") && readable.contains("+if <U+202E>x<U+001B>[2K\n"), "{readable}");
+    assert!(readable.contains("+\tplain ä 日 Größe Привет\n"), "{readable}");
+    assert!(readable.contains("+is<U+0410>dmin <U+FF41>b p<U+03BF>rt\n"), "{readable}");
     assert!(!readable.chars().any(|c| c != '\n' && c != '\t' && conceals(c)));
 }
 
