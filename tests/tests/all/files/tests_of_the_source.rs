@@ -1,10 +1,95 @@
-//! The testing plan of the file broker's specification, line by line: its unit tests are those of the modules `rules`,
-//! `diff` and `proposals`; these are the others.
+//! The testing plan of the file broker's specification, line by line, in its words: the unit tests first, then the
+//! integration tests, then end to end.
 
 use super::{answer, apply, call, document, error, hash, propose, question, read, workspace, world, write};
+use host_broker::providers::files::change::{ChangeSet, FileState};
+use host_broker::providers::files::diff::Diff;
+use host_broker::providers::files::path::WorkspacePath;
+use host_broker::providers::files::rules::{CREATABLE, DENIED, PathRules};
 use serde_json::json;
 use std::time::Duration;
 use tests::group::code;
+
+fn path(text: &str) -> WorkspacePath {
+    WorkspacePath::new(text).unwrap()
+}
+
+#[test]
+fn is_denied_path_with_various_patterns() {
+    let rules = PathRules::new(&DENIED, &CREATABLE).unwrap();
+    let denied = [
+        ".env",
+        "src/.env",
+        ".env.local",
+        "a/B/.ENV",
+        "key.pem",
+        "deep/er/KEY.PEM",
+        "id_rsa",
+        "keys/my_id_rsa.pub",
+        "secrets/x",
+        "a/secrets/b/c",
+        ".git/config",
+        ".ssh/known_hosts",
+        "tls.key",
+        "id_ed25519",
+    ];
+    for text in denied {
+        assert!(rules.check(&path(text)).is_err(), "{text}");
+    }
+    for text in ["env", "src/environment.rs", "pem", "a.pem.txt", "secret/x", "git/config", "keys.md", "src/main.py"] {
+        assert!(rules.check(&path(text)).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn is_create_allowed_with_various_paths() {
+    let rules = PathRules::new(&DENIED, &CREATABLE).unwrap();
+    for text in ["src/a", "lib/b/c", "tests/t.py", "docs/d.md", "scripts/e.sh", "notes.md"] {
+        assert!(rules.check_creation(&path(text)).is_ok(), "{text}");
+    }
+    for text in ["other/a", "srcs/a", "a/src/b", ".hidden", "Makefile", "package.json", "src/.env"] {
+        assert!(rules.check_creation(&path(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn sha256_text_consistency() {
+    // FIPS 180-4: the empty text, and `abc`.
+    assert_eq!(hash(""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_eq!(hash("abc"), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    let state = FileState::created(b"abc".to_vec(), false);
+    assert_eq!(state.hash().to_string(), hash("abc"), "a file's hash is the hash of its bytes");
+}
+
+#[test]
+fn generate_unified_diff_output_format() {
+    let before = FileState::created(b"one\ntwo\nthree\n".to_vec(), false);
+    let set = ChangeSet::write(path("src/a.txt"), Some(before), b"one\n2\nthree".to_vec()).unwrap();
+    let expected = "diff --git a/src/a.txt b/src/a.txt\n--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n-three\n\
+        +2\n+three\n\\ No newline at end of file\n";
+    assert_eq!(Diff::of(&set).unwrap().text(), expected);
+    let set = ChangeSet::write(path("src/new.txt"), None, b"x\n".to_vec()).unwrap();
+    let created = Diff::of(&set).unwrap();
+    assert!(created.text().contains("--- /dev/null\n+++ b/src/new.txt\n@@ -0,0 +1 @@\n+x\n"), "{}", created.text());
+}
+
+#[test]
+fn hitl_record_expiration() {
+    let world = world();
+    let developer = world.group("developer");
+    propose(&developer, "src/main.py", "x\n");
+    let state = || {
+        let listed = call(&developer, "list_proposals", json!({}));
+        listed["data"]["data"]["proposals"][0]["state"].as_str().unwrap().to_owned()
+    };
+    world.clock.advance(Duration::from_secs(119));
+    assert_eq!(state(), "waiting");
+    world.clock.advance(Duration::from_secs(2));
+    assert_eq!(state(), "expired");
+    tests::until("the record is gone", || {
+        (world.query("SELECT changes FROM proposals") == [json!({ "changes": null })]).then_some(())
+    });
+}
 
 #[test]
 fn write_file_returns_hitl_required() {
