@@ -132,21 +132,16 @@ impl Event {
         call.was_asked().then_some(&call.header)
     }
 
-    /// Where the reply goes, if anybody waits for one.
-    pub fn into_origin(self) -> Option<Origin> {
+    /// The header of the request that comes in with it, or comes back to be decided on.
+    pub fn header(&self) -> Option<&Header> {
         match self {
-            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => {
-                Some(call.header.origin)
-            }
-            Self::Arrived(Parsed::Directive(directive)) => Some(directive.header.origin),
-            Self::Arrived(Parsed::Rubbish(rubbish)) => Some(rubbish.origin),
-            Self::Finished(filtered) => match filtered.effect {
-                Effect::Run(call) | Effect::Prepare(call) => Some(call.header.origin),
-                Effect::Probe(_) => None,
-            },
-            Self::Started
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => Some(&call.header),
+            Self::Arrived(Parsed::Directive(directive)) => Some(&directive.header),
+            Self::Arrived(Parsed::Rubbish(_))
+            | Self::Started
             | Self::Impatient(_)
             | Self::Overdue
+            | Self::Finished(_)
             | Self::Probe(_)
             | Self::Telling(_)
             | Self::Told(_)
@@ -154,5 +149,38 @@ impl Event {
             | Self::Reopened(_)
             | Self::Stopping => None,
         }
+    }
+
+    /// As [`Self::header`], out of it.
+    pub fn into_header(self) -> Option<Header> {
+        match self {
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call) => Some(call.header),
+            Self::Arrived(Parsed::Directive(directive)) => Some(directive.header),
+            Self::Arrived(Parsed::Rubbish(_))
+            | Self::Started
+            | Self::Impatient(_)
+            | Self::Overdue
+            | Self::Finished(_)
+            | Self::Probe(_)
+            | Self::Telling(_)
+            | Self::Told(_)
+            | Self::Ticked { .. }
+            | Self::Reopened(_)
+            | Self::Stopping => None,
+        }
+    }
+
+    /// Where the reply goes, if anybody waits for one.
+    pub fn into_origin(self) -> Option<Origin> {
+        if let Self::Arrived(Parsed::Rubbish(rubbish)) = self {
+            return Some(rubbish.origin);
+        }
+        if let Self::Finished(filtered) = self {
+            return match filtered.effect {
+                Effect::Run(call) | Effect::Prepare(call) => Some(call.header.origin),
+                Effect::Probe(_) => None,
+            };
+        }
+        self.into_header().map(|header| header.origin)
     }
 }

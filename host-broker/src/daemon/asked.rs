@@ -100,23 +100,8 @@ impl Loop {
 
     /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.
     pub(super) fn wait_for_a_person(&mut self, event: Event) {
-        let mut header = match event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) => call.header,
-            Event::Arrived(Parsed::Directive(directive)) => directive.header,
-            // About nothing else is ever asked.
-            Event::Arrived(Parsed::Rubbish(_))
-            | Event::Readmitted(_)
-            | Event::Impatient(_)
-            | Event::Overdue
-            | Event::Started
-            | Event::Finished(_)
-            | Event::Probe(_)
-            | Event::Telling(_)
-            | Event::Told(_)
-            | Event::Ticked { .. }
-            | Event::Reopened(_)
-            | Event::Stopping => return,
-        };
+        // About nothing else is ever asked.
+        let Some(mut header) = event.into_header() else { return };
         if let Some(file) = header.retire() {
             self.daemon.outbox.retire(&file);
         }

@@ -63,22 +63,10 @@ impl Loop {
             return;
         }
         let now = self.daemon.clock.now();
-        let id = match &event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => {
-                Some(call.header.request_id.clone())
-            }
-            Event::Arrived(Parsed::Directive(directive)) => Some(directive.header.request_id.clone()),
-            Event::Arrived(Parsed::Rubbish(rubbish)) => rubbish.request_id.clone(),
-            Event::Started
-            | Event::Impatient(_)
-            | Event::Overdue
-            | Event::Finished(_)
-            | Event::Probe(_)
-            | Event::Telling(_)
-            | Event::Told(_)
-            | Event::Ticked { .. }
-            | Event::Reopened(_)
-            | Event::Stopping => None,
+        let id = if let Event::Arrived(Parsed::Rubbish(rubbish)) = &event {
+            rubbish.request_id.clone()
+        } else {
+            event.header().map(|header| header.request_id.clone())
         };
         let Some(origin) = event.into_origin() else { return };
         match (id, origin) {

@@ -32,22 +32,8 @@ impl Loop {
     }
 
     pub(super) fn park(&mut self, event: Event, of: RequestId) {
-        let header = match &event {
-            Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) => &call.header,
-            Event::Arrived(Parsed::Directive(directive)) => &directive.header,
-            // Nothing else ever waits.
-            Event::Arrived(Parsed::Rubbish(_))
-            | Event::Impatient(_)
-            | Event::Overdue
-            | Event::Started
-            | Event::Finished(_)
-            | Event::Probe(_)
-            | Event::Telling(_)
-            | Event::Told(_)
-            | Event::Ticked { .. }
-            | Event::Reopened(_)
-            | Event::Stopping => return,
-        };
+        // Nothing else ever waits.
+        let Some(header) = event.header() else { return };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
         if let Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) = &event {
             self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
