@@ -47,8 +47,9 @@ pub struct Broker {
     pub(crate) folding: Folding,
     /// How many requests of a caller wait for another one.
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
-    /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request.
-    pub(crate) cancelled: BTreeSet<(Arc<str>, RequestId)>,
+    /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request,
+    /// and by which row.
+    pub(crate) cancelled: BTreeMap<(Arc<str>, RequestId), i64>,
     /// Calls that wait for another request, and for which.
     pub(crate) parked: BTreeMap<(Arc<str>, RequestId), RequestId>,
     /// Requests about which a person was asked, and that are decided on again now.
@@ -109,6 +110,7 @@ impl Scribe<Event> for Broker {
 
     fn undone(&mut self, seq: i64) {
         self.folding.forget_after(seq);
+        self.cancelled.retain(|_, row| *row <= seq);
         self.resolved.retain(|resolved| resolved.row <= seq);
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
         // Notices are taken in a batch of their own, which is emptied before the next.
@@ -176,7 +178,7 @@ impl Broker {
             }
         }
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
-        if !self.cancelled.is_empty() && self.cancelled.contains(&call.header.key()) {
+        if !self.cancelled.is_empty() && self.cancelled.contains_key(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();
             let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
             return closed(tx, event_of(call), answer);
@@ -409,7 +411,7 @@ impl Broker {
             stale_snapshots: BTreeSet::new(),
             folding: Folding::default(),
             waiting: BTreeMap::new(),
-            cancelled: BTreeSet::new(),
+            cancelled: BTreeMap::new(),
             parked: BTreeMap::new(),
             resolved: Vec::new(),
             to_apply: Vec::new(),

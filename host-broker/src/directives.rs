@@ -263,27 +263,27 @@ impl Broker {
     /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being fetched.
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
         let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
+        let key = (Arc::clone(&header.caller_key), of.clone());
+        let row = tx.head().seq + 1;
         let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
         let has_started = store::open_stage(tx, &header.caller_key, of)?.is_some();
         let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
         if let Some(approval) = asked.filter(stops) {
-            self.resolve(tx, &approval, State::Cancelled, tx.head().seq + 1)?;
+            self.resolve(tx, &approval, State::Cancelled, row)?;
             return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
         }
         Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
-                self.cancelled.insert((Arc::clone(&header.caller_key), of.clone()));
+                self.cancelled.insert(key, row);
                 said(true, "preparing", "It had not started and will not.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),
-            None if self.parked.contains_key(&(Arc::clone(&header.caller_key), of.clone())) => {
-                let key = (Arc::clone(&header.caller_key), of.clone());
+            None if self.parked.contains_key(&key) => {
                 if let Some(waits_for) = self.parked.get(&key).cloned() {
                     let key = (Arc::clone(&header.caller_key), waits_for);
-                    let row = tx.head().seq + 1;
                     self.resolved.push(Resolved { kind: approvals::Kind::File, key, row });
                 }
-                self.cancelled.insert(key);
+                self.cancelled.insert(key, row);
                 said(true, "waiting", "It had not started and will not.")
             }
             None if store::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
