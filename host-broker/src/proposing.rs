@@ -5,7 +5,7 @@
 
 use crate::answers::refused;
 use crate::approvals::card::Card;
-use crate::approvals::{self, Kind, OPEN_MAX, Question, State};
+use crate::approvals::{self, Kind, State};
 use crate::broker::Broker;
 use crate::call::{Call, Caller, Directive, Header};
 use crate::effects::ids::Nonce;
@@ -204,59 +204,28 @@ impl Broker {
             proposed.patch_hash,
             born.is_some(),
         );
-        let quorum = self.quorum_of_changes(asked);
-        let approval = if let Some(row) = born {
-            if approvals::open(tx.connection(), Some(asked.caller))?.len() >= OPEN_MAX {
-                return Ok(Err(questions::too_many()));
-            }
-            let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
-            let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else { return Ok(Err(unable())) };
-            approvals::ask(
-                tx,
-                &Question {
-                    code: &code,
-                    kind: Kind::File,
-                    state: State::Approved,
-                    caller: asked.caller,
-                    group: asked.group,
-                    request_id: &hidden,
-                    reply_as: None,
-                    provider: asked.provider,
-                    action: asked.action,
-                    level: Level::Write,
-                    document: None,
-                    digest,
-                    quorum: 0,
-                    asked_seq: row,
-                    expires_at: tx.now(),
-                    reply_by: tx.now(),
-                    card: &card,
-                },
-            )?
-        } else {
-            let posed = Posed {
-                kind: Kind::File,
-                caller: asked.caller,
-                group: asked.group,
-                request_id: &hidden,
-                provider: asked.provider,
-                action: asked.action,
-                level: Level::Write,
-                digest,
-                asking: (quorum, proposed.ttl),
-                card: &card,
-                document: None,
-                params_digest: None,
-                summary: Some(proposed.summary.clone()),
-                task_id: None,
-            };
-            match self.pose(tx, header, &posed)? {
-                Ok(approval) => approval,
-                Err(refusal) => return Ok(Err(refusal)),
-            }
+        let posed = Posed {
+            kind: Kind::File,
+            caller: asked.caller,
+            group: asked.group,
+            request_id: &hidden,
+            provider: asked.provider,
+            action: asked.action,
+            level: Level::Write,
+            digest,
+            asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
+            born_approved: born,
+            card: &card,
+            document: None,
+            params_digest: None,
+            summary: Some(proposed.summary.clone()),
+            task_id: None,
         };
-        self.questions_changed = true;
-        let asked_for = if born.is_some() { Duration::ZERO } else { proposed.ttl };
+        let (_, asked_for) = posed.asking;
+        let approval = match self.pose(tx, header, &posed)? {
+            Ok(approval) => approval,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         proposals::put(
             tx,
             &Entry {

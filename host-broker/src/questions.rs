@@ -23,6 +23,7 @@ use crate::providers::sealed::Sealed;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::{ApprovalRef, Evidence};
+use shared::time::Timestamp;
 use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +90,8 @@ pub(crate) struct Posed<'a> {
     pub(crate) digest: Digest,
     /// How many must say yes, and for how long it waits.
     pub(crate) asking: (usize, Duration),
+    /// The row that already is the yes, where no person needs to be asked.
+    pub(crate) born_approved: Option<i64>,
     pub(crate) card: &'a Card,
     /// What is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -200,6 +203,7 @@ impl Broker {
             level: call.target.demanded(),
             digest: approvals::digest_of(call, sealed.as_ref(), &self.policy),
             asking: self.config.asking(&call.provider, &call.action),
+            born_approved: None,
             card: &card,
             document: Some(call.document.bytes()),
             params_digest: Some(call.params_digest),
@@ -217,7 +221,7 @@ impl Broker {
         }
     }
 
-    /// Puts a question, whatever it is about, and says under which number.
+    /// Puts a question, whatever it is about, and says under which number. One that was born approved is put to nobody.
     pub(crate) fn pose(
         &mut self,
         tx: &Transaction<'_>,
@@ -236,31 +240,17 @@ impl Broker {
         };
         let (quorum, patience) = posed.asking;
         let expires_at = tx.now().plus(patience);
-        let evidence = tx.append(&Draft {
-            request_id: Some(&header.request_id),
-            provider: Some(posed.provider),
-            action: Some(posed.action),
-            level: Some(posed.level),
-            params_digest: posed.params_digest,
-            summary: posed.summary.clone(),
-            task_id: posed.task_id,
-            body: json!({
-                "request": header.request_digest,
-                "kind": posed.kind,
-                "agrees_to": posed.digest,
-                "expires_at": expires_at,
-                "quorum": quorum,
-                "why": posed.card.reasons,
-            }),
-            ..Draft::new(ledger::chain::Kind::Asked, &header.caller_key)
-        })?;
+        let asked_seq = match posed.born_approved {
+            Some(row) => row,
+            None => asked(tx, header, posed, expires_at)?.seq,
+        };
         let left = header.reply_deadline().saturating_duration_since(Instant::now());
         let id = approvals::ask(
             tx,
             &Question {
                 code: &code,
                 kind: posed.kind,
-                state: State::Waiting,
+                state: if posed.born_approved.is_some() { State::Approved } else { State::Waiting },
                 caller: posed.caller,
                 group: posed.group,
                 request_id: posed.request_id,
@@ -271,7 +261,7 @@ impl Broker {
                 document: posed.document,
                 digest: posed.digest,
                 quorum,
-                asked_seq: evidence.seq,
+                asked_seq,
                 expires_at,
                 reply_by: tx.now().plus(left),
                 card: posed.card,
@@ -412,6 +402,33 @@ impl Broker {
         self.questions_changed = true;
         Ok(())
     }
+}
+
+/// The row that says that a person is asked.
+fn asked(
+    tx: &Transaction<'_>,
+    header: &Header,
+    posed: &Posed<'_>,
+    expires_at: Timestamp,
+) -> Result<Evidence, LedgerError> {
+    tx.append(&Draft {
+        request_id: Some(&header.request_id),
+        provider: Some(posed.provider),
+        action: Some(posed.action),
+        level: Some(posed.level),
+        params_digest: posed.params_digest,
+        summary: posed.summary.clone(),
+        task_id: posed.task_id,
+        body: json!({
+            "request": header.request_digest,
+            "kind": posed.kind,
+            "agrees_to": posed.digest,
+            "expires_at": expires_at,
+            "quorum": posed.asking.0,
+            "why": posed.card.reasons,
+        }),
+        ..Draft::new(ledger::chain::Kind::Asked, &header.caller_key)
+    })
 }
 
 /// Nobody is asked more than can be answered.

@@ -135,6 +135,7 @@ impl Broker {
             level: grant.level,
             digest,
             asking: self.config.asking_for_grants(),
+            born_approved: None,
             card: &card,
             document: Some(&document),
             params_digest: None,
