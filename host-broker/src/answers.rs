@@ -131,9 +131,8 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         ..Draft::new(Kind::Refused, &header.caller_key)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
-    if refusal.code == Code::Busy {
-        reply.retry_after_ms = millis(Some(limits::BUSY_RETRY));
-    }
+    let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
+    reply.retry_after_ms = millis(refusal.retry_after.or(busy));
     questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
 }
 
@@ -199,7 +198,7 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
 pub(crate) fn reply_to(id: RequestId, outcome: &Outcome, tx: &Transaction<'_>) -> Reply {
     match outcome {
         Outcome::Succeeded(shown) => success(id, shown, tx),
-        Outcome::Failed { code, reason, retry_after } => {
+        Outcome::Failed { code, reason, retry_after, .. } => {
             let mut reply = Reply::of_reason(id, *code, reason, tx.now());
             reply.retry_after_ms = millis(*retry_after);
             reply

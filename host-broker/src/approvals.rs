@@ -22,6 +22,7 @@ use crate::call::Call;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::LedgerError;
 use crate::policy::authorize::Policy;
+use crate::policy::facts::Ask;
 use crate::proposals::ProposalId;
 use crate::providers::contract::Invocation;
 use crate::providers::sealed::Sealed;
@@ -29,6 +30,7 @@ use card::Card;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
+use std::collections::BTreeSet;
 
 /// How many questions of one caller may be open at once.
 pub const OPEN_MAX: usize = 20;
@@ -133,6 +135,8 @@ pub struct Approval {
     pub reply_by: Timestamp,
     /// Whether the caller has had its one reply.
     pub told: bool,
+    /// Why a person is asked.
+    pub asks: BTreeSet<Ask>,
     /// What is shown, until it is closed.
     pub card: Option<Card>,
 }
@@ -205,6 +209,8 @@ pub struct Question<'a> {
     pub expires_at: Timestamp,
     /// When the caller stops waiting.
     pub reply_by: Timestamp,
+    /// Why a person is asked.
+    pub asks: &'a BTreeSet<Ask>,
     /// What is shown.
     pub card: &'a Card,
 }
@@ -290,7 +296,6 @@ pub fn fresh_code(
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     struct Counted(AtomicU64);

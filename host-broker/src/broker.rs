@@ -22,6 +22,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
+use crate::limits;
 use crate::notices::{self, Outgoing};
 use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::{Decision, Verdict};
@@ -180,7 +181,7 @@ impl Broker {
         // Forgotten when this is over, not here: a transaction that is lost is tried again.
         if !self.cancelled.is_empty() && self.cancelled.contains_key(&call.header.key()) {
             let reason = Code::Cancelled.meaning().to_owned();
-            let answer = refused(tx, &call, &Refusal { code: Code::Cancelled, reason });
+            let answer = refused(tx, &call, &Refusal::new(Code::Cancelled, reason));
             return closed(tx, event_of(call), answer);
         }
         match self.before_the_effect(tx, &call, &decision) {
@@ -200,7 +201,7 @@ impl Broker {
                 let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
                 closed(tx, event_of(call), answer)
             }
-            authorize::Outcome::Ask(call, reason) => self.ask(tx, call, &reason),
+            authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
         }
     }
 
@@ -213,7 +214,7 @@ impl Broker {
         if let Some(claimed) = store::claimed(tx, call)? {
             if claimed.params_digest != call.params_digest {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
-                return refused(tx, call, &Refusal { code: Code::IdempotencyConflict, reason }).map(Before::Answered);
+                return refused(tx, call, &Refusal::new(Code::IdempotencyConflict, reason)).map(Before::Answered);
             }
             return self.same_call(tx, call, &claimed.request_id);
         }
@@ -224,7 +225,7 @@ impl Broker {
             && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight
         {
             let reason = Code::Busy.meaning().to_owned();
-            return refused(tx, call, &Refusal { code: Code::Busy, reason }).map(Before::Answered);
+            return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
         }
         let proposes = call.target.operation().is_some_and(|operation| operation.declaration().proposes);
         // Something is taken back, rather than put forward, by whoever has too much there.
@@ -320,6 +321,7 @@ impl Broker {
             body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
             ..Draft::new(Kind::Started, "broker")
         })?;
+        limits::forget_trials(tx)?;
         for intent in store::left_open(tx)? {
             let closed = store::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };

@@ -15,6 +15,7 @@ use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use serde_json::Value;
 use shared::digest::Digest;
+use shared::reply::Notice;
 use shared::request::{
     self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, Request, ResultRequest,
     RevokeRequest, TaskRequest,
@@ -176,6 +177,8 @@ pub struct Call {
     pub applies: Option<ProposalId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<Sealed>,
+    /// What its reply says beside the result.
+    pub notices: Vec<Notice>,
 }
 
 /// A document as it was written. It cannot be printed, because it holds the parameters.
@@ -354,6 +357,8 @@ pub enum Order {
     Revert(ProposalId),
     /// Answer a question for somebody who did so in a chat.
     Relayed(Relayed),
+    /// A person begins a group's session anew.
+    ResetSession(Group),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.

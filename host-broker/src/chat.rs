@@ -10,11 +10,13 @@ use crate::call::{Caller, Header, Origin};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, at, export};
+use crate::policy::facts::Ask;
 use crate::questions::Given;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
 use shared::reply::Evidence;
 use shared::{Code, Level, Reply, Timestamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,7 +113,13 @@ pub fn read(line: &str) -> Result<Spoken, String> {
 ///
 /// # Errors
 /// Why not.
-pub fn answerable(kind: approvals::Kind, level: Level) -> Result<(), &'static str> {
+pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<Ask>) -> Result<(), &'static str> {
+    // What came in from others may have been written to get a yes in the next message.
+    if asks.iter().any(|ask| *ask != Ask::Tier) {
+        return Err(
+            "What brings private data, the content of others and a way out together is never answered in a chat",
+        );
+    }
     match kind {
         approvals::Kind::Call | approvals::Kind::File if level < Level::Production => Ok(()),
         approvals::Kind::Call | approvals::Kind::File => Err("Production actions are never answered in a chat"),
@@ -170,7 +178,7 @@ impl Broker {
                 return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
             }
         }
-        if let Err(why) = answerable(approval.kind, approval.level) {
+        if let Err(why) = answerable(approval.kind, approval.level, &approval.asks) {
             let reason = format!("{why}; nothing was answered. Use the inbox, or: host-broker approvals list.");
             let about = Some(approval.reference());
             return refuse(tx, header, &handed_in, about, Code::Guardrail, &reason).map(|(answer, _)| answer);
@@ -316,8 +324,14 @@ mod tests {
     fn only_what_is_known_to_be_harmless_enough_is_answered_in_a_chat() {
         use approvals::Kind::{Call, File, Grant};
         for kind in [Call, File] {
-            assert!(answerable(kind, Level::Write).is_ok() && answerable(kind, Level::Production).is_err());
+            let tier = BTreeSet::from([Ask::Tier]);
+            assert!(
+                answerable(kind, Level::Write, &tier).is_ok() && answerable(kind, Level::Production, &tier).is_err()
+            );
+            for ask in [Ask::Trifecta, Ask::Departing] {
+                assert!(answerable(kind, Level::Write, &BTreeSet::from([ask, Ask::Tier])).is_err());
+            }
         }
-        assert!(answerable(Grant, Level::Read).is_err());
+        assert!(answerable(Grant, Level::Read, &BTreeSet::from([Ask::Tier])).is_err());
     }
 }

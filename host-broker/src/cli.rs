@@ -25,12 +25,14 @@ pub mod grant;
 pub mod group;
 pub mod init;
 pub mod kill;
+pub mod limits;
 pub mod mock;
 pub mod proposals;
 pub mod notices;
 pub mod provider;
 pub mod revoke;
 pub mod serve;
+pub mod session;
 pub mod status;
 pub mod stop;
 pub mod task;
@@ -93,6 +95,8 @@ enum Command {
     Task(task::Task),
     Gate(gate::Gate),
     Kill(kill::Kill),
+    Session(session::Session),
+    Limits(limits::Limits),
     Group(group::Group),
     Provider(provider::Provider),
     Evidence(evidence::Evidence),
@@ -182,6 +186,8 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Task(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
+        Command::Session(command) => command.run(context),
+        Command::Limits(command) => command.run(context),
         Command::Group(command) => command.run(context),
         Command::Provider(command) => command.run(context),
         Command::Evidence(command) => command.run(context),

@@ -4,17 +4,19 @@
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
 pub mod home;
+pub mod limits;
 pub mod notify;
 pub mod profiles;
 pub mod provider;
 pub mod web;
 
+use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
-use shared::{Action, Gate, Group, Level, Provider, limits};
+use shared::{Action, Gate, Group, Level, Provider};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +47,9 @@ pub struct Config {
     /// The gates, and who may open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
+    /// How much a group may do in a time.
+    #[serde(default)]
+    pub limits: Limits,
     /// The providers, by the name under which they are granted and called.
     #[serde(default)]
     pub providers: BTreeMap<Provider, ProviderTable>,
@@ -82,8 +87,8 @@ pub enum ForeignTypes {
 impl Default for BrokerTable {
     fn default() -> Self {
         Self {
-            patience_ms: u64::try_from(limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
-            in_flight: limits::IN_FLIGHT_PER_GROUP,
+            patience_ms: u64::try_from(shared::limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
+            in_flight: shared::limits::IN_FLIGHT_PER_GROUP,
             foreign_types: ForeignTypes::Refuse,
         }
     }
@@ -291,7 +296,7 @@ impl Config {
         if self.groups.values().filter(|group| group.main).count() > 1 {
             return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
         }
-        let longest = u64::try_from(limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
+        let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
         if !(100..=longest).contains(&self.broker.patience_ms) {
             return fault(format!("broker.patience_ms must be 100 to {longest}"));
         }
@@ -300,6 +305,7 @@ impl Config {
         }
         self.check_approvals().or_else(fault)?;
         self.check_tokens().or_else(fault)?;
+        self.limits.check(self).or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {

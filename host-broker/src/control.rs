@@ -93,6 +93,11 @@ pub enum Control {
         /// Stop, or allow.
         on: bool,
     },
+    /// Begin a group's session anew.
+    ResetSession {
+        /// The group.
+        group: Group,
+    },
     /// A link with which the person who asks signs in to the inbox; no row.
     WebLink,
     /// Stop the daemon.
@@ -221,6 +226,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::ResetSession { group } => Order::ResetSession(group),
         Control::WebLink => return Err(Own::WebLink),
         Control::Stop => return Err(Own::Stop),
         Control::Hello => return Err(Own::Hello),

@@ -18,11 +18,12 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::questions::{self, Given, Resolved, Taken};
+use crate::sessions;
 use crate::snapshot;
 use serde_json::{Value, json};
 use shared::request::{CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot};
-use shared::{Code, Level, Provider, Reply, RequestId, TaskId};
+use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
@@ -69,6 +70,7 @@ impl Broker {
             Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
             Order::Revert(id) => match self.revert(tx, directive, id)? {
                 Ok(given) => {
@@ -88,6 +90,21 @@ impl Broker {
             Caller::Person(_) => true,
             Caller::Broker => false,
         }
+    }
+
+    /// What the group has been exposed to is forgotten.
+    fn reset_session(&self, tx: &Transaction<'_>, group: &Group) -> Result<Said, LedgerError> {
+        if !self.config.groups.contains_key(group) {
+            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{group}'.")));
+        }
+        let forgotten = sessions::reset(tx, &Caller::Group(group.clone()).to_string())?;
+        Ok(Said::Done {
+            kind: Kind::SessionReset,
+            subject: Subject::default(),
+            body: json!({ "group": group, "forgotten": forgotten }),
+            data: json!({ "group": group, "forgotten": forgotten }),
+            summary: format!("The session of {group} begins anew; {forgotten} action(s) forgotten."),
+        })
     }
 
     fn capabilities(
@@ -296,8 +313,9 @@ fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
-        // The last four come from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
+        // What follows comes from people only; no document has such a type.
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_)
+        | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }
 }
 

@@ -14,6 +14,8 @@ pub mod gates;
 pub mod approvals;
 pub mod proposals;
 pub mod kill;
+pub mod limits;
+pub mod sessions;
 pub mod ledger;
 pub mod providers;
 pub mod secrets;

@@ -12,6 +12,7 @@ use crate::effects::ids::Nonce;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
+use crate::policy::facts::Ask;
 use crate::policy::profile::Setting;
 use crate::proposals::{self, Entry, Proposal, ProposalId, Wanted};
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
@@ -22,6 +23,7 @@ use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
 use rusqlite::Connection;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A proposal that people have agreed to and that one of them wants applied now.
@@ -130,7 +132,7 @@ impl Broker {
     /// A call that applies a proposal which it may not apply now: it waits for the person, or hears why not.
     pub(crate) fn collect(&self, tx: &Transaction<'_>, call: &Call, id: &ProposalId) -> Result<Collected, LedgerError> {
         let header = &call.header;
-        let no = |code: Code, reason: String| refused(tx, call, &Refusal { code, reason }).map(Collected::Answered);
+        let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Collected::Answered);
         let plainly = |code: Code| no(code, code.meaning().to_owned());
         let Some(proposal) = proposals::find(tx.connection(), &header.caller_key, id)? else {
             return plainly(Code::ProposalUnknown);
@@ -167,7 +169,7 @@ impl Broker {
         proposed: &Proposed,
     ) -> Result<Result<bool, Refusal>, LedgerError> {
         let Some(group) = call.header.caller.group() else {
-            return Ok(Err(Refusal { code: Code::Guardrail, reason: "Only a group proposes.".into() }));
+            return Ok(Err(Refusal::new(Code::Guardrail, "Only a group proposes.".into())));
         };
         let paths: Vec<WorkspacePath> = proposed.paths.iter().flat_map(|path| WorkspacePath::new(path)).collect();
         let free = paths.len() == proposed.paths.len()
@@ -188,13 +190,12 @@ impl Broker {
         born: Option<i64>,
         is_revert: bool,
     ) -> Result<Result<i64, Refusal>, LedgerError> {
-        let unable =
-            || Refusal { code: Code::EvidenceUnavailable, reason: "The system's random source failed.".into() };
+        let unable = || Refusal::new(Code::EvidenceUnavailable, "The system's random source failed.".into());
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(Err(unable())) };
         let hidden = named_after("proposal", &nonce);
         let Some(card) = card(asked, proposed) else {
             let reason = "The changes are too large to be shown to a person in full, so nobody is asked.".to_owned();
-            return Ok(Err(Refusal { code: Code::TooLarge, reason }));
+            return Ok(Err(Refusal::new(Code::TooLarge, reason)));
         };
         let digest = approvals::digest_of_proposal(
             asked.caller,
@@ -215,6 +216,7 @@ impl Broker {
             digest,
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
+            asks: BTreeSet::from([Ask::Tier]),
             card: &card,
             document: None,
             params_digest: None,
@@ -260,7 +262,7 @@ impl Broker {
         id: &ProposalId,
     ) -> Result<Result<Given, Refusal>, LedgerError> {
         let header = &directive.header;
-        let no = |code: Code, reason: &str| Ok(Err(Refusal { code, reason: reason.to_owned() }));
+        let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Caller::Person(person) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
         let Some(proposal) = proposals::named(tx.connection(), id)? else {
             return no(Code::ProposalUnknown, "There is no proposal of this name; see host-broker proposals list.");

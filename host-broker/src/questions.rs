@@ -16,6 +16,7 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::ledger::{self, LedgerError};
 use crate::policy::authorize::Refusal;
+use crate::policy::facts::Ask;
 use crate::proposals;
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
@@ -25,6 +26,7 @@ use shared::digest::Digest;
 use shared::reply::{ApprovalRef, Evidence};
 use shared::time::Timestamp;
 use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId, limits};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -92,6 +94,8 @@ pub(crate) struct Posed<'a> {
     pub(crate) asking: (usize, Duration),
     /// The row that already is the yes, where no person needs to be asked.
     pub(crate) born_approved: Option<i64>,
+    /// Why.
+    pub(crate) asks: BTreeSet<Ask>,
     pub(crate) card: &'a Card,
     /// What is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -124,9 +128,9 @@ impl Broker {
         &mut self,
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
-        reason: &str,
+        reasons: &[(Ask, String)],
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        match self.put(tx, &call, reason) {
+        match self.put(tx, &call, reasons) {
             Ok(Put::Asked) => Ok(tx.ask(event_of(call))),
             Ok(Put::Joined(of)) => {
                 call.asked = Asked::AboutAnother(of.clone());
@@ -138,9 +142,9 @@ impl Broker {
         }
     }
 
-    fn put(&mut self, tx: &Transaction<'_>, call: &Call, reason: &str) -> Result<Put, LedgerError> {
+    fn put(&mut self, tx: &Transaction<'_>, call: &Call, reasons: &[(Ask, String)]) -> Result<Put, LedgerError> {
         let header = &call.header;
-        let no = |code: Code, reason: String| refused(tx, call, &Refusal { code, reason }).map(Put::Answered);
+        let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
         if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
             return Ok(match self.collect(tx, call, id)? {
                 Collected::Waits(of) => Put::Waits(of),
@@ -186,7 +190,7 @@ impl Broker {
         }
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
-        let Some(card) = card(call, sealed.as_ref(), reason) else {
+        let Some(card) = card(call, sealed.as_ref(), reasons) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
@@ -204,6 +208,7 @@ impl Broker {
             digest: approvals::digest_of(call, sealed.as_ref(), &self.policy),
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
+            asks: reasons.iter().map(|(ask, _)| *ask).collect(),
             card: &card,
             document: Some(call.document.bytes()),
             params_digest: Some(call.params_digest),
@@ -236,7 +241,7 @@ impl Broker {
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
         let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
             let reason = "The system's random source failed.".to_owned();
-            return Ok(Err(Refusal { code: Code::EvidenceUnavailable, reason }));
+            return Ok(Err(Refusal::new(Code::EvidenceUnavailable, reason)));
         };
         let (quorum, patience) = posed.asking;
         let expires_at = tx.now().plus(patience);
@@ -264,6 +269,7 @@ impl Broker {
                 asked_seq,
                 expires_at,
                 reply_by: tx.now().plus(left),
+                asks: &posed.asks,
                 card: posed.card,
             },
         )?;
@@ -433,7 +439,7 @@ fn asked(
 
 /// Nobody is asked more than can be answered.
 pub(crate) fn too_many() -> Refusal {
-    Refusal { code: Code::Busy, reason: format!("{OPEN_MAX} questions of this group wait for people already.") }
+    Refusal::new(Code::Busy, format!("{OPEN_MAX} questions of this group wait for people already."))
 }
 
 fn answered_by(header: &Header, given: &Given, tx: &Transaction<'_>) -> Answered {
@@ -452,7 +458,7 @@ pub(crate) fn may_answer(config: &Config, person: &str, approval: &Approval) -> 
 }
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
-fn card(call: &Call, sealed: Option<&Sealed>, reason: &str) -> Option<Card> {
+fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
     if let Some(group) = call.header.caller.group() {
@@ -476,7 +482,7 @@ fn card(call: &Call, sealed: Option<&Sealed>, reason: &str) -> Option<Card> {
         card.say("Idempotency key", key.as_str());
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
-    card.reasons.push(reason.to_owned());
+    card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
     let shown = card.list(&call.params())
         && (condition.is_null() || card.holds(&condition))
         && sealed.is_none_or(|sealed| card.sends(sealed));
@@ -495,7 +501,7 @@ pub(crate) enum Ended {
 
 /// Whether this request, about which a person was asked, ends before it is decided on again.
 pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, LedgerError> {
-    let no = |code: Code| Ok(Ended::Refused(Refusal { code, reason: code.meaning().to_owned() }));
+    let no = |code: Code| Ok(Ended::Refused(Refusal::new(code, code.meaning().to_owned())));
     let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
         return no(Code::ApprovalRequired);
     };
@@ -511,7 +517,7 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Ledg
         State::Expired => return no(Code::ApprovalExpired),
         State::Cancelled => return no(Code::Cancelled),
     };
-    Ok(Ended::Refused(Refusal { code, reason }))
+    Ok(Ended::Refused(Refusal::new(code, reason)))
 }
 
 /// That a person said no, and why.

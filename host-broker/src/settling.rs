@@ -8,6 +8,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Effect, Probe, Step, Transaction, Unwritten};
+use crate::limits;
 use crate::proposals;
 use crate::providers::contract::Aside;
 use crate::questions;
@@ -24,10 +25,22 @@ impl Broker {
         mut filtered: Box<Filtered>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let answer = match self.put_forward(tx, &mut filtered) {
-            Ok(()) => settle(tx, &mut filtered),
+            Ok(()) => self.mind_the_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };
         closed(tx, Event::Finished(filtered), answer)
+    }
+
+    /// A provider that fails too often in a row is left alone.
+    fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), LedgerError> {
+        match (&filtered.effect, &filtered.outcome) {
+            // A probe is the broker's own.
+            (Effect::Probe(_), _) => Ok(()),
+            (Effect::Run(call) | Effect::Prepare(call), Outcome::Failed { fault: true, .. }) => {
+                limits::fault(tx, call, &self.policy.limits)
+            }
+            (Effect::Run(call) | Effect::Prepare(call), _) => limits::answered(tx, call),
+        }
     }
 
     /// A change that the effect described is stored, and a person asked about it.
@@ -45,7 +58,7 @@ impl Broker {
                 }
             }
             Err(refusal) => {
-                filtered.outcome = Outcome::Failed { code: refusal.code, reason: refusal.reason, retry_after: None };
+                filtered.outcome = Outcome::of(refusal.code, refusal.reason);
             }
         }
         Ok(())
@@ -76,7 +89,8 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
                     }
                 }
             }
-            let reply = reply_to(call.header.request_id.clone(), outcome, tx);
+            let mut reply = reply_to(call.header.request_id.clone(), outcome, tx);
+            reply.notices.extend(call.notices.iter().map(|notice| notice.word().to_owned()));
             questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
         }
         (Effect::Probe(probe), _) => {

@@ -71,6 +71,16 @@ pub enum Code {
     RepoNotAllowed,
     /// The time range is wider than allowed.
     RangeTooWide,
+    /// The operator's rules do not permit it.
+    RuleDenied,
+    /// Private data, content that others wrote and a way out would come together, or what would leave must not.
+    Trifecta,
+    /// More calls a minute than allowed.
+    RateLimited,
+    /// More in a day than allowed.
+    QuotaExceeded,
+    /// The provider has failed too often in a row.
+    BreakerOpen,
     /// The path leads out of the workspace.
     PathOutside,
     /// Nobody may ask for this path.
@@ -147,6 +157,11 @@ impl Code {
         Self::Guardrail,
         Self::RepoNotAllowed,
         Self::RangeTooWide,
+        Self::RuleDenied,
+        Self::Trifecta,
+        Self::RateLimited,
+        Self::QuotaExceeded,
+        Self::BreakerOpen,
         Self::PathOutside,
         Self::PathDenied,
         Self::CreateNotAllowed,
@@ -333,6 +348,31 @@ impl Code {
             Self::RangeTooWide => {
                 denied("range_too_wide", "The time range is wider than allowed.", "Ask for a shorter range.")
             }
+            Self::RuleDenied => denied(
+                "rule_denied",
+                "The operator's rules do not permit this call.",
+                "Change the call as the reason says, or ask the operator to look at host-broker explain.",
+            ),
+            Self::Trifecta => denied(
+                "trifecta",
+                "What would leave with this call must not leave, or it would bring too much together.",
+                "Take out what the reason names, or ask the operator.",
+            ),
+            Self::RateLimited => denied(
+                "rate_limited",
+                "This group makes more calls a minute than it may.",
+                "Wait as long as retry_after_ms says.",
+            ),
+            Self::QuotaExceeded => denied(
+                "quota_exceeded",
+                "This group has used up what it may do in a day.",
+                "Wait until the next day, or ask the operator for more.",
+            ),
+            Self::BreakerOpen => denied(
+                "breaker_open",
+                "The provider has failed too often, so it is left alone for a while.",
+                "Wait as long as retry_after_ms says.",
+            ),
             Self::PathOutside => denied(
                 "path_outside",
                 "The path leads out of the workspace.",

@@ -111,7 +111,7 @@ pub struct Evidence {
     pub prev_hash: Digest,
 }
 
-/// What the filter did to a result.
+/// What was done to a result, and what else its caller should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Notice {
     /// Secrets were replaced.
@@ -122,6 +122,8 @@ pub enum Notice {
     Truncated,
     /// The result holds text that others wrote.
     UntrustedContent,
+    /// Most of what the caller may do in a day is done.
+    NearQuota,
 }
 
 impl Notice {
@@ -132,6 +134,7 @@ impl Notice {
             Self::Withheld => "withheld",
             Self::Truncated => "truncated",
             Self::UntrustedContent => "untrusted_content",
+            Self::NearQuota => "near_quota",
         }
     }
 }

@@ -38,6 +38,12 @@ impl Timestamp {
         Self(self.0.saturating_sub(millis_of(duration)))
     }
 
+    /// The time of day in UTC, for people: `12:03:05`.
+    pub fn clock(self) -> String {
+        let time = DateTime::<Utc>::from_timestamp_millis(self.0);
+        time.map_or_else(|| self.to_string(), |time| time.format("%H:%M:%S UTC").to_string())
+    }
+
     /// How long after `earlier` this is; zero if it is before.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -8,7 +8,7 @@ use shared::digest::Digest;
 use shared::{RequestId, Timestamp};
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
-     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group";
+     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
 
 /// Without the cards, which may be long, and which only people look at.
 fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, LedgerError> {
@@ -40,7 +40,7 @@ fn read(row: &Row<'_>) -> Result<Approval, LedgerError> {
     let (kind, group) = (text(17)?, optional(18)?);
     let caller = text(2)?;
     let group = group.as_deref().or_else(|| caller.strip_prefix("group:"));
-    let card = optional(19)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
+    let card = optional(20)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
     Ok(Approval {
         id: number(0)?,
         code: text(1)?,
@@ -61,6 +61,7 @@ fn read(row: &Row<'_>) -> Result<Approval, LedgerError> {
         expires_at: Timestamp::from_millis(number(14)?),
         reply_by: Timestamp::from_millis(number(15)?),
         told: number(16)? != 0,
+        asks: serde_json::from_str(&text(19)?).map_err(|_bad| bad("reasons"))?,
         card,
     })
 }
@@ -219,8 +220,9 @@ pub fn answers(connection: &Connection, approval: i64) -> Result<Vec<Answered>, 
 pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
-         asked_at, expires_at, reply_by, told, card, document)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17)";
+         asked_at, expires_at, reply_by, told, card, document, asks)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19)";
+    let asks = serde_json::to_string(question.asks).map_err(|_bad| LedgerError::Stored { what: "reasons" })?;
     let card = serde_json::to_string(question.card).map_err(|_bad| LedgerError::Stored { what: "card" })?;
     tx.connection()
         .prepare_cached(INSERT)
@@ -244,6 +246,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerE
                 card,
                 question.document,
                 question.state.word(),
+                asks,
             ])
         })
         .map_err(at("store a question"))

@@ -166,6 +166,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         asked: Asked::No,
         applies: None,
         sealed: None,
+        notices: Vec::new(),
     }))
 }
 

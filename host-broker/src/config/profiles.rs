@@ -54,7 +54,15 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
         .iter()
         .map(|(name, table)| (name.clone(), Digest::of(&shared::json::canonical(table))))
         .collect();
-    Ok(Policy { quorum: config.quorums(), profiles: load(home, config, catalogue)?, settings })
+    for (place, provider, action) in config.limits.amounts() {
+        let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
+        if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {
+            let fault = format!("{place}.{action}: no provider that it is for has such an action");
+            return Err(ConfigError::Inconsistent { path: home.config(), fault });
+        }
+    }
+    let limits = config.limits.clone();
+    Ok(Policy { quorum: config.quorums(), profiles: load(home, config, catalogue)?, limits, settings })
 }
 
 /// Reads every profile and holds it against the configuration and the catalogue. A home from before there were profiles
@@ -113,7 +121,10 @@ pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
 
 /// What a group has in a home that is for trying things out: nobody is asked about its mock.
 pub fn with_free_mock(provider: &str) -> String {
-    format!("{STARTING}\n[providers.{provider}]\nwrite = \"auto\"\nproduction = \"auto\"\n")
+    format!(
+        "{STARTING}\n[providers.{provider}]\nwrite = \"auto\"\nproduction = \"auto\"\n\
+         trifecta_off = \"a script; nothing of it is real\"\n"
+    )
 }
 
 /// Writes a group's profile unless it has one.
@@ -147,6 +158,11 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
         if let Some(action) = posture.actions.keys().find(|action| !listed.operations.contains_key(*action)) {
             let known: Vec<&str> = listed.operations.keys().map(shared::Action::as_str).collect();
             return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));
+        }
+        if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
+            return Err(format!(
+                "providers.{provider}.trifecta_off: its value is the reason, for whoever reads it later"
+            ));
         }
         if !posture.paths.is_empty() && listed.kind != "files" {
             return Err(format!("providers.{provider}.paths: only a provider of files has paths"));

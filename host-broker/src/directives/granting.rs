@@ -9,12 +9,13 @@ use crate::grants::{self, Grant};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
+use crate::policy::facts::Ask;
 use crate::questions::{self, Ended, Posed};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
 use shared::{Action, Code, Group, Level};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
     /// Gives access, or asks a person whether to.
@@ -136,6 +137,7 @@ impl Broker {
             digest,
             asking: self.config.asking_for_grants(),
             born_approved: None,
+            asks: BTreeSet::from([Ask::Tier]),
             card: &card,
             document: Some(&document),
             params_digest: None,
@@ -166,9 +168,8 @@ impl Broker {
         if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
             faults.push(format!("there is no gate '{gate}' in the configuration"));
         }
-        if request.rate_per_minute.is_some() || request.daily_quota.is_some() {
-            // A limit that is stored and not enforced would be worse than none.
-            faults.push("rate_per_minute and daily_quota are not enforced by this version".to_owned());
+        if request.rate_per_minute == Some(0) {
+            faults.push("rate_per_minute must be at least 1; access_level 0 gives nothing".to_owned());
         }
         if faults.is_empty() { Ok(catalogue) } else { Err(format!("The grant is not valid: {}.", faults.join("; "))) }
     }

@@ -109,7 +109,16 @@ pub enum Outcome {
         reason: String,
         /// When to try again.
         retry_after: Option<Duration>,
+        /// Whether the provider did not do its part.
+        fault: bool,
     },
+}
+
+impl Outcome {
+    /// A no that is not the provider's fault.
+    pub fn of(code: Code, reason: String) -> Self {
+        Self::Failed { code, reason, retry_after: None, fault: false }
+    }
 }
 
 /// A result that is safe to show.
@@ -150,11 +159,10 @@ pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
             let rules = filters.rules(&effect);
             let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
             match proposed.map(|proposed| filters.own_secrets(&mut proposed.diff)) {
-                Some(false) => Outcome::Failed {
-                    code: Code::Guardrail,
-                    reason: "The changes hold secrets that cannot be taken out, so nobody can be shown them.".into(),
-                    retry_after: None,
-                },
+                Some(false) => Outcome::of(
+                    Code::Guardrail,
+                    "The changes hold secrets that cannot be taken out, so nobody can be shown them.".into(),
+                ),
                 Some(true) | None => succeeded(success, changes, &rules, filters),
             }
         }
@@ -181,7 +189,7 @@ fn succeeded(success: Success, changes: bool, rules: &Rules<'_>, filters: &Filte
         Err(_) if changes => Outcome::Succeeded(shown(Value::Null, &success.summary, cleaned.notices, filters)),
         Err(why) => {
             let reason = format!("{} To be precise: {why}.", Code::InvalidOutput.meaning());
-            Outcome::Failed { code: Code::InvalidOutput, reason, retry_after: None }
+            Outcome::Failed { code: Code::InvalidOutput, reason, retry_after: None, fault: true }
         }
     }
 }
@@ -205,16 +213,16 @@ fn shown(data: Value, summary: &str, notices: Vec<Notice>, filters: &Filters) ->
 }
 
 fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
+    let is_fault = failure.is_fault();
     let say = |code: Code, message: &str, retry_after: Option<Duration>| Outcome::Failed {
         code,
         reason: sentence(&filters.line(message), code),
         retry_after,
+        fault: is_fault,
     };
     match failure {
         Failure::RateLimited { retry_after, message } => say(Code::ProviderRateLimited, &message, retry_after),
-        Failure::Guard(refusal) => {
-            Outcome::Failed { code: refusal.code, reason: filters.line(&refusal.reason), retry_after: None }
-        }
+        Failure::Guard(refusal) => Outcome::of(refusal.code, filters.line(&refusal.reason)),
         Failure::Timeout => say(Code::ProviderTimeout, "", None),
         // A write whose answer is not usable was still sent.
         Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
@@ -222,7 +230,9 @@ fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
         }
         Failure::InvalidOutput { message } => say(Code::InvalidOutput, &message, None),
         // Nothing is unknown about a read: it changed nothing.
-        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),
+        Failure::Refused { message } | Failure::Unavailable { message } | Failure::Unknown { message } => {
+            say(Code::ProviderFailed, &message, None)
+        }
     }
 }
 

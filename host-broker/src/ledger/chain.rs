@@ -65,6 +65,8 @@ pub enum Kind {
     Killed,
     /// A kill switch was lifted.
     Revived,
+    /// A group's session began anew.
+    SessionReset,
     /// Something about the directories or the configuration that an auditor should know.
     Noted,
 }
@@ -98,6 +100,7 @@ impl Kind {
             Self::GateApproved => "gate_approved",
             Self::Killed => "killed",
             Self::Revived => "revived",
+            Self::SessionReset => "session_reset",
             Self::Noted => "noted",
         }
     }

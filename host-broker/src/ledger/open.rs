@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 5] = [
+const VERSIONS: [&str; 6] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
     include_str!("proposals.sql"),
     include_str!("sealed.sql"),
+    include_str!("policy.sql"),
 ];
-const SCHEMA_VERSION: i64 = 5;
+const SCHEMA_VERSION: i64 = 6;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

@@ -356,8 +356,13 @@ impl<'c> Transaction<'c> {
         if let Some(approval) = approval {
             crate::approvals::spend(self, approval.id)?;
         }
+        crate::limits::charge(self, effect, &obligations.charges, evidence.seq)?;
         match effect {
             Effect::Run(call) => {
+                if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
+                    let declaration = operation.declaration();
+                    crate::sessions::expose(self, &call.header.caller_key, declaration, evidence.seq)?;
+                }
                 if let (Some(_), Some(approval)) = (&call.applies, approval) {
                     crate::proposals::begin(self, approval.id, &call.header.request_id)?;
                 }

@@ -135,8 +135,10 @@ impl Told<'_> {
 mod tests {
     use super::*;
     use crate::approvals::State;
+    use crate::policy::facts::Ask;
     use shared::Level;
     use shared::digest::Digest;
+    use std::collections::BTreeSet;
 
     fn approval(params: &Value) -> Approval {
         let mut card = Card::new();
@@ -163,6 +165,7 @@ mod tests {
             asked_at: minutes(0),
             expires_at: minutes(5),
             reply_by: minutes(1),
+            asks: BTreeSet::from([Ask::Tier]),
             told: false,
             card: Some(card),
         }

@@ -2,34 +2,42 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
-use crate::approvals::{self, State, sealing};
+use crate::approvals::{self, Approval, State, sealing};
 use crate::call::{Call, Caller, KillScope, Target};
+use crate::config::limits::Limits;
 use crate::gates;
 use crate::grants::{self, Grant};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
+use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Agreed, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped,
-    TaskFact,
+    Agreed, Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
-use crate::policy::profile::Profiles;
+use crate::policy::profile::{Profiles, Setting};
 use crate::proposals;
-use crate::providers::contract::{Guard, Invocation, Needs};
+use crate::providers::contract::{Exposure, Guard, Invocation, Needs, Operation};
+use crate::sessions;
 use rusqlite::Connection;
 use shared::digest::Digest;
+use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What the operators have laid down, beside what is stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     /// How many different approvers each gate needs.
     pub quorum: BTreeMap<Gate, usize>,
     /// Who else must agree, by group.
     pub profiles: Profiles,
+    /// How much a group may do in a time.
+    pub limits: Limits,
     /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
     pub settings: BTreeMap<Provider, Digest>,
 }
@@ -50,6 +58,10 @@ pub struct Obligations {
     pub spend_gates: Vec<i64>,
     /// The person's yes to be spent by it.
     pub spend_approval: Option<Agreed>,
+    /// Whether the session learns what the action exposes.
+    pub exposes: bool,
+    /// What it uses up.
+    pub charges: Vec<Charge>,
 }
 
 impl Authorized<'_> {
@@ -66,6 +78,15 @@ pub struct Refusal {
     pub code: Code,
     /// One sentence with a period.
     pub reason: String,
+    /// When to try again, if that is known.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// A no of which nobody knows how long it stands.
+    pub fn new(code: Code, reason: String) -> Self {
+        Self { code, reason, retry_after: None }
+    }
 }
 
 /// What became of a call at the decision.
@@ -75,39 +96,62 @@ pub enum Outcome<'tx> {
     Authorized(Authorized<'tx>),
     /// It may not.
     Refused(Box<Call>, Refusal),
-    /// It may, if a person agrees; for this reason one is asked.
-    Ask(Box<Call>, String),
+    /// It may, if a person agrees; for these reasons one is asked.
+    Ask(Box<Call>, Vec<(Ask, String)>),
 }
 
 /// Decides on a call with facts that were gathered in this transaction.
-pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, call: Box<Call>, facts: Facts, decision: Decision) -> Outcome<'tx> {
+pub fn authorize<'tx>(
+    _tx: &'tx Transaction<'_>,
+    mut call: Box<Call>,
+    facts: Facts,
+    decision: Decision,
+) -> Outcome<'tx> {
     match decision.verdict {
         Verdict::Permit => {
             let spend_gates = match facts.gate {
                 GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
                 GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
             };
+            let known =
+                |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
+            let exposes = !call.target.operation().is_some_and(known);
+            let charges = charges(facts.limits);
+            call.notices.extend(charges.iter().any(Charge::is_near).then_some(Notice::NearQuota));
             // Whatever made a person be asked: the yes is spent, and stands on the row.
-            let obligations = Obligations { spend_gates, spend_approval: facts.agreed };
+            let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, charges };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
         // A call is prepared once: facts that do not satisfy the guard then will not do so later.
         Verdict::NeedsRemote if !call.prepared => {
-            let obligations = Obligations::default();
+            let obligations = Obligations { charges: charges(facts.limits), ..Obligations::default() };
             Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
         }
         Verdict::NeedsRemote => Outcome::Refused(
             call,
-            Refusal { code: Code::Guardrail, reason: "The remote could not tell what the guardrail needs.".into() },
+            Refusal::new(Code::Guardrail, "The remote could not tell what the guardrail needs.".into()),
         ),
-        Verdict::RequireApproval { reason } => Outcome::Ask(call, reason),
-        Verdict::Refuse { code, reason } => Outcome::Refused(call, Refusal { code, reason }),
+        Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
+        Verdict::Refuse { code, reason } => {
+            let retry_after = match facts.limits {
+                LimitsFact::Exceeded { code: limit, retry_after, .. } if limit == code => retry_after,
+                LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
+            };
+            Outcome::Refused(call, Refusal { code, reason, retry_after })
+        }
     }
 }
 
 /// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
 pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
     Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
+}
+
+fn charges(limits: LimitsFact) -> Vec<Charge> {
+    match limits {
+        LimitsFact::Within(charges) => charges,
+        LimitsFact::Exceeded { .. } => Vec::new(),
+    }
 }
 
 fn demanded(operation: Option<OperationFact>) -> Level {
@@ -137,7 +181,9 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         None => None,
     };
     let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
+    let limits = limits::fact(connection, now, call, &policy.limits, grant.as_ref())?;
     Ok(Facts {
+        grant: grant_fact(grant, &call.action, now),
         caller: sentence_subject(&call.header.caller),
         provider: call.provider.clone(),
         action: call.action.clone(),
@@ -146,7 +192,6 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
             Some(KillScope::Group(_)) => Some(Stopped::Caller),
             Some(KillScope::Provider(_)) | None => None,
         },
-        grant: grant_fact(grant, &call.action, now),
         provider_state: match (&call.target, killed) {
             (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
             (Target::NoProvider, _) => ProviderFact::Missing,
@@ -158,6 +203,10 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
+        rules: rules_fact(&call.target, group, &policy.profiles),
+        session: session_fact(connection, call, policy)?,
+        departing: DepartingFact::Clean,
+        limits,
         agreed: agreed(connection, now, call, policy)?,
     })
 }
@@ -176,7 +225,7 @@ fn agreed(
         let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
         let approval = proposal.approval;
         let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
-        return Ok(agreed.then(|| Agreed { id: approval.id, reference: approval.reference() }));
+        return Ok(agreed.then(|| yes(approval)));
     }
     if !call.was_asked() {
         return Ok(None);
@@ -184,7 +233,28 @@ fn agreed(
     let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
     let Some(approval) = approval.filter(|approval| approval.state == State::Approved) else { return Ok(None) };
     let agreed = sealing::is_about(connection, &approval, call, policy)?;
-    Ok(agreed.then(|| Agreed { id: approval.id, reference: approval.reference() }))
+    Ok(agreed.then(|| yes(approval)))
+}
+
+fn yes(approval: Approval) -> Agreed {
+    Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
+}
+
+/// Until there are rules, what they would decide about is permitted.
+fn rules_fact(target: &Target, group: Option<&Group>, profiles: &Profiles) -> RulesFact {
+    match operation_fact(target, group, profiles).map(|operation| operation.setting) {
+        Some(Setting::Rules) => RulesFact::Permit { rule: "default".to_owned() },
+        Some(Setting::Auto | Setting::Human | Setting::Off) | None => RulesFact::Unasked,
+    }
+}
+
+fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
+    let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
+    Ok(SessionFact {
+        earlier: sessions::exposures(connection, &call.header.caller_key)?,
+        adds,
+        waived: call.header.caller.group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
+    })
 }
 
 fn sentence_subject(caller: &Caller) -> String {

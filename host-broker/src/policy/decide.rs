@@ -4,9 +4,11 @@
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
 use crate::policy::facts::{
-    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+    Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact, ParamsFact,
+    ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
+use crate::providers::contract::Exposure;
 use shared::{Code, Level};
 use std::fmt;
 
@@ -29,6 +31,14 @@ pub enum Step {
     Guardrails,
     /// The task and its gate.
     Governance,
+    /// The rules, where they decide.
+    Rules,
+    /// Private data, content that others wrote and a way out do not come together.
+    Trifecta,
+    /// What would leave.
+    Departing,
+    /// Rate, quota and breaker.
+    Limits,
     /// Who else must agree.
     Tier,
 }
@@ -40,6 +50,8 @@ pub enum Verdict {
     Permit,
     /// Yes, if a person agrees.
     RequireApproval {
+        /// Which of the reasons there are.
+        ask: Ask,
         /// Why a person is asked, in one sentence.
         reason: String,
     },
@@ -74,6 +86,15 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Every reason for which a person is asked.
+    pub fn asks(&self) -> Vec<(Ask, String)> {
+        let ask = |judgement: &Judgement| match &judgement.verdict {
+            Verdict::RequireApproval { ask, reason } => Some((*ask, reason.clone())),
+            Verdict::Permit | Verdict::NeedsRemote | Verdict::Refuse { .. } => None,
+        };
+        self.judgements.iter().filter_map(ask).collect()
+    }
+
     /// Whether the caller has the authority (the steps up to the lists), whatever else stands against this call.
     pub fn has_authority(&self) -> bool {
         let refuses = |judgement: &Judgement| matches!(judgement.verdict, Verdict::Refuse { .. });
@@ -112,7 +133,7 @@ pub fn decide(facts: &Facts) -> Decision {
 
 type Judge = fn(&Facts) -> Verdict;
 
-const STEPS: [(Step, Judge); 9] = [
+const STEPS: [(Step, Judge); 13] = [
     (Step::KillSwitch, kill_switch),
     (Step::Grant, grant),
     (Step::Catalogue, catalogue),
@@ -121,6 +142,10 @@ const STEPS: [(Step, Judge); 9] = [
     (Step::Parameters, parameters),
     (Step::Guardrails, guardrails),
     (Step::Governance, governance),
+    (Step::Rules, rules),
+    (Step::Trifecta, trifecta),
+    (Step::Departing, departing),
+    (Step::Limits, limits),
     (Step::Tier, tier),
 ];
 
@@ -285,10 +310,96 @@ fn gate(facts: &Facts) -> Verdict {
 
 fn tier(facts: &Facts) -> Verdict {
     match facts.operation {
-        Some(OperationFact { setting: Setting::Human, .. }) if facts.agreed.is_none() => {
-            Verdict::RequireApproval { reason: format!("A person must agree to action '{}'.", facts.action) }
+        Some(OperationFact { setting: Setting::Human, .. }) => {
+            unless_agreed(facts, Ask::Tier, format!("A person must agree to action '{}'.", facts.action))
         }
         Some(_) | None => Verdict::Permit,
+    }
+}
+
+/// A person is asked, unless one has said yes to a card on which this stood.
+fn unless_agreed(facts: &Facts, ask: Ask, reason: String) -> Verdict {
+    match &facts.agreed {
+        Some(agreed) if agreed.covers.contains(&ask) => Verdict::Permit,
+        Some(_) | None => Verdict::RequireApproval { ask, reason },
+    }
+}
+
+fn rules(facts: &Facts) -> Verdict {
+    let no = |reason: String| Verdict::refuse(Code::RuleDenied, reason);
+    match (&facts.rules, facts.operation.map(|operation| operation.setting)) {
+        // Where they were not asked the tier decides, or there is nothing to ask them about.
+        (RulesFact::Permit { .. }, _)
+        | (RulesFact::Unasked, None | Some(Setting::Auto | Setting::Human | Setting::Off)) => Verdict::Permit,
+        (RulesFact::Unasked, Some(Setting::Rules)) => no("The rules were not asked.".into()),
+        (RulesFact::Silent, _) => no(format!("No rule permits action '{}' like this.", facts.action)),
+        (RulesFact::Forbid { rule, reason: None }, _) => no(format!("The rule '{rule}' forbids this.")),
+        (RulesFact::Forbid { rule, reason: Some(reason) }, _) => {
+            no(format!("The rule '{rule}' forbids this: {reason}"))
+        }
+        (RulesFact::Failed { rule }, _) => no(format!("The rule '{rule}' could not be evaluated for this call.")),
+    }
+}
+
+/// All three may come together if a person agrees; and once they have, each further way out.
+fn trifecta(facts: &Facts) -> Verdict {
+    let session = &facts.session;
+    let before = so_far(session);
+    let completes = before.and(session.adds) == Exposure::ALL
+        && session.adds != Exposure::NONE
+        && (session.adds.egress || before != Exposure::ALL);
+    if session.waived || !completes {
+        return Verdict::Permit;
+    }
+    let of = |what: &str, is: fn(&Exposure) -> bool| {
+        let mut calls: Vec<String> = session
+            .earlier
+            .iter()
+            .filter(|exposed| is(&exposed.exposes))
+            .map(|exposed| format!("{}.{} at {}", exposed.provider, exposed.action, exposed.at.clock()))
+            .collect();
+        let more = calls.len().saturating_sub(NAMED_MAX);
+        calls.truncate(NAMED_MAX);
+        if is(&session.adds) {
+            calls.push("this call".to_owned());
+        }
+        if more > 0 {
+            calls.push(format!("{more} more"));
+        }
+        format!("{what} ({})", calls.join(", "))
+    };
+    let reason = format!(
+        "In this session {}, {} and {} would come together.",
+        of("content that others wrote", |exposes| exposes.untrusted),
+        of("private data", |exposes| exposes.sensitive),
+        of("a way out", |exposes| exposes.egress),
+    );
+    unless_agreed(facts, Ask::Trifecta, reason)
+}
+
+/// So many earlier calls are named for each of the three.
+const NAMED_MAX: usize = 8;
+
+fn so_far(session: &SessionFact) -> Exposure {
+    session.earlier.iter().fold(Exposure::NONE, |all, exposed| all.and(exposed.exposes))
+}
+
+fn departing(facts: &Facts) -> Verdict {
+    match &facts.departing {
+        DepartingFact::Clean => Verdict::Permit,
+        DepartingFact::Suspicious(found) => {
+            unless_agreed(facts, Ask::Departing, format!("What would leave looks suspicious: {}", found.join(" ")))
+        }
+        DepartingFact::Hostile(found) => {
+            Verdict::refuse(Code::Trifecta, format!("What would leave must not: {}", found.join(" ")))
+        }
+    }
+}
+
+fn limits(facts: &Facts) -> Verdict {
+    match &facts.limits {
+        LimitsFact::Within(_) => Verdict::Permit,
+        LimitsFact::Exceeded { code, reason, .. } => Verdict::refuse(*code, reason.clone()),
     }
 }
 
@@ -316,6 +427,10 @@ impl fmt::Display for Step {
             Self::Parameters => "parameters",
             Self::Guardrails => "guardrails",
             Self::Governance => "task and gate",
+            Self::Rules => "rules",
+            Self::Trifecta => "what comes together",
+            Self::Departing => "what would leave",
+            Self::Limits => "limits",
             Self::Tier => "who must agree",
         })
     }

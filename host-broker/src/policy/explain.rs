@@ -36,7 +36,7 @@ fn describe(verdict: &Verdict) -> Value {
     match verdict {
         Verdict::Permit => json!({ "verdict": "permit" }),
         Verdict::NeedsRemote => json!({ "verdict": "needs remote facts" }),
-        Verdict::RequireApproval { reason } => json!({ "verdict": "ask a person", "reason": reason }),
+        Verdict::RequireApproval { reason, .. } => json!({ "verdict": "ask a person", "reason": reason }),
         Verdict::Refuse { code, reason } => json!({ "verdict": "refuse", "code": code.word(), "reason": reason }),
     }
 }

@@ -1,7 +1,11 @@
 //! What a decision may look at: everything about one call, and nothing else.
 
+use crate::limits::Charge;
 use crate::policy::profile::Setting;
-use shared::{Action, Code, Gate, Level, Provider};
+use crate::providers::contract::Exposure;
+use shared::{Action, Code, Gate, Level, Provider, Timestamp};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The facts of one call, as they are in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,14 @@ pub struct Facts {
     pub task: TaskFact,
     /// The gate of production actions.
     pub gate: GateFact,
+    /// What the rules say.
+    pub rules: RulesFact,
+    /// What the caller's session has been exposed to, and what this call would add.
+    pub session: SessionFact,
+    /// What an inspection found in what the call would let leave.
+    pub departing: DepartingFact,
+    /// Rate, quota and breaker.
+    pub limits: LimitsFact,
     /// A person's yes to exactly this call, which no intent has spent.
     pub agreed: Option<Agreed>,
 }
@@ -39,6 +51,97 @@ pub struct Agreed {
     pub id: i64,
     /// The name that the caller knows it by.
     pub reference: String,
+    /// What stood on the card.
+    pub covers: BTreeSet<Ask>,
+}
+
+/// Why a person is asked. A yes is to what stood on the card, and to nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ask {
+    /// Private data, content that others wrote and a way out would come together.
+    Trifecta,
+    /// What would leave looks suspicious.
+    Departing,
+    /// The tier of the action.
+    Tier,
+}
+
+/// What the rules say of a call. They are asked where the profile says `rules`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RulesFact {
+    /// They were not asked.
+    Unasked,
+    /// This rule permits it, and none forbids it.
+    Permit {
+        /// The rule.
+        rule: String,
+    },
+    /// No rule permits it.
+    Silent,
+    /// This rule forbids it.
+    Forbid {
+        /// The rule.
+        rule: String,
+        /// Its own words: one sentence with a period.
+        reason: Option<String>,
+    },
+    /// This rule could not be evaluated.
+    Failed {
+        /// The rule.
+        rule: String,
+    },
+}
+
+/// What a caller's session has been exposed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFact {
+    /// The actions that it has called, in the order of their first calls.
+    pub earlier: Vec<Exposed>,
+    /// What this call would add.
+    pub adds: Exposure,
+    /// Whether the profile has switched the step off for this provider.
+    pub waived: bool,
+}
+
+/// An action that a session has called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exposed {
+    /// The provider.
+    pub provider: Provider,
+    /// The action.
+    pub action: Action,
+    /// When it was called first.
+    pub at: Timestamp,
+    /// What it exposes.
+    pub exposes: Exposure,
+}
+
+/// What an inspection found in what a call would let leave; the reasons are sentences with a period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DepartingFact {
+    /// Nothing, or nothing leaves.
+    Clean,
+    /// A person should look at it.
+    Suspicious(Vec<String>),
+    /// It must not leave.
+    Hostile(Vec<String>),
+}
+
+/// How much a caller may do in a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitsFact {
+    /// There is room for this call, which uses this up.
+    Within(Vec<Charge>),
+    /// There is none.
+    Exceeded {
+        /// `rate_limited`, `quota_exceeded` or `breaker_open`.
+        code: Code,
+        /// One sentence with a period.
+        reason: String,
+        /// When there may be room.
+        retry_after: Option<Duration>,
+    },
 }
 
 /// What a kill switch stops.

@@ -38,6 +38,9 @@ pub struct Posture {
     pub production: Option<Setting>,
     /// Single actions, whatever their level says.
     pub actions: BTreeMap<Action, Setting>,
+    /// Why this provider's actions may bring private data, content that others wrote and a way out together without a
+    /// person; absent means that they may not.
+    pub trifecta_off: Option<String>,
     /// Of a provider of files: whether a change to such paths takes a person. Only `auto` and `human`; where several
     /// patterns fit the strictest holds, and where none does it is `human`. A pattern means what it names and everything
     /// beneath; with `auto` in the root only, unless it begins with `**/`.
@@ -132,6 +135,20 @@ impl Profiles {
             fitting.map(|(_, setting)| *setting).max().unwrap_or(Setting::Human)
         };
         paths.iter().map(of_path).max().unwrap_or(Setting::Human)
+    }
+
+    /// Whether the group's calls to the provider may complete the three without a person.
+    pub fn waives(&self, group: &Group, provider: &Provider) -> bool {
+        let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
+        posture.is_some_and(|posture| posture.trifecta_off.is_some())
+    }
+
+    /// Every provider for which the step is switched off, and why.
+    pub fn waivers(&self) -> impl Iterator<Item = (&Group, &Provider, &str)> {
+        self.0.iter().flat_map(|(group, profile)| {
+            let lines = profile.providers.iter();
+            lines.filter_map(move |(provider, posture)| Some((group, provider, posture.trifecta_off.as_deref()?)))
+        })
     }
 
     /// A digest of all of them.

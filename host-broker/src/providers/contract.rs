@@ -39,7 +39,7 @@ impl Tier {
 }
 
 /// What performing an action exposes; undeclared means all three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Exposure {
     /// Brings in content that others wrote.
     pub untrusted: bool,
@@ -54,6 +54,21 @@ impl Exposure {
     pub const ALL: Self = Self { untrusted: true, sensitive: true, egress: true };
     /// None.
     pub const NONE: Self = Self { untrusted: false, sensitive: false, egress: false };
+
+    /// Its words, as scripts write them.
+    pub fn words(self) -> Vec<&'static str> {
+        let words = [(self.untrusted, "untrusted"), (self.sensitive, "sensitive"), (self.egress, "egress")];
+        words.into_iter().filter_map(|(is, word)| is.then_some(word)).collect()
+    }
+
+    /// Both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            untrusted: self.untrusted || other.untrusted,
+            sensitive: self.sensitive || other.sensitive,
+            egress: self.egress || other.egress,
+        }
+    }
 }
 
 /// What the catalogue says of an action.
@@ -310,9 +325,14 @@ impl Success {
 /// Why an action brought nothing back. The messages are for an agent and go through the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The remote said no, or could not be reached at all: nothing was changed.
+    /// The remote said no: nothing was changed.
     Refused {
         /// What it said.
+        message: String,
+    },
+    /// The remote could not be reached, or does not work: nothing was changed.
+    Unavailable {
+        /// What is known.
         message: String,
     },
     /// The remote limits its callers: nothing was changed.
@@ -336,6 +356,16 @@ pub enum Failure {
         /// What is known.
         message: String,
     },
+}
+
+impl Failure {
+    /// Whether the provider did not do its part, whatever was asked of it.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Timeout | Self::InvalidOutput { .. } | Self::Unknown { .. } => true,
+            Self::Refused { .. } | Self::RateLimited { .. } | Self::Guard(_) => false,
+        }
+    }
 }
 
 /// What a probe found.

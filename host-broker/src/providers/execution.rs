@@ -185,7 +185,7 @@ async fn guarded<T>(
     match timeout_at(deadline, AssertUnwindSafe(running).catch_unwind()).await {
         Ok(Ok(result)) => result,
         Ok(Err(_panic)) if changes => Err(Failure::Unknown { message: "the provider failed inside".into() }),
-        Ok(Err(_panic)) => Err(Failure::Refused { message: "the provider failed inside".into() }),
+        Ok(Err(_panic)) => Err(Failure::Unavailable { message: "the provider failed inside".into() }),
         Err(_elapsed) if changes => Err(Failure::Unknown { message: "no answer from the provider in time".into() }),
         Err(_elapsed) => Err(Failure::Timeout),
     }

@@ -159,7 +159,7 @@ impl Github {
     fn session<'a>(&'a self, execution: &'a Execution) -> Result<Session<'a>, Failure> {
         // A provider without its secret is switched off, so this refuses only what should not have come here.
         let Some(token) = &self.token else {
-            return Err(Failure::Refused { message: "GitHub's token is missing.".into() });
+            return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
         };
         let session = Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())?;
         Ok(session.bound_to(execution.sealed()))

@@ -67,6 +67,9 @@ pub struct Scripted {
     pub latency_param: Option<String>,
     /// It fails with this text, before any effect.
     pub fail: Option<String>,
+    /// It cannot be reached, which is its own fault.
+    #[serde(default)]
+    pub down: bool,
     /// Each execution appends a line with the request id to this file.
     pub append_to: Option<PathBuf>,
     /// The effect happens, and its answer is lost.
@@ -253,6 +256,9 @@ impl Invocation for MockCall {
         Box::pin(async move {
             if let Some(latency) = self.latency() {
                 tokio::time::sleep(latency).await;
+            }
+            if self.scripted.down {
+                return Err(Failure::Unavailable { message: "nobody answers".into() });
             }
             if let Some(text) = &self.scripted.fail {
                 return Err(Failure::Refused { message: text.clone() });

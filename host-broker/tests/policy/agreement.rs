@@ -1,15 +1,17 @@
 //! The decision agrees with its model on random facts, and keeps the promises that follow from the policy.
 
-use crate::policy::facts::any_facts;
+use crate::policy::facts::{agreed, any_facts, exceeded, exposure};
 use crate::policy::model::{Answer, decided, model};
-use host_broker::policy::decide::{Verdict, decide};
-use host_broker::policy::facts::{Facts, GrantFact, LiveGrant, ProviderFact, Stopped};
+use host_broker::policy::decide::{Judgement, Step, Verdict, decide};
+use host_broker::policy::facts::{
+    Agreed, Ask, DepartingFact, Facts, GrantFact, LiveGrant, ProviderFact, RulesFact, SessionFact, Stopped,
+};
 use host_broker::policy::profile::Setting;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use shared::{Code, Level};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const CASES: u32 = 200_000;
 
@@ -59,11 +61,18 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
         Code::TaskUnknown,
         Code::TaskRequired,
         Code::GateMissing,
+        Code::RuleDenied,
+        Code::Trifecta,
+        Code::RateLimited,
+        Code::QuotaExceeded,
+        Code::BreakerOpen,
     ] {
         let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(&format!("(No({code:?})"))).map(|(_, n)| n).sum();
         assert!(met >= 100, "{code:?} was met {met} times: {seen:#?}");
     }
-    for word in ["(Yes, ", "(AskPerson, ", "(AskRemote, "] {
+    for word in
+        ["(Yes, ", "(AskPerson, Some(Tier", "(AskPerson, Some(Trifecta", "(AskPerson, Some(Departing", "(AskRemote, "]
+    {
         let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(word)).map(|(_, n)| n).sum();
         assert!(met >= 500, "{word} was met {met} times: {seen:#?}");
     }
@@ -160,6 +169,9 @@ fn another_restriction_never_turns_a_refusal_into_a_permit() {
         |f| Facts { grant: GrantFact::Expired, ..f.clone() },
         |f| Facts { provider_state: ProviderFact::Killed, ..f.clone() },
         |f| Facts { provider_state: ProviderFact::Disabled, ..f.clone() },
+        |f| Facts { rules: RulesFact::Forbid { rule: "a".into(), reason: None }, ..f.clone() },
+        |f| Facts { limits: exceeded(Code::RateLimited), ..f.clone() },
+        |f| Facts { departing: DepartingFact::Hostile(vec!["It is.".into()]), ..f.clone() },
     ];
     check(20_000, &any_facts(), |facts| {
         for restrict in restrictions {
@@ -181,7 +193,7 @@ fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order
         sorted.sort_unstable();
         sorted.dedup();
         prop_assert_eq!(&steps, &sorted);
-        prop_assert_eq!(steps.len(), 9);
+        prop_assert_eq!(steps.len(), 13);
         let refused = decision.judgements.iter().any(|judgement| Answer::of(&judgement.verdict).is_refusal());
         prop_assert_eq!(refused, Answer::of(&decision.verdict).is_refusal());
         Ok(())
@@ -192,12 +204,67 @@ fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order
 fn every_refusal_is_a_sentence() {
     check(20_000, &any_facts(), |facts| {
         for judgement in decide(&facts).judgements {
-            let (Verdict::Refuse { reason, .. } | Verdict::RequireApproval { reason }) = judgement.verdict else {
+            let (Verdict::Refuse { reason, .. } | Verdict::RequireApproval { reason, .. }) = judgement.verdict else {
                 continue;
             };
             let begins = reason.chars().next().is_some_and(char::is_uppercase);
             prop_assert!(begins && reason.ends_with('.') && !reason.ends_with(".."), "{}", reason);
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn another_exposure_of_an_action_never_makes_a_decision_less_strict() {
+    check(20_000, &(any_facts(), any::<u8>()), |(facts, bits)| {
+        let adds = facts.session.adds.and(exposure(bits));
+        let more = Facts { session: SessionFact { adds, ..facts.session.clone() }, ..facts.clone() };
+        prop_assert!(answer(&more).strictness() >= answer(&facts).strictness());
+        Ok(())
+    });
+}
+
+#[test]
+fn another_exposure_of_a_session_never_lets_more_out() {
+    check(20_000, &(any_facts(), any::<u8>()), |(mut facts, bits)| {
+        facts.session.adds.egress = true;
+        let mut more = facts.clone();
+        more.session.earlier.iter_mut().for_each(|earlier| earlier.exposes = earlier.exposes.and(exposure(bits)));
+        prop_assert!(answer(&more).strictness() >= answer(&facts).strictness());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_rule_decides_nothing_but_its_own_step() {
+    check(20_000, &any_facts(), |facts| {
+        let rule = || "a".to_owned();
+        for rules in [RulesFact::Permit { rule: rule() }, RulesFact::Silent, RulesFact::Failed { rule: rule() }] {
+            let others = |facts: &Facts| {
+                let judgements = decide(facts).judgements;
+                judgements.into_iter().filter(|judgement| judgement.step != Step::Rules).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(others(&facts), others(&Facts { rules, ..facts.clone() }));
+        }
+        // And with a permit nothing else becomes permitted.
+        let permitted = Facts { rules: RulesFact::Permit { rule: rule() }, ..facts.clone() };
+        let rest = |judgement: &Judgement| judgement.step == Step::Rules || judgement.verdict == Verdict::Permit;
+        prop_assert_eq!(answer(&permitted) == Answer::Yes, decide(&facts).judgements.iter().all(rest));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_persons_yes_satisfies_what_stood_on_the_card_and_nothing_else() {
+    check(20_000, &any_facts(), |facts| {
+        let asked: BTreeSet<Ask> = decide(&facts).asks().into_iter().map(|(ask, _)| ask).collect();
+        let covered = facts.agreed.as_ref().map(|agreed| agreed.covers.clone()).unwrap_or_default();
+        prop_assert!(asked.is_disjoint(&covered));
+        // With a yes to everything that it asks, nobody is asked again.
+        let covers = covered.union(&asked).copied().collect();
+        let agreed = Facts { agreed: Some(Agreed { covers, ..agreed() }), ..facts.clone() };
+        prop_assert!(decide(&agreed).asks().is_empty());
+        prop_assert_eq!(answer(&agreed).is_refusal(), answer(&facts).is_refusal());
         Ok(())
     });
 }

@@ -1,12 +1,15 @@
 //! Facts for the tests: some that permit, and random ones.
 
 use host_broker::policy::facts::{
-    Agreed, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped,
-    TaskFact,
+    Agreed, Ask, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
+use host_broker::providers::contract::Exposure;
 use proptest::prelude::*;
-use shared::{Code, Level};
+use shared::{Code, Level, Timestamp};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// A developer who may write reads something: everything is in order.
 pub(super) fn orderly() -> Facts {
@@ -22,6 +25,10 @@ pub(super) fn orderly() -> Facts {
         guard: GuardFact::Pass,
         task: TaskFact::NotGiven,
         gate: GateFact::NotConfigured,
+        rules: RulesFact::Permit { rule: "default".to_owned() },
+        session: SessionFact { earlier: Vec::new(), adds: Exposure::NONE, waived: false },
+        departing: DepartingFact::Clean,
+        limits: LimitsFact::Within(Vec::new()),
         agreed: None,
     }
 }
@@ -47,7 +54,7 @@ pub(super) fn open() -> GateFact {
 /// Any facts at all, but such that a permit is not too rare to be met. Each byte chooses one fact, and 0 chooses
 /// what is in order, so that a failing case shrinks towards orderly facts.
 pub(super) fn any_facts() -> impl Strategy<Value = Facts> {
-    prop::array::uniform16(any::<u8>()).prop_map(|bytes| chosen(&bytes))
+    prop::array::uniform24(any::<u8>()).prop_map(|bytes| chosen(&bytes))
 }
 
 /// One of these; a byte below 160 chooses the first.
@@ -63,10 +70,35 @@ fn evenly<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
 
 /// A person's yes to the call.
 pub(super) fn agreed() -> Agreed {
-    Agreed { id: 1, reference: "ask-1".to_owned() }
+    Agreed { id: 1, reference: "ask-1".to_owned(), covers: BTreeSet::from([Ask::Tier]) }
 }
 
-fn chosen(bytes: &[u8; 16]) -> Facts {
+/// What these bits say.
+pub(super) fn exposure(bits: u8) -> Exposure {
+    Exposure { untrusted: bits & 1 != 0, sensitive: bits & 2 != 0, egress: bits & 4 != 0 }
+}
+
+/// A session that called one action, which exposed it to this, and now calls one that exposes it to that.
+pub(super) fn session(before: Exposure, adds: Exposure) -> SessionFact {
+    let earlier = Exposed {
+        provider: "mail".parse().unwrap(),
+        action: "read".parse().unwrap(),
+        at: Timestamp::from_millis(0),
+        exposes: before,
+    };
+    SessionFact { earlier: vec![earlier], adds, waived: false }
+}
+
+/// More than one may do.
+pub(super) fn exceeded(code: Code) -> LimitsFact {
+    LimitsFact::Exceeded { code, reason: "It is too much.".to_owned(), retry_after: Some(Duration::from_secs(1)) }
+}
+
+fn chosen(bytes: &[u8; 24]) -> Facts {
+    let rule = || "a".to_owned();
+    let found_in_it = vec!["It has hidden characters.".to_owned()];
+    let covers = [Ask::Trifecta, Ask::Departing, Ask::Tier].into_iter().zip([1, 2, 4]);
+    let covers = covers.filter(|(_, bit)| bytes[16] & bit != 0).map(|(ask, _)| ask).collect();
     let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
     let declared = evenly(bytes[0], &Level::ALL);
     let demanded = choose(bytes[1], &[declared, Level::Read, Level::Write, Level::Production]);
@@ -77,6 +109,8 @@ fn chosen(bytes: &[u8; 16]) -> Facts {
             Setting::Off
         } else if bytes[2] > 180 {
             Setting::Human
+        } else if bytes[2] > 140 {
+            Setting::Auto
         } else {
             Setting::Rules
         },
@@ -116,7 +150,40 @@ fn chosen(bytes: &[u8; 16]) -> Facts {
         ),
         task: evenly(bytes[14], &[TaskFact::NotGiven, TaskFact::Usable, TaskFact::Unusable]),
         gate: evenly(bytes[15], &[open(), GateFact::NotConfigured, closed()]),
-        agreed: bytes[2].is_multiple_of(3).then(agreed),
+        rules: choose(
+            bytes[17],
+            &[
+                RulesFact::Permit { rule: rule() },
+                RulesFact::Unasked,
+                RulesFact::Silent,
+                RulesFact::Forbid { rule: rule(), reason: None },
+                RulesFact::Forbid { rule: rule(), reason: Some("Not today.".to_owned()) },
+                RulesFact::Failed { rule: rule() },
+            ],
+        ),
+        session: SessionFact {
+            waived: bytes[18] > 200,
+            // Half of the sessions have called nothing yet.
+            ..session(exposure(if bytes[19] < 128 { 0 } else { bytes[19] }), exposure(bytes[20]))
+        },
+        departing: choose(
+            bytes[21],
+            &[
+                DepartingFact::Clean,
+                DepartingFact::Suspicious(found_in_it.clone()),
+                DepartingFact::Hostile(found_in_it),
+            ],
+        ),
+        limits: choose(
+            bytes[22],
+            &[
+                LimitsFact::Within(Vec::new()),
+                exceeded(Code::RateLimited),
+                exceeded(Code::QuotaExceeded),
+                exceeded(Code::BreakerOpen),
+            ],
+        ),
+        agreed: bytes[2].is_multiple_of(3).then(|| Agreed { covers, ..agreed() }),
         ..orderly()
     }
 }

@@ -365,7 +365,7 @@ fn a_grant_that_names_what_does_not_exist_or_is_over_is_refused() {
         json!({ "access_level": 1, "denied_actions": ["raed"] }),
         json!({ "access_level": 3, "requires_task_gate": "Legal" }),
         json!({ "access_level": 1, "expires_at": "2026-02-14T10:00:00Z" }),
-        json!({ "access_level": 1, "rate_per_minute": 5 }),
+        json!({ "access_level": 1, "rate_per_minute": 0 }),
         json!({ "access_level": 1, "provider": "nowhere" }),
         json!({ "access_level": 1, "group_folder": "nobody" }),
     ] {

@@ -1,13 +1,15 @@
 //! The matrix that a person can read: what is decided about every combination that matters, compared with
 //! `authorization.txt` beside this file.
 
-use crate::policy::facts::{agreed, closed, live, open, operation, orderly};
+use crate::policy::facts::{agreed, closed, exceeded, exposure, live, open, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{
-    Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact, Stopped, TaskFact,
+    DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact,
+    RulesFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
+use host_broker::providers::contract::Exposure;
 use shared::{Code, Level};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +33,8 @@ This file is compared by a test. To write it anew, after reading what has change
 #[test]
 fn the_matrix_is_as_written() {
     let rendered =
-        [HEAD.to_owned(), grants(), lists(), catalogue(), governance(), alone(), pairs(), product()].join("\n\n");
+        [HEAD.to_owned(), grants(), lists(), catalogue(), governance(), alone(), pairs(), product(), sessions()]
+            .join("\n\n");
     #[expect(clippy::disallowed_methods, reason = "the one switch of this test, documented in the file it writes")]
     let update = std::env::var_os(UPDATE).is_some();
     if update {
@@ -270,6 +273,18 @@ const FAULTS: &[Fault] = &[
     ("no task", |f| f.task = TaskFact::NotGiven),
     ("gate closed", |f| f.gate = closed()),
     ("no gate configured", |f| f.gate = GateFact::NotConfigured),
+    ("no rule permits it", |f| f.rules = RulesFact::Silent),
+    ("a rule forbids it", |f| f.rules = RulesFact::Forbid { rule: "office-hours".to_owned(), reason: None }),
+    ("a rule fails", |f| f.rules = RulesFact::Failed { rule: "office-hours".to_owned() }),
+    ("all three come together", |f| {
+        let read = Exposure { untrusted: true, sensitive: true, egress: false };
+        f.session = session(read, Exposure { untrusted: false, sensitive: false, egress: true });
+    }),
+    ("what leaves is suspicious", |f| f.departing = DepartingFact::Suspicious(vec!["It hides characters.".to_owned()])),
+    ("what leaves is hostile", |f| f.departing = DepartingFact::Hostile(vec!["It hides instructions.".to_owned()])),
+    ("too many calls a minute", |f| f.limits = exceeded(Code::RateLimited)),
+    ("the day's quota is used up", |f| f.limits = exceeded(Code::QuotaExceeded)),
+    ("the provider fails", |f| f.limits = exceeded(Code::BreakerOpen)),
     ("a person must agree", |f| {
         if let Some(found) = &mut f.operation {
             found.setting = Setting::Human;
@@ -295,7 +310,7 @@ fn alone() -> String {
         apply(&mut facts);
         let verdict = decide(&facts).verdict;
         text.push_line(&format!("{name:28}{}", word(Answer::of(&verdict))));
-        if let Verdict::Refuse { reason, .. } | Verdict::RequireApproval { reason } = verdict {
+        if let Verdict::Refuse { reason, .. } | Verdict::RequireApproval { reason, .. } = verdict {
             text.push_line(&format!("{:28}     {reason}", ""));
         }
     }
@@ -332,6 +347,29 @@ fn product() -> String {
         text.push_line(&format!("{count:>8}  {answer}"));
     }
     text
+}
+
+/// What a session has been exposed to, and what a call would add.
+fn sessions() -> String {
+    let all = [0, 1, 2, 4, 3, 5, 6, 7].map(exposure);
+    let name = |exposes: Exposure| match exposes.words().as_slice() {
+        [] => "nothing".to_owned(),
+        words => words.join("+"),
+    };
+    let rows: Vec<(String, Vec<String>)> = all
+        .iter()
+        .map(|before| {
+            let cells = all.iter().map(|adds| cell(&Facts { session: session(*before, *adds), ..production() }));
+            (name(*before), cells.collect())
+        })
+        .collect();
+    let columns = all.map(name);
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let note = "\nRows: what the session has been exposed to. Columns: what the call exposes it to.\n\n";
+    title("8. Content that others wrote, private data and a way out in one session")
+        + note
+        + &table(&columns, &rows)
+        + "\n"
 }
 
 fn each_combination(mut each: impl FnMut(&Facts)) {

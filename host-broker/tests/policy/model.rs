@@ -3,9 +3,11 @@
 
 use host_broker::policy::decide::{Decision, Step, Verdict};
 use host_broker::policy::facts::{
-    Facts, GateFact, GrantFact, GuardFact, LiveGrant, ParamsFact, ProviderFact, TaskFact,
+    Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, ParamsFact, ProviderFact,
+    RulesFact, TaskFact,
 };
 use host_broker::policy::profile::Setting;
+use host_broker::providers::contract::Exposure;
 use shared::{Code, Level};
 
 /// What a decision comes to, without its words; in the order of strictness.
@@ -18,7 +20,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn strictness(self) -> u8 {
+    pub(super) fn strictness(self) -> u8 {
         match self {
             Self::Yes => 0,
             Self::AskPerson => 1,
@@ -84,10 +86,49 @@ const CLAUSES: &[Clause] = &[
     (Step::Governance, |f| {
         no(Code::GateMissing, demands(f, Level::Production) && !matches!(f.gate, GateFact::Open(..)))
     }),
+    // 9. The rules, where the tier is `rules`: no permit is a no, and so is a rule that cannot be evaluated.
+    (Step::Rules, |f| match &f.rules {
+        RulesFact::Permit { .. } => None,
+        RulesFact::Unasked => no(Code::RuleDenied, f.operation?.setting == Setting::Rules),
+        RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => no(Code::RuleDenied, true),
+    }),
+    // 10. Content that others wrote, private data and a way out do not come together without a person, nor does more
+    // leave once they have; unless the profile has switched that off for the provider.
+    (Step::Trifecta, |f| {
+        let has = |of: fn(&Exposure) -> bool| f.session.earlier.iter().any(|earlier| of(&earlier.exposes));
+        let adds = f.session.adds;
+        let three: [(bool, bool); 3] = [
+            (has(|e| e.untrusted), adds.untrusted),
+            (has(|e| e.sensitive), adds.sensitive),
+            (has(|e| e.egress), adds.egress),
+        ];
+        let all_after = three.iter().all(|(before, now)| *before || *now);
+        let all_before = three.iter().all(|(before, _)| *before);
+        let exposes = three.iter().any(|(_, now)| *now);
+        let asks = all_after && exposes && (adds.egress || !all_before) && !f.session.waived;
+        ask(f, Ask::Trifecta, asks)
+    }),
+    // And what would leave is looked at: suspicious asks, hostile refuses.
+    (Step::Departing, |f| match &f.departing {
+        DepartingFact::Clean => None,
+        DepartingFact::Suspicious(_) => ask(f, Ask::Departing, true),
+        DepartingFact::Hostile(_) => no(Code::Trifecta, true),
+    }),
+    // 11. Rate, quota, breaker.
+    (Step::Limits, |f| match &f.limits {
+        LimitsFact::Within(_) => None,
+        LimitsFact::Exceeded { code, .. } => no(*code, true),
+    }),
     // 12. Who else must agree: at tier `human` a person is asked each time, also behind a gate, unless one has said yes
     // to exactly this call.
-    (Step::Tier, |f| (f.operation?.setting == Setting::Human && f.agreed.is_none()).then_some(Answer::AskPerson)),
+    (Step::Tier, |f| ask(f, Ask::Tier, f.operation?.setting == Setting::Human)),
 ];
+
+/// A person's yes is to what stood on the card.
+fn ask(facts: &Facts, why: Ask, applies: bool) -> Option<Answer> {
+    let agreed = facts.agreed.as_ref().is_some_and(|agreed| agreed.covers.contains(&why));
+    (applies && !agreed).then_some(Answer::AskPerson)
+}
 
 fn no(code: Code, applies: bool) -> Option<Answer> {
     applies.then_some(Answer::No(code))

@@ -270,6 +270,7 @@ impl World {
             asked: host_broker::call::Asked::No,
             applies: None,
             sealed: None,
+            notices: Vec::new(),
             header,
         }
     }

@@ -140,7 +140,7 @@ impl Spot {
     pub(super) fn journal(&self) -> Result<Journal, Failure> {
         let failed = |fault: &dyn std::fmt::Display| {
             tracing::error!(path = %self.journal.display(), %fault, "the journal of a workspace cannot be used");
-            Failure::Refused { message: "the journal of the workspace cannot be used; ask the operator".into() }
+            Failure::Unavailable { message: "the journal of the workspace cannot be used; ask the operator".into() }
         };
         crate::host::make_private_directory(&self.journal).map_err(|error| failed(&error))?;
         Journal::open(&self.journal).map_err(|fault| failed(&fault))

@@ -326,7 +326,7 @@ fn announced(headers: &HeaderMap) -> Option<usize> {
 }
 
 fn unreachable_host() -> Failure {
-    Failure::Refused { message: "GitHub cannot be reached from the broker's host. Try again later.".into() }
+    Failure::Unavailable { message: "GitHub cannot be reached from the broker's host. Try again later.".into() }
 }
 
 fn too_long(_why: http::uri::InvalidUri) -> Failure {

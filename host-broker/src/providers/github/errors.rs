@@ -103,12 +103,15 @@ impl Reader<'_> {
             409 => sentence("This conflicts with the present state at GitHub", &said),
             410 => sentence("This is gone or switched off at GitHub", &said),
             422 => sentence("GitHub finds the request invalid", &said),
-            status @ 500..=599 => match retry_after(&answer.headers) {
-                Some(wait) => {
-                    format!("GitHub is failing ({status}) and asks to try again in {} s.", wait.as_secs())
-                }
-                None => format!("GitHub is failing ({status}). Try again later."),
-            },
+            status @ 500..=599 => {
+                let message = match retry_after(&answer.headers) {
+                    Some(wait) => {
+                        format!("GitHub is failing ({status}) and asks to try again in {} s.", wait.as_secs())
+                    }
+                    None => format!("GitHub is failing ({status}). Try again later."),
+                };
+                return Failure::Unavailable { message };
+            }
             status => sentence(&format!("GitHub answered {status}"), &said),
         };
         Failure::Refused { message }

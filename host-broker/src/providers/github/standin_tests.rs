@@ -242,6 +242,7 @@ fn kind(outcome: &Result<Value, Failure>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
         Err(Failure::Refused { .. }) => "refused",
+        Err(Failure::Unavailable { .. }) => "unavailable",
         Err(Failure::RateLimited { .. }) => "limited",
         Err(Failure::Guard(_)) => "guard",
         Err(Failure::Timeout) => "timeout",
@@ -256,10 +257,10 @@ fn expected(fault: &str, action: &str) -> &'static [&'static str] {
         "403rate" | "429retry" | "429abuse" => &["limited"],
         "redirect-metadata" | "redirect-file" | "redirect-loop" => &["refused"],
         "header-flood" if write => &["ok", "unknown"],
-        "header-flood" => &["ok", "refused"],
+        "header-flood" => &["ok", "unavailable"],
         _ if write => &["unknown"],
         "slow30" | "slowbody" => &["timeout"],
-        "drop" | "dup-apply" | "html502" | "500" | "503retry" => &["refused"],
+        "drop" | "dup-apply" | "html502" | "500" | "503retry" => &["unavailable"],
         // A list of one issue is what some reads asked for.
         "inject-echo" => &["ok", "invalid"],
         _ => &["invalid"],

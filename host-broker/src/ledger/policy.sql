@@ -1,0 +1,42 @@
+-- What a caller's session has been exposed to: each action that it has called since the session began.
+CREATE TABLE exposures (
+    caller   TEXT    NOT NULL,
+    provider TEXT    NOT NULL,
+    action   TEXT    NOT NULL,
+    exposes  INTEGER NOT NULL,        -- 1 content that others wrote, 2 private data, 4 a way out
+    seq      INTEGER NOT NULL,        -- the first intent's row
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (caller, provider, action)
+) STRICT, WITHOUT ROWID;
+
+-- Rates. A bucket leaks steadily; this is when it will be empty.
+CREATE TABLE buckets (
+    caller   TEXT    NOT NULL,
+    provider TEXT    NOT NULL,
+    scope    TEXT    NOT NULL,        -- read, write, production: of the configuration; grant: of the grant
+    empty_at INTEGER NOT NULL,        -- microseconds since 1970
+    PRIMARY KEY (caller, provider, scope)
+) STRICT, WITHOUT ROWID;
+
+-- What was used of a day's quota. A row of another day counts as nothing.
+CREATE TABLE quotas (
+    caller   TEXT    NOT NULL,
+    provider TEXT    NOT NULL,
+    scope    TEXT    NOT NULL,        -- as in buckets; amount:<action>
+    day      INTEGER NOT NULL,        -- days since 1970, UTC
+    used     INTEGER NOT NULL,        -- calls; of an amount millionths
+    PRIMARY KEY (caller, provider, scope)
+) STRICT, WITHOUT ROWID;
+
+-- Providers that have failed a caller, until they answer it again.
+CREATE TABLE breakers (
+    caller     TEXT    NOT NULL,
+    provider   TEXT    NOT NULL,
+    faults     INTEGER NOT NULL,      -- in a row
+    open_until INTEGER,               -- milliseconds since 1970; NULL while there were few
+    trial      INTEGER,               -- the intent of the one call that finds out
+    PRIMARY KEY (caller, provider)
+) STRICT, WITHOUT ROWID;
+
+-- Why a person was asked.
+ALTER TABLE approvals ADD COLUMN asks TEXT NOT NULL DEFAULT '["tier"]';

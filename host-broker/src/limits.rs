@@ -1,0 +1,393 @@
+//! Limits: how much a caller may do in a time, and when a provider that fails is left alone.
+//!
+//! What a call would use is looked up with its other facts and charged in the transaction that writes its intent, so a
+//! refused call uses nothing and a restart forgets nothing. The rate counts what leaves for the provider, the quota what
+//! was attempted there. A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is
+//! when it will be empty. Only faults of the provider open its breaker, and one call finds out when to close it.
+
+use crate::call::Call;
+use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
+use crate::grants::Grant;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::transaction::{Effect, Transaction};
+use crate::ledger::{LedgerError, at};
+use crate::policy::facts::LimitsFact;
+use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
+use serde_json::{Value, json};
+use shared::{Code, Level, Timestamp};
+use std::time::Duration;
+
+const MINUTE_US: i64 = 60_000_000;
+const DAY_MS: i64 = 86_400_000;
+/// A millionth is what amounts are counted in.
+const MILLION: f64 = 1e6;
+/// When to ask again while one call finds out whether a provider works again.
+const TRIAL_RETRY: Duration = Duration::from_secs(1);
+
+/// What the intent of a permitted call uses up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Charge {
+    /// A place in a bucket that empties at this rate.
+    Rate {
+        /// Which bucket.
+        scope: String,
+        /// So many a minute.
+        per_minute: u32,
+    },
+    /// A part of a day's quota.
+    Quota {
+        /// Which.
+        scope: String,
+        /// How much: calls, or millionths of an amount.
+        uses: i64,
+        /// Where an auditor should see that most is used.
+        soft: Option<i64>,
+        /// Whether this call is beyond that.
+        near: bool,
+    },
+    /// It finds out whether the provider works again.
+    Trial,
+}
+
+impl Charge {
+    /// Whether most of a quota is used.
+    pub fn is_near(&self) -> bool {
+        matches!(self, Self::Quota { near: true, .. })
+    }
+}
+
+/// Whether there is room for the call.
+///
+/// # Errors
+/// [`LedgerError`] if what was used cannot be read; nothing may then be permitted.
+pub fn fact(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    limits: &Limits,
+    grant: Option<&Grant>,
+) -> Result<LimitsFact, LedgerError> {
+    let Some(group) = call.header.caller.group() else { return Ok(LimitsFact::Within(Vec::new())) };
+    let table = limits.of(group, &call.provider);
+    let desk = Desk { connection, now, call };
+    let mut charges = Vec::new();
+    match desk.breaker(table.breaker)? {
+        Ok(trial) => charges.extend(trial),
+        Err(exceeded) => return Ok(exceeded),
+    }
+    let demanded = call.target.demanded();
+    let scopes = [(word(demanded), table.rates(demanded)), ("grant", of_grant(grant))];
+    for (scope, rates) in scopes {
+        match desk.rate(scope, rates)? {
+            Ok(charge) => charges.extend(charge),
+            Err(exceeded) => return Ok(exceeded),
+        }
+        match desk.quota(scope, rates)? {
+            Ok(charge) => charges.extend(charge),
+            Err(exceeded) => return Ok(exceeded),
+        }
+    }
+    if let Some(amount) = table.amounts.get(&call.action) {
+        match desk.amount(amount)? {
+            Ok(charge) => charges.extend(charge),
+            Err(exceeded) => return Ok(exceeded),
+        }
+    }
+    Ok(LimitsFact::Within(charges))
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::None | Level::Read => "read",
+        Level::Write => "write",
+        Level::Production => "production",
+    }
+}
+
+fn of_grant(grant: Option<&Grant>) -> RateTable {
+    grant.map_or(RateTable::NONE, |grant| RateTable {
+        rate_per_minute: grant.rate_per_minute,
+        soft_daily_quota: None,
+        daily_quota: grant.daily_quota,
+    })
+}
+
+/// Where one call's use is looked up: within a limit, or how it is exceeded.
+struct Desk<'a> {
+    connection: &'a Connection,
+    now: Timestamp,
+    call: &'a Call,
+}
+
+type Room = Result<Result<Option<Charge>, LimitsFact>, LedgerError>;
+
+impl Desk<'_> {
+    fn breaker(&self, table: BreakerTable) -> Room {
+        const SELECT: &str = "SELECT open_until, trial IS NOT NULL FROM breakers WHERE caller = ?1 AND provider = ?2";
+        let key = params![&*self.call.header.caller_key, self.call.provider.as_str()];
+        let found: Option<(Option<i64>, bool)> = self
+            .connection
+            .prepare_cached(SELECT)
+            .and_then(|mut s| s.query_row(key, |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .map_err(at("look a breaker up"))?;
+        let Some((Some(open_until), on_trial)) = found.filter(|_| table.faults > 0) else { return Ok(Ok(None)) };
+        let left = Timestamp::from_millis(open_until).since(self.now);
+        let wait = match (left.is_zero(), on_trial) {
+            (true, false) => return Ok(Ok(Some(Charge::Trial))),
+            (true, true) => TRIAL_RETRY,
+            (false, _) => left,
+        };
+        Ok(Err(LimitsFact::Exceeded {
+            code: Code::BreakerOpen,
+            reason: format!("Provider {} has failed too often and is left alone for a while.", self.call.provider),
+            retry_after: Some(wait),
+        }))
+    }
+
+    fn rate(&self, scope: &str, rates: RateTable) -> Room {
+        const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
+        // Once for a call: what it took for its remote facts it does not take again.
+        let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
+        let key = params![&*self.call.header.caller_key, self.call.provider.as_str(), scope];
+        let empty_at = self.number(SELECT, key, "look a rate up")?;
+        let over = after(empty_at, self.now, per_minute) - micros(self.now) - MINUTE_US;
+        if over <= 0 {
+            return Ok(Ok(Some(Charge::Rate { scope: scope.to_owned(), per_minute })));
+        }
+        Ok(Err(LimitsFact::Exceeded {
+            code: Code::RateLimited,
+            reason: format!("No more than {per_minute} {} calls a minute.", of_scope(scope)),
+            retry_after: Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))),
+        }))
+    }
+
+    fn quota(&self, scope: &str, rates: RateTable) -> Room {
+        if rates.daily_quota.is_none() && rates.soft_daily_quota.is_none() {
+            return Ok(Ok(None));
+        }
+        let used = self.used(scope)?;
+        if let Some(quota) = rates.daily_quota.filter(|quota| used >= i64::from(*quota)) {
+            return Ok(Err(self.used_up(format!("No more than {quota} {} calls a day.", of_scope(scope)))));
+        }
+        let soft = rates.soft_daily_quota.map(i64::from);
+        let near = soft.is_some_and(|soft| used >= soft);
+        Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, soft, near })))
+    }
+
+    fn amount(&self, table: &AmountTable) -> Room {
+        let Self { call, .. } = self;
+        let params = call.params();
+        let value = params.pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
+        let Some(value) = value else {
+            let param = &table.param;
+            let reason = format!("Parameter '{param}' limits {}, and is no number from 0 on.", call.action);
+            return Ok(Err(LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: None }));
+        };
+        if let Some(cap) = table.per_call.filter(|cap| value > *cap) {
+            let reason = format!("No more than {cap} in one call of {}.", call.action);
+            return Ok(Err(LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: None }));
+        }
+        let Some(cap) = table.per_day else { return Ok(Ok(None)) };
+        let scope = format!("amount:{}", call.action);
+        let uses = millionths(value);
+        if self.used(&scope)?.saturating_add(uses) > millionths(cap) {
+            return Ok(Err(self.used_up(format!("No more than {cap} a day with {}.", call.action))));
+        }
+        Ok(Ok(Some(Charge::Quota { scope, uses, soft: None, near: false })))
+    }
+
+    fn used(&self, scope: &str) -> Result<i64, LedgerError> {
+        const SELECT: &str = "SELECT CASE WHEN day = ?4 THEN used ELSE 0 END FROM quotas
+            WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
+        let key = params![&*self.call.header.caller_key, self.call.provider.as_str(), scope, day(self.now)];
+        self.number(SELECT, key, "look a quota up")
+    }
+
+    /// The one number of the one row, or 0.
+    fn number(&self, select: &str, key: &[&dyn ToSql], doing: &'static str) -> Result<i64, LedgerError> {
+        let found =
+            self.connection.prepare_cached(select).and_then(|mut s| s.query_row(key, |row| row.get(0)).optional());
+        found.map(Option::unwrap_or_default).map_err(at(doing))
+    }
+
+    fn used_up(&self, reason: String) -> LimitsFact {
+        let tomorrow = Timestamp::from_millis((day(self.now) + 1) * DAY_MS);
+        LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: Some(tomorrow.since(self.now)) }
+    }
+}
+
+fn of_scope(scope: &str) -> &str {
+    if scope == "grant" { "granted" } else { scope }
+}
+
+fn micros(time: Timestamp) -> i64 {
+    time.millis().saturating_mul(1000)
+}
+
+fn day(time: Timestamp) -> i64 {
+    time.millis().div_euclid(DAY_MS)
+}
+
+/// When the bucket will be empty with one more call in it.
+fn after(empty_at: i64, now: Timestamp, per_minute: u32) -> i64 {
+    empty_at.max(micros(now)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
+}
+
+/// Rounded up, so that many small amounts are not nothing.
+fn millionths(amount: f64) -> i64 {
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        reason = "saturates, and is held to 1e12 before"
+    )]
+    let millionths = (amount * MILLION).ceil() as i64;
+    millionths
+}
+
+/// Uses up what the intent of this effect uses.
+///
+/// # Errors
+/// [`LedgerError`]; the intent must then not be written.
+pub fn charge(tx: &Transaction<'_>, effect: &Effect, charges: &[Charge], intent: i64) -> Result<(), LedgerError> {
+    let (call, runs) = match effect {
+        Effect::Run(call) => (call, true),
+        Effect::Prepare(call) => (call, false),
+        Effect::Probe(_) => return Ok(()),
+    };
+    let (caller, provider) = (&*call.header.caller_key, call.provider.as_str());
+    for charge in charges {
+        match charge {
+            Charge::Rate { scope, per_minute } => {
+                const UPSERT: &str = "INSERT INTO buckets VALUES (?1, ?2, ?3, ?4)
+                    ON CONFLICT (caller, provider, scope) DO UPDATE SET
+                        empty_at = max(empty_at, ?5) + ?4 - ?5";
+                let (now, then) = (micros(tx.now()), after(0, tx.now(), *per_minute));
+                tx.connection()
+                    .prepare_cached(UPSERT)
+                    .and_then(|mut s| s.execute(params![caller, provider, scope, then, now]))
+                    .map_err(at("charge a rate"))?;
+            }
+            Charge::Quota { scope, uses, soft, .. } if runs => {
+                let used = use_up(tx, caller, provider, scope, *uses)?;
+                if *soft == Some(used) {
+                    note_soft(tx, call, scope, used)?;
+                }
+            }
+            // Nothing is attempted yet.
+            Charge::Quota { .. } => {}
+            Charge::Trial => {
+                tx.connection()
+                    .prepare_cached("UPDATE breakers SET trial = ?3 WHERE caller = ?1 AND provider = ?2")
+                    .and_then(|mut s| s.execute(params![caller, provider, intent]))
+                    .map_err(at("try a provider again"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn use_up(tx: &Transaction<'_>, caller: &str, provider: &str, scope: &str, uses: i64) -> Result<i64, LedgerError> {
+    const UPSERT: &str = "INSERT INTO quotas VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT (caller, provider, scope) DO UPDATE SET
+            used = excluded.used + CASE WHEN day = excluded.day THEN used ELSE 0 END, day = excluded.day
+        RETURNING used";
+    tx.connection()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| s.query_row(params![caller, provider, scope, day(tx.now()), uses], |row| row.get(0)))
+        .map_err(at("charge a quota"))
+}
+
+fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), LedgerError> {
+    tracing::warn!(caller = %call.header.caller_key, provider = %call.provider, scope, used, "a soft quota is used up");
+    tx.append(&Draft {
+        provider: Some(&call.provider),
+        body: json!({ "soft_quota": scope, "used": used, "of_request": call.header.request_id }),
+        ..Draft::new(Kind::Noted, &call.header.caller_key)
+    })?;
+    Ok(())
+}
+
+/// The provider did not do its part: after so many times in a row it is left alone.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), LedgerError> {
+    const UPSERT: &str = "INSERT INTO breakers VALUES (?1, ?2, 1, CASE WHEN ?3 <= 1 THEN ?4 END, NULL)
+        ON CONFLICT (caller, provider) DO UPDATE SET
+            faults = faults + 1, open_until = CASE WHEN faults + 1 >= ?3 THEN ?4 END, trial = NULL";
+    let Some(group) = call.header.caller.group() else { return Ok(()) };
+    let BreakerTable { faults, open_s } = limits.of(group, &call.provider).breaker;
+    if faults == 0 {
+        return Ok(());
+    }
+    let open_until = tx.now().plus(Duration::from_secs(open_s)).millis();
+    tx.connection()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| {
+            s.execute(params![&*call.header.caller_key, call.provider.as_str(), i64::from(faults), open_until])
+        })
+        .map_err(at("count a fault"))?;
+    Ok(())
+}
+
+/// The provider answered, whatever it said.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn answered(tx: &Transaction<'_>, call: &Call) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("DELETE FROM breakers WHERE caller = ?1 AND provider = ?2")
+        .and_then(|mut s| s.execute(params![&*call.header.caller_key, call.provider.as_str()]))
+        .map_err(at("close a breaker"))?;
+    Ok(())
+}
+
+/// Whoever was to find out has died with the broker; the next call does.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn forget_trials(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    tx.connection()
+        .execute("UPDATE breakers SET trial = NULL WHERE trial IS NOT NULL", [])
+        .map_err(at("forget a trial"))?;
+    Ok(())
+}
+
+/// What one caller has used at one provider, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Used {
+    /// Who.
+    pub caller: String,
+    /// Where.
+    pub provider: String,
+    /// Of what: a level, `grant`, `amount:<action>`, `breaker`.
+    pub scope: String,
+    /// How much of today's quota, in calls or millionths; of a breaker the faults in a row.
+    pub used: i64,
+    /// Until when a breaker is open.
+    pub open_until: Option<Timestamp>,
+}
+
+/// What is used up today, and which breakers have counted faults.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn list(connection: &Connection, now: Timestamp) -> Result<Vec<Used>, LedgerError> {
+    const SELECT: &str = "SELECT caller, provider, scope, used, NULL FROM quotas WHERE day = ?1
+        UNION ALL SELECT caller, provider, 'breaker', faults, open_until FROM breakers ORDER BY 1, 2, 3";
+    connection
+        .prepare(SELECT)
+        .and_then(|mut s| {
+            s.query_map(params![day(now)], |row| {
+                Ok(Used {
+                    caller: row.get(0)?,
+                    provider: row.get(1)?,
+                    scope: row.get(2)?,
+                    used: row.get(3)?,
+                    open_until: row.get::<_, Option<i64>>(4)?.map(Timestamp::from_millis),
+                })
+            })?
+            .collect()
+        })
+        .map_err(at("list what is used"))
+}
