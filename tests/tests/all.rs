@@ -16,11 +16,13 @@ mod all {
     mod hostile;
     mod json;
     mod ledger;
+    mod limits;
     mod notices;
     mod repeats;
     mod sealed;
     mod shim;
     mod signatures;
+    mod trifecta;
     mod web;
     mod wire;
 }

@@ -104,17 +104,21 @@ impl World {
             level = 2
             append_to = "notes.log"
             input_schema = { type = "object", properties = { n = { type = "integer" } }, required = ["n"] }
+            exposes = ["egress"]
             [actions.person]
             level = 2
             human = true
+            exposes = ["egress"]
             [actions.lose]
             level = 2
             append_to = "notes.log"
             lose_reply = true
             probe = true
+            exposes = ["egress"]
             [actions.charge]
             level = 3
             append_to = "charges.log"
+            exposes = ["egress"]
             "#,
         );
         world

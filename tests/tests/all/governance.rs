@@ -115,7 +115,7 @@ fn a_grant_is_checked_in_full_and_every_fault_is_named() {
         (with(grant("developer", 1), "denied_actions", json!(["swim"])), "swim"),
         (with(grant("developer", 1), "requires_task_gate", "Sesame"), "Sesame"),
         (with(grant("developer", 1), "expires_at", "2001-01-01T00:00:00Z"), "expired"),
-        (with(grant("developer", 1), "rate_per_minute", 5), "rate_per_minute"),
+        (with(grant("developer", 1), "rate_per_minute", 0), "rate_per_minute"),
     ] {
         let reply = main.ask(document);
         assert_eq!(code(&reply), "invalid_params", "{reply}");

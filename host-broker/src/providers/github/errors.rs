@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn message(failure: Failure) -> String {
-        let Failure::Refused { message } = failure else { panic!("{failure:?}") };
+        let (Failure::Refused { message } | Failure::Unavailable { message }) = failure else { panic!("{failure:?}") };
         message
     }
 

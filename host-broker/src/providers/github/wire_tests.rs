@@ -135,7 +135,7 @@ async fn a_write_that_could_not_leave_is_no_unknown_outcome() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let caller = Caller::to(&format!("http://127.0.0.1:{port}"));
     let failure = caller.session(PATIENCE).write(&opened(json!({}))).await.unwrap_err();
-    assert!(matches!(&failure, Failure::Refused { message } if message.contains("reached")), "{failure:?}");
+    assert!(matches!(&failure, Failure::Unavailable { message } if message.contains("reached")), "{failure:?}");
 
     // Something listens and never speaks TLS: the deadline passes before the request is begun.
     let silent = Scripted::new([]);
@@ -190,7 +190,7 @@ async fn a_flood_of_header_fields_breaks_nothing() {
     let lines = "X-Junk: vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\r\n".repeat(5000);
     let flood = || Reply::json(200, &lines, "[]");
     let server = Scripted::new([flood(), flood(), flood(), flood()]);
-    assert!(matches!(read(&server).await, Err(Failure::Refused { .. } | Failure::InvalidOutput { .. })));
+    assert!(matches!(read(&server).await, Err(Failure::Unavailable { .. } | Failure::InvalidOutput { .. })));
     assert!(matches!(write(&server).await, Err(Failure::Unknown { .. })));
 }
 

@@ -1,0 +1,190 @@
+//! Private data, content that others wrote and a way out: not in one session without a person.
+
+use serde_json::{Value, json};
+use tests::group::{Group, call, code, with};
+use tests::world::{CONFIG, SCRIPT};
+use tests::{World, until};
+
+const EXPOSING: &str = r#"
+[actions.read_mail]
+level = 1
+exposes = ["untrusted"]
+
+[actions.read_files]
+level = 1
+exposes = ["sensitive"]
+
+[actions.post]
+level = 2
+exposes = ["egress"]
+append_to = "post.log"
+
+[actions.search]
+level = 1
+exposes = ["egress"]
+append_to = "search.log"
+
+[actions.unsaid]
+level = 1
+append_to = "unsaid.log"
+"#;
+
+fn world() -> World {
+    with_profile("write = \"auto\"\n")
+}
+
+fn with_profile(profile: &str) -> World {
+    let world = World::builder()
+        .config(CONFIG)
+        .script("demo", &format!("{SCRIPT}\n{EXPOSING}"))
+        .file("policy/profiles/developer.toml", profile)
+        .file("policy/profiles/security.toml", profile)
+        .up();
+    world.grant("developer", 2);
+    world.grant("security", 2);
+    world
+}
+
+fn run(group: &Group, action: &str) {
+    assert_eq!(code(&group.call(action, json!({}))), "executed", "{action}");
+}
+
+/// Sends a call, and gives the reasons on the card.
+fn asked(world: &World, group: &Group, action: &str) -> (String, Value) {
+    let id = group.send(call(action, json!({})));
+    let question = until("the question", || {
+        let open = world.query("SELECT code, request_id, asks, json_extract(card, '$.reasons') AS why FROM approvals");
+        open.into_iter().find(|question| question["request_id"] == id.as_str())
+    });
+    (id, question)
+}
+
+fn answer(world: &World, question: &Value, yes: bool) {
+    let reply = world.command(json!({ "type": "answer", "code": question["code"], "yes": yes }));
+    assert_eq!(code(&reply), "executed", "{reply}");
+}
+
+#[test]
+fn what_would_complete_all_three_takes_a_person_and_the_card_names_the_earlier_calls() {
+    let world = world();
+    let developer = world.group("developer");
+    run(&developer, "post");
+    run(&developer, "read_mail");
+    run(&developer, "read_mail");
+    let (id, question) = asked(&world, &developer, "read_files");
+    assert_eq!(question["asks"], "[\"trifecta\"]");
+    let why = question["why"].as_str().unwrap();
+    for named in
+        ["content that others wrote (demo.read_mail at ", "private data (this call)", "a way out (demo.post at "]
+    {
+        assert!(why.contains(named), "{why}");
+    }
+    answer(&world, &question, false);
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    // What was refused has exposed nothing.
+    run(&developer, "post");
+    assert_eq!(world.effects_of("post").len(), 2);
+}
+
+#[test]
+fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_reading() {
+    let world = world();
+    let developer = world.group("developer");
+    run(&developer, "read_files");
+    run(&developer, "read_mail");
+    for action in ["post", "search", "unsaid", "charge"] {
+        let (id, question) = asked(&world, &developer, action);
+        assert_eq!(question["asks"], "[\"trifecta\"]", "{action}");
+        answer(&world, &question, false);
+        assert_eq!(code(&developer.reply(&id)), "approval_denied");
+        assert_eq!(world.effects_of(action).len(), 0, "{action}");
+    }
+    // Another group has read nothing.
+    run(&world.group("security"), "post");
+}
+
+#[test]
+fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
+    let world = world();
+    let developer = world.group("developer");
+    run(&developer, "read_files");
+    run(&developer, "read_mail");
+    let (id, question) = asked(&world, &developer, "post");
+    answer(&world, &question, true);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    run(&developer, "read_mail");
+    run(&developer, "read_files");
+    let (_, again) = asked(&world, &developer, "post");
+    assert_eq!(again["asks"], "[\"trifecta\"]", "each way out is asked about");
+    assert_eq!(world.effects_of("post").len(), 1);
+}
+
+#[test]
+fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
+    let mut world = world();
+    let developer = world.group("developer");
+    run(&developer, "read_files");
+    run(&developer, "read_mail");
+    world.restart();
+    let (_, question) = asked(&world, &developer, "post");
+    answer(&world, &question, false);
+    let reset = with(json!({ "type": "reset_session" }), "group", "developer");
+    assert_eq!(code(&developer.ask(reset.clone())), "unknown_type", "not from a sandbox");
+    let reply = world.command(reset);
+    assert_eq!(reply["data"], json!({ "group": "developer", "forgotten": 2 }));
+    assert!(world.rows().iter().any(|row| row.kind == "session_reset" && row.caller == "person:operator"));
+    run(&developer, "post");
+    let nobody = world.command(json!({ "type": "reset_session", "group": "nobody" }));
+    assert_eq!(code(&nobody), "invalid_params");
+}
+
+#[test]
+fn an_action_that_says_nothing_of_itself_is_taken_for_all_three() {
+    let world = world();
+    let (_, question) = asked(&world, &world.group("developer"), "unsaid");
+    assert_eq!(question["asks"], "[\"trifecta\"]");
+}
+
+#[test]
+fn the_step_is_switched_off_for_one_provider_by_a_line_with_a_reason() {
+    let world = with_profile("write = \"auto\"\n[providers.demo]\ntrifecta_off = \"a script\"\n");
+    let developer = world.group("developer");
+    for action in ["read_files", "read_mail", "post", "unsaid"] {
+        run(&developer, action);
+    }
+    let empty = World::builder().file("policy/profiles/developer.toml", "[providers.demo]\ntrifecta_off = \" \"\n");
+    let fault = empty.down().try_start().err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(fault.contains("trifecta_off"), "{fault}");
+}
+
+#[test]
+fn where_a_person_is_asked_anyway_both_reasons_stand_on_the_card() {
+    let world = with_profile("write = \"human\"\n");
+    let developer = world.group("developer");
+    run(&developer, "read_files");
+    run(&developer, "read_mail");
+    let (id, question) = asked(&world, &developer, "post");
+    assert_eq!(question["asks"], "[\"trifecta\",\"tier\"]");
+    answer(&world, &question, true);
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    // A yes that was given before the session knew too much does not cover what it knows now.
+    let security = world.group("security");
+    let (id, question) = asked(&world, &security, "post");
+    assert_eq!(question["asks"], "[\"tier\"]");
+    run(&security, "read_files");
+    run(&security, "read_mail");
+    answer(&world, &question, true);
+    assert_eq!(code(&security.reply(&id)), "approval_required");
+    assert_eq!(world.effects_of("post").len(), 1);
+}
+
+#[test]
+fn a_dry_run_names_what_would_come_together_and_exposes_nothing() {
+    let world = world();
+    let developer = world.group("developer");
+    run(&developer, "read_files");
+    run(&developer, "read_mail");
+    let dry = developer.ask(with(call("post", json!({})), "dry_run", true));
+    assert_eq!(dry["data"]["verdict"], "ask a person");
+    assert_eq!(world.query("SELECT action FROM exposures ORDER BY action").len(), 2);
+}
