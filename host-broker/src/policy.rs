@@ -9,3 +9,4 @@ pub mod decide;
 pub mod explain;
 pub mod facts;
 pub mod profile;
+pub mod rules;

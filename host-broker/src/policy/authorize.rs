@@ -17,10 +17,12 @@ use crate::policy::facts::{
     ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
+use crate::policy::rules::{Asking, Rules};
 use crate::proposals;
 use crate::providers::contract::{Exposure, Guard, Invocation, Needs, Operation};
 use crate::sessions;
 use rusqlite::Connection;
+use serde_json::Value;
 use shared::digest::Digest;
 use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
@@ -36,6 +38,8 @@ pub struct Policy {
     pub quorum: BTreeMap<Gate, usize>,
     /// Who else must agree, by group.
     pub profiles: Profiles,
+    /// What is permitted where the profiles leave it to rules.
+    pub rules: Rules,
     /// How much a group may do in a time.
     pub limits: Limits,
     /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
@@ -182,6 +186,7 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
     };
     let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
     let limits = limits::fact(connection, now, call, &policy.limits, grant.as_ref())?;
+    let session = session_fact(connection, call, policy)?;
     Ok(Facts {
         grant: grant_fact(grant, &call.action, now),
         caller: sentence_subject(&call.header.caller),
@@ -203,8 +208,8 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
-        rules: rules_fact(&call.target, group, &policy.profiles),
-        session: session_fact(connection, call, policy)?,
+        rules: rules_fact(call, now, policy, &session),
+        session,
         departing: DepartingFact::Clean,
         limits,
         agreed: agreed(connection, now, call, policy)?,
@@ -241,10 +246,29 @@ fn yes(approval: Approval) -> Agreed {
 }
 
 /// Until there are rules, what they would decide about is permitted.
-fn rules_fact(target: &Target, group: Option<&Group>, profiles: &Profiles) -> RulesFact {
-    match operation_fact(target, group, profiles).map(|operation| operation.setting) {
-        Some(Setting::Rules) => RulesFact::Permit { rule: "default".to_owned() },
-        Some(Setting::Auto | Setting::Human | Setting::Off) | None => RulesFact::Unasked,
+/// The rules are asked where the profile leaves the call to them, and about parameters that fit.
+fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
+    let group = call.header.caller.group();
+    let operation = operation_fact(&call.target, group, &policy.profiles);
+    let (Some(OperationFact { setting: Setting::Rules, demanded, .. }), Some(group), Some(_fits)) =
+        (operation, group, call.target.invocation())
+    else {
+        return RulesFact::Unasked;
+    };
+    let asking = Asking {
+        group,
+        provider: &call.provider,
+        action: &call.action,
+        demanded,
+        task: call.task_id.as_ref(),
+        session: session.so_far(),
+        now,
+    };
+    match call.params() {
+        Value::Object(params) => policy.rules.decide(&asking, &params),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            RulesFact::Unput { why: "its parameters cannot be read".to_owned() }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::policy::facts::{
     Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact, ParamsFact,
-    ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
 use crate::providers::contract::Exposure;
@@ -332,6 +332,7 @@ fn rules(facts: &Facts) -> Verdict {
         (RulesFact::Permit { .. }, _)
         | (RulesFact::Unasked, None | Some(Setting::Auto | Setting::Human | Setting::Off)) => Verdict::Permit,
         (RulesFact::Unasked, Some(Setting::Rules)) => no("The rules were not asked.".into()),
+        (RulesFact::Unput { why }, _) => no(format!("The call cannot be put to the rules: {why}.")),
         (RulesFact::Silent, _) => no(format!("No rule permits action '{}' like this.", facts.action)),
         (RulesFact::Forbid { rule, reason: None }, _) => no(format!("The rule '{rule}' forbids this.")),
         (RulesFact::Forbid { rule, reason: Some(reason) }, _) => {
@@ -344,7 +345,7 @@ fn rules(facts: &Facts) -> Verdict {
 /// All three may come together if a person agrees; and once they have, each further way out.
 fn trifecta(facts: &Facts) -> Verdict {
     let session = &facts.session;
-    let before = so_far(session);
+    let before = session.so_far();
     let completes = before.and(session.adds) == Exposure::ALL
         && session.adds != Exposure::NONE
         && (session.adds.egress || before != Exposure::ALL);
@@ -379,10 +380,6 @@ fn trifecta(facts: &Facts) -> Verdict {
 
 /// So many earlier calls are named for each of the three.
 const NAMED_MAX: usize = 8;
-
-fn so_far(session: &SessionFact) -> Exposure {
-    session.earlier.iter().fold(Exposure::NONE, |all, exposed| all.and(exposed.exposes))
-}
 
 fn departing(facts: &Facts) -> Verdict {
     match &facts.departing {

@@ -1,14 +1,15 @@
 //! The judgement of a call, step by step, for a person.
 
-use crate::policy::decide::{Decision, Verdict};
-use crate::policy::facts::Facts;
+use crate::policy::decide::{Decision, Step, Verdict};
+use crate::policy::facts::{Facts, RulesFact};
 use serde_json::{Value, json};
 
 /// Every step with its verdict, as an object.
 ///
 /// ```json
 /// {"group": "Group 'developer'", "provider": "github", "action": "merge_pr", "verdict": "refuse",
-///  "code": "level_too_low", "reason": "…", "steps": [{"step": "grant", "verdict": "permit"}]}
+///  "code": "level_too_low", "reason": "…", "steps": [{"step": "grant", "verdict": "permit"},
+///  {"step": "rules", "verdict": "permit", "rule": "native-writes"}]}
 /// ```
 pub fn explain(facts: &Facts, decision: &Decision) -> Value {
     let steps: Vec<Value> = decision
@@ -18,6 +19,9 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
             let mut step = describe(&judgement.verdict);
             if let Some(object) = step.as_object_mut() {
                 object.insert("step".into(), judgement.step.to_string().into());
+                if let (Step::Rules, Some(rule)) = (judgement.step, deciding(&facts.rules)) {
+                    object.insert("rule".into(), rule.into());
+                }
             }
             step
         })
@@ -30,6 +34,13 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
         object.insert("steps".into(), steps.into());
     }
     whole
+}
+
+fn deciding(rules: &RulesFact) -> Option<&str> {
+    match rules {
+        RulesFact::Permit { rule } | RulesFact::Forbid { rule, .. } | RulesFact::Failed { rule } => Some(rule),
+        RulesFact::Unasked | RulesFact::Unput { .. } | RulesFact::Silent => None,
+    }
 }
 
 fn describe(verdict: &Verdict) -> Value {

@@ -72,6 +72,11 @@ pub enum Ask {
 pub enum RulesFact {
     /// They were not asked.
     Unasked,
+    /// They could not be asked about this call.
+    Unput {
+        /// Why, without a period.
+        why: String,
+    },
     /// This rule permits it, and none forbids it.
     Permit {
         /// The rule.
@@ -102,6 +107,13 @@ pub struct SessionFact {
     pub adds: Exposure,
     /// Whether the profile has switched the step off for this provider.
     pub waived: bool,
+}
+
+impl SessionFact {
+    /// What the session has been exposed to before this call.
+    pub fn so_far(&self) -> Exposure {
+        self.earlier.iter().fold(Exposure::NONE, |all, exposed| all.and(exposed.exposes))
+    }
 }
 
 /// An action that a session has called.

@@ -107,6 +107,11 @@ pub trait Operation: Send + Sync {
     /// What the catalogue says of it.
     fn declaration(&self) -> &Declaration;
 
+    /// Whether it takes the `default` of its schema where a parameter is absent.
+    fn fills_defaults(&self) -> bool {
+        false
+    }
+
     /// Parses parameters into a call of this action. Contacts nobody.
     ///
     /// # Errors

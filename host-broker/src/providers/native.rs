@@ -198,6 +198,11 @@ impl<A: NativeAction> Operation for Native<A> {
         &self.declaration
     }
 
+    fn fills_defaults(&self) -> bool {
+        // The schema has them from what parses the parameters.
+        true
+    }
+
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
         let mut params = params.clone();
         // Absent and `null` options mean the same.

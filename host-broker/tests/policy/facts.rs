@@ -155,6 +155,7 @@ fn chosen(bytes: &[u8; 24]) -> Facts {
             &[
                 RulesFact::Permit { rule: rule() },
                 RulesFact::Unasked,
+                RulesFact::Unput { why: "they cannot represent `/cents`".to_owned() },
                 RulesFact::Silent,
                 RulesFact::Forbid { rule: rule(), reason: None },
                 RulesFact::Forbid { rule: rule(), reason: Some("Not today.".to_owned()) },

@@ -273,6 +273,13 @@ const FAULTS: &[Fault] = &[
     ("no task", |f| f.task = TaskFact::NotGiven),
     ("gate closed", |f| f.gate = closed()),
     ("no gate configured", |f| f.gate = GateFact::NotConfigured),
+    ("rules not asked", |f| {
+        f.rules = RulesFact::Unasked;
+        if let Some(found) = &mut f.operation {
+            found.setting = Setting::Rules;
+        }
+    }),
+    ("cannot be put to rules", |f| f.rules = RulesFact::Unput { why: "they cannot represent `/cents`".to_owned() }),
     ("no rule permits it", |f| f.rules = RulesFact::Silent),
     ("a rule forbids it", |f| f.rules = RulesFact::Forbid { rule: "office-hours".to_owned(), reason: None }),
     ("a rule fails", |f| f.rules = RulesFact::Failed { rule: "office-hours".to_owned() }),

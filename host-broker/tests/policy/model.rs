@@ -90,7 +90,9 @@ const CLAUSES: &[Clause] = &[
     (Step::Rules, |f| match &f.rules {
         RulesFact::Permit { .. } => None,
         RulesFact::Unasked => no(Code::RuleDenied, f.operation?.setting == Setting::Rules),
-        RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => no(Code::RuleDenied, true),
+        RulesFact::Unput { .. } | RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => {
+            no(Code::RuleDenied, true)
+        }
     }),
     // 10. Content that others wrote, private data and a way out do not come together without a person, nor does more
     // leave once they have; unless the profile has switched that off for the provider.

@@ -183,9 +183,9 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError
     Ledger::open(home, clock, "v1".to_owned())
 }
 
-/// Who must agree is not what most tests are about: production takes its gate only.
+/// Who must agree is not what most tests are about: no rule is asked, and production takes its gate only.
 pub(crate) fn policy(config: &Config) -> Policy {
-    let profile = Profile { production: Some(Setting::Auto), ..Profile::default() };
+    let profile = Profile { write: Some(Setting::Auto), production: Some(Setting::Auto), ..Profile::default() };
     let profiles = config.groups.keys().map(|group| (group.clone(), profile.clone())).collect();
     Policy { quorum: config.quorums(), profiles: Profiles::new(profiles), ..Policy::default() }
 }

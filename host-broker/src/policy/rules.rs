@@ -1,0 +1,128 @@
+//! The rules: what is permitted where nobody else must agree and a level alone would say too much.
+//!
+//! A rule is a Cedar policy: `permit` or `forbid`, about a caller (`Group::"developer"`), an action
+//! (`Action::"github.create_issue"`, which is in `Action::"github"` and in the level that the call demands) and a
+//! provider, with conditions on [what the call is](request). A forbidding rule wins over every permitting one, and
+//! without a permitting one the answer is no.
+//!
+//! They are held against a [vocabulary] made from the catalogue: what cannot be meant does not start. Nothing here
+//! reads files or the clock.
+
+mod parsing;
+mod reads;
+mod replay;
+mod request;
+mod shape;
+mod vocabulary;
+#[cfg(test)]
+mod tests;
+
+pub use parsing::{Fault, RuleFile, RulesError};
+pub use replay::{Foretold, Replay, Unknown};
+pub use request::Asking;
+pub use shape::Unseen;
+pub use vocabulary::Vocabulary;
+
+use crate::policy::facts::RulesFact;
+use cedar_policy::{Authorizer, PolicyId, PolicySet, Response};
+use reads::Reads;
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The rules that ship with the broker.
+pub const SHIPPED: &str = include_str!("rules/default.cedar");
+
+/// A set of valid rules. The one that is made by default has none, so it permits nothing.
+#[derive(Clone, Default)]
+pub struct Rules(Option<Arc<Set>>);
+
+struct Set {
+    policies: PolicySet,
+    /// In the order of the files and of the rules in them.
+    rules: Vec<Rule>,
+    places: BTreeMap<String, usize>,
+    vocabulary: Vocabulary,
+    digest: Digest,
+}
+
+/// One rule, as people know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it calls itself with `@id`, or its file and line.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// The line in it, from 1.
+    pub line: usize,
+    /// Whether it permits; otherwise it forbids.
+    pub permits: bool,
+    /// What it says with `@reason` to whom it refuses.
+    pub reason: Option<String>,
+    /// Why it cannot ever apply, if it cannot.
+    pub idle: Option<&'static str>,
+    reads: Reads,
+}
+
+impl Rules {
+    /// What the rules say of a call with these parameters.
+    pub fn decide(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> RulesFact {
+        let Some(set) = &self.0 else { return RulesFact::Silent };
+        match set.vocabulary.request(asking, params) {
+            Ok(request) => {
+                let store = set.vocabulary.store(asking.demanded);
+                set.fact(&Authorizer::new().is_authorized(&request, &set.policies, store))
+            }
+            Err(why) => RulesFact::Unput { why },
+        }
+    }
+
+    /// The rules, in the order of their files.
+    pub fn list(&self) -> &[Rule] {
+        self.0.as_ref().map_or(&[], |set| &set.rules)
+    }
+
+    /// A digest of all of them, as they are written.
+    pub fn version(&self) -> Digest {
+        self.0.as_ref().map_or_else(|| Digest::of(b""), |set| set.digest)
+    }
+}
+
+impl Set {
+    /// SECURITY: Cedar leaves out a rule that fails. A forbidding one would then permit, so any failure refuses.
+    fn fact(&self, response: &Response) -> RulesFact {
+        let diagnostics = response.diagnostics();
+        let first = |ids: &mut dyn Iterator<Item = &PolicyId>| {
+            let places = ids.filter_map(|id| self.places.get::<str>(id.as_ref()).copied());
+            places.min().and_then(|place| self.rules.get(place))
+        };
+        let mut failed =
+            diagnostics.errors().map(|cedar_policy::AuthorizationError::PolicyEvaluationError(e)| e.policy_id());
+        let failed_first = first(&mut failed);
+        match (first(&mut diagnostics.reason()), failed_first) {
+            (Some(rule), _) if !rule.permits => {
+                RulesFact::Forbid { rule: rule.name.clone(), reason: rule.reason.clone() }
+            }
+            (_, Some(rule)) => RulesFact::Failed { rule: rule.name.clone() },
+            (Some(rule), None) => RulesFact::Permit { rule: rule.name.clone() },
+            (None, None) => RulesFact::Silent,
+        }
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.version() == other.version() && self.list() == other.list()
+    }
+}
+
+impl Eq for Rules {}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list().iter().map(|rule| &rule.name)).finish()
+    }
+}

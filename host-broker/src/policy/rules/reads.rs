@@ -1,0 +1,101 @@
+//! What a rule reads of a call's context, and whether it can fail: told by its own syntax tree.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a rule reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reads {
+    /// The parts of the context that it names.
+    parts: BTreeSet<String>,
+    /// Whether it takes the context as a whole, so that it may read any part.
+    whole: bool,
+    /// Whether evaluating it can fail although it is valid: sums overflow, texts are no times.
+    pub(super) can_fail: bool,
+}
+
+/// The operators that cannot fail on a valid rule, by their names in the tree. Any other one may.
+const SAFE: [&str; 21] = [
+    "!",
+    "==",
+    "!=",
+    "in",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "&&",
+    "||",
+    "contains",
+    "containsAll",
+    "containsAny",
+    "isEmpty",
+    ".",
+    "has",
+    "like",
+    "is",
+    "if-then-else",
+    "Set",
+    "Record",
+];
+
+impl Reads {
+    /// Of the conditions of a rule in Cedar's JSON form.
+    pub(super) fn of(policy: &Value) -> Self {
+        let mut reads = Self::default();
+        match policy.get("conditions") {
+            Some(Value::Array(conditions)) => {
+                for condition in conditions {
+                    reads.expression(condition.get("body").unwrap_or(&Value::Null));
+                }
+            }
+            // Not a form that is known here: it may do anything.
+            Some(_) | None => reads.anything(),
+        }
+        reads
+    }
+
+    /// Whether it may read one of these parts of the context.
+    pub(super) fn any_of(&self, parts: &[&str]) -> bool {
+        self.whole || parts.iter().any(|part| self.parts.contains(*part))
+    }
+
+    fn anything(&mut self) {
+        self.whole = true;
+        self.can_fail = true;
+    }
+
+    fn expression(&mut self, node: &Value) {
+        let Some((operator, operands)) = node.as_object().and_then(|object| object.iter().next()) else {
+            return self.anything();
+        };
+        match operator.as_str() {
+            "Value" => {}
+            "Var" => self.whole |= operands.as_str() == Some("context"),
+            "." | "has" => self.access(operands),
+            // Types and patterns are not expressions.
+            "is" => [operands.get("left"), operands.get("in")].into_iter().flatten().for_each(|e| self.expression(e)),
+            "like" => self.expression(operands.get("left").unwrap_or(&Value::Null)),
+            other => {
+                self.can_fail |= !SAFE.contains(&other);
+                match operands {
+                    Value::Array(all) => all.iter().for_each(|operand| self.expression(operand)),
+                    Value::Object(all) => all.values().for_each(|operand| self.expression(operand)),
+                    Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => self.anything(),
+                }
+            }
+        }
+    }
+
+    /// `left.attr`, `left has attr`
+    fn access(&mut self, operands: &Value) {
+        let left = operands.get("left").unwrap_or(&Value::Null);
+        let is_context = left.get("Var").and_then(Value::as_str) == Some("context");
+        match operands.get("attr").and_then(Value::as_str) {
+            Some(part) if is_context => {
+                self.parts.insert(part.to_owned());
+            }
+            Some(_) | None => self.expression(left),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What rules say of calls.
+
+use super::*;
+use proptest::prelude::*;
+
+/// An event may be created if the calendar is the developer's own.
+const OWN_CALENDAR: &str = r#"
+@id("own-calendar")
+permit (principal == Group::"developer", action == Action::"calendar.create_event", resource)
+when { context.params.calendar == "dev@example.com" };
+
+@id("few-guests")
+@reason("At most two guests without a person.")
+forbid (principal, action == Action::"calendar.create_event", resource)
+when { context.params has guests && context.params.guests.contains("all@example.com") };
+"#;
+
+fn event(calendar: &str) -> Value {
+    json!({ "calendar": calendar, "title": "Standup" })
+}
+
+#[test]
+fn an_event_may_be_created_if_the_calendar_is_the_users_own() {
+    let rules = rules(OWN_CALENDAR);
+    let create = calling("create_event", Level::Write);
+    assert_eq!(create.by(&rules, &event("dev@example.com")), permit("own-calendar"));
+    assert_eq!(create.by(&rules, &event("boss@example.com")), RulesFact::Silent);
+    let main = Said { group: "main", ..create };
+    assert_eq!(main.by(&rules, &event("dev@example.com")), RulesFact::Silent);
+}
+
+#[test]
+fn a_forbidding_rule_wins_and_gives_its_reason() {
+    let params = json!({ "calendar": "dev@example.com", "title": "All", "guests": ["all@example.com"] });
+    let said = calling("create_event", Level::Write).by(&rules(OWN_CALENDAR), &params);
+    assert_eq!(said, forbid("few-guests", Some("At most two guests without a person.")));
+}
+
+#[test]
+fn no_rules_permit_nothing() {
+    for rules in [Rules::default(), rules("")] {
+        assert_eq!(calling("list_events", Level::Read).by(&rules, &json!({})), RulesFact::Silent);
+    }
+}
+
+#[test]
+fn a_call_is_within_the_level_that_it_demands_and_not_the_one_that_its_action_declares() {
+    let rules = rules(
+        r#"@id("write") permit (principal, action in Action::"write", resource);
+           @id("production") permit (principal, action in Action::"production", resource) when { context.level == "production" };"#,
+    );
+    let of = |demanded| calling("create_event", demanded).by(&rules, &event("x"));
+    assert_eq!(of(Level::Write), permit("write"));
+    assert_eq!(of(Level::Production), permit("production"));
+}
+
+#[test]
+fn the_time_the_task_and_the_session_are_there_to_be_read() {
+    let rules = rules(
+        r#"@id("weekend") permit (principal, action, resource)
+           when { context.weekday == "saturday" && context.hour == 10 && context.now == datetime("2026-02-14T10:00:00Z") };
+           @id("task") permit (principal, action, resource) when { context has task && context.task == "gov-42" };
+           @id("exposed") forbid (principal, action, resource) when { context.session.sensitive };"#,
+    );
+    let list = || calling("list_events", Level::Read);
+    let of = |said: Said| said.by(&rules, &json!({}));
+    assert_eq!(of(list()), permit("weekend"));
+    let sunday = SATURDAY_TEN + 24 * 3_600_000;
+    assert_eq!(of(Said { now: sunday, ..list() }), RulesFact::Silent);
+    assert_eq!(of(Said { now: -1, ..list() }), RulesFact::Silent);
+    let task = Some("gov-42".parse().unwrap());
+    assert_eq!(of(Said { now: sunday, task, ..list() }), permit("task"));
+    let session = Exposure { sensitive: true, ..Exposure::NONE };
+    assert_eq!(of(Said { session, ..list() }), forbid("exposed", None));
+}
+
+#[test]
+fn a_rule_that_fails_refuses_whatever_others_permit() {
+    let rules = rules(
+        r#"@id("all") permit (principal, action, resource);
+           @id("limit") forbid (principal, action == Action::"calendar.pay", resource) when { context.params.cents * 100 > 5 };"#,
+    );
+    let pay = |cents: i64| calling("pay", Level::Production).by(&rules, &json!({ "cents": cents }));
+    assert_eq!(pay(0), permit("all"));
+    assert_eq!(pay(1), forbid("limit", None));
+    assert_eq!(pay(i64::MAX), RulesFact::Failed { rule: "limit".into() });
+}
+
+#[test]
+fn what_the_rules_cannot_represent_refuses() {
+    let rules = rules("permit (principal, action, resource);");
+    let said = calling("pay", Level::Production).by(&rules, &json!({ "cents": u64::MAX }));
+    assert_eq!(said, RulesFact::Unput { why: "they cannot represent `/cents`".into() });
+    let unknown = calling("nothing", Level::Read).by(&rules, &json!({}));
+    assert_eq!(unknown, RulesFact::Unput { why: "the rules do not know this action".into() });
+}
+
+#[test]
+fn the_shipped_rules_permit_writes_of_what_ships_with_the_broker_and_nothing_else() {
+    let rules = rules(SHIPPED);
+    let of = |action, demanded, params: Value| calling(action, demanded).by(&rules, &params);
+    assert_eq!(of("create_event", Level::Write, event("x")), permit("native-writes"));
+    assert_eq!(of("create_event", Level::Production, event("x")), RulesFact::Silent);
+    assert_eq!(of("list_events", Level::Read, json!({})), RulesFact::Silent);
+    assert_eq!(of("pay", Level::Production, json!({ "cents": 1 })), RulesFact::Silent);
+    let remote = Said { provider: "remote", ..calling("create_event", Level::Write) };
+    assert_eq!(remote.by(&rules, &event("x")), RulesFact::Silent);
+}
+
+#[test]
+fn other_words_are_another_version_and_the_same_words_the_same() {
+    assert_eq!(rules(SHIPPED).version(), rules(SHIPPED).version());
+    assert_ne!(rules(SHIPPED).version(), rules("").version());
+    assert_ne!(rules("").version(), Rules::default().version());
+}
+
+const CONDITIONS: [&str; 6] = [
+    "",
+    "when { context.params.calendar == \"a\" }",
+    "unless { context.params has guests }",
+    "when { context.params has minutes && context.params.minutes + 9223372036854775000 > 0 }",
+    "when { context.hour < 12 }",
+    "when { context.session.egress }",
+];
+
+prop_compose! {
+    fn a_rule(effect: &'static str)(condition in 0..CONDITIONS.len(), whole in any::<bool>()) -> String {
+        let principal = if whole { "principal" } else { "principal == Group::\"main\"" };
+        format!("{effect} ({principal}, action == Action::\"calendar.create_event\", resource) {};", CONDITIONS[condition])
+    }
+}
+
+prop_compose! {
+    fn some_params()(own in any::<bool>(), guests in any::<bool>(), minutes in prop::option::of(0i64..2_000)) -> Value {
+        let mut params = event(if own { "a" } else { "b" });
+        if guests { params["guests"] = json!(["g"]); }
+        if let Some(minutes) = minutes { params["minutes"] = minutes.into(); }
+        params
+    }
+}
+
+fn permits(fact: &RulesFact) -> bool {
+    matches!(fact, RulesFact::Permit { .. })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn another_forbid_never_permits_more(
+        rest in prop::collection::vec(prop_oneof![a_rule("permit"), a_rule("forbid")], 0..4),
+        more in a_rule("forbid"), params in some_params(),
+    ) {
+        let before = rest.join("\n");
+        let after = format!("{before}\n{more}");
+        let create = calling("create_event", Level::Write);
+        let (before, after) = (create.by(&rules(&before), &params), create.by(&rules(&after), &params));
+        prop_assert!(permits(&before) || !permits(&after), "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_permit_never_lifts_a_forbid_or_a_failure(
+        rest in prop::collection::vec(prop_oneof![a_rule("permit"), a_rule("forbid")], 0..4),
+        more in a_rule("permit"), params in some_params(),
+    ) {
+        let before = rest.join("\n");
+        let after = format!("{before}\n{more}");
+        let create = calling("create_event", Level::Write);
+        let (before, after) = (create.by(&rules(&before), &params), create.by(&rules(&after), &params));
+        match before {
+            RulesFact::Silent | RulesFact::Permit { .. } => {}
+            RulesFact::Unasked | RulesFact::Unput { .. } | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => {
+                prop_assert!(!permits(&after), "{before:?} {after:?}");
+            }
+        }
+    }
+}

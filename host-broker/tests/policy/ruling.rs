@@ -1,0 +1,123 @@
+//! The rules, as they are asked about real documents: only where the profile leaves a call to them, with the parameters
+//! as they were written and the session as the ledger knows it.
+
+use crate::policy::world::{START, World, with_mock};
+use host_broker::call::{Call, Desk, hypothetical};
+use host_broker::policy::authorize::{Policy, judge};
+use host_broker::policy::decide::{Step, Verdict};
+use host_broker::policy::explain::explain;
+use host_broker::policy::facts::RulesFact;
+use host_broker::policy::profile::{Profile, Profiles, Setting};
+use host_broker::policy::rules::{RuleFile, Rules};
+use host_broker::providers::mock;
+use host_broker::providers::registry::{Catalogue, Listed};
+use serde_json::{Value, json};
+use shared::{Code, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SCRIPT: &str = r#"
+[actions.create_event]
+level = 2
+input_schema = { type = "object", required = ["calendar"], properties = { calendar = { type = "string" } } }
+"#;
+
+const RULES: &str = r#"
+@id("own-calendar")
+permit (principal == Group::"developer", action == Action::"mock.create_event", resource)
+when { context.params.calendar == "dev@example.com" };
+@id("nothing-after-mail")
+@reason("Nothing is written after private data was read.")
+forbid (principal, action in Action::"write", resource) when { context.session.sensitive };
+"#;
+
+fn catalogue() -> Catalogue {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mock.toml");
+    std::fs::write(&path, SCRIPT).unwrap();
+    let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
+    let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
+    with_mock(Listed { state: Ok(()), patience: None, operations: operations.collect(), kind: "mock" })
+}
+
+struct Ruled {
+    world: World,
+    desk: Desk,
+    policy: Policy,
+}
+
+impl Ruled {
+    fn new(setting: Setting) -> Self {
+        let world = World::new();
+        let catalogue = Arc::new(catalogue());
+        let desk = Desk {
+            catalogue: Arc::clone(&catalogue),
+            key: Arc::clone(&world.clerk.key),
+            ids: Arc::clone(&world.clerk.ids),
+            patience: Duration::from_secs(30),
+            foreign_types: world.clerk.config.broker.foreign_types,
+        };
+        let groups = world.clerk.config.groups.keys().cloned();
+        let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };
+        let rules = Rules::parse(&[file], &catalogue, groups.clone().collect()).unwrap();
+        let profile = Profile { write: Some(setting), ..Profile::default() };
+        let profiles = Profiles::new(groups.map(|group| (group, profile.clone())).collect());
+        Self { world, desk, policy: Policy { rules, profiles, ..Policy::default() } }
+    }
+
+    fn call(&self, params: &Value) -> Box<Call> {
+        let document = json!({ "type": "ext_call", "provider": "mock", "action": "create_event", "params": params });
+        hypothetical("developer".parse().unwrap(), document.to_string().as_bytes(), &self.desk).unwrap()
+    }
+
+    /// What the rules say, and what their step does.
+    fn said(&self, params: &Value) -> (RulesFact, Verdict) {
+        let now = Timestamp::from_millis(START);
+        let (facts, decision) = judge(self.world.ledger.reader(), now, &self.call(params), &self.policy).unwrap();
+        let step = decision.judgements.into_iter().find(|judgement| judgement.step == Step::Rules).unwrap();
+        (facts.rules, step.verdict)
+    }
+}
+
+fn refused(reason: &str) -> Verdict {
+    Verdict::Refuse { code: Code::RuleDenied, reason: reason.to_owned() }
+}
+
+#[test]
+fn an_event_may_be_created_if_the_calendar_is_the_groups_own() {
+    let ruled = Ruled::new(Setting::Rules);
+    let own = ruled.said(&json!({ "calendar": "dev@example.com" }));
+    assert_eq!(own, (RulesFact::Permit { rule: "own-calendar".into() }, Verdict::Permit));
+    let other = ruled.said(&json!({ "calendar": "boss@example.com" }));
+    assert_eq!(other, (RulesFact::Silent, refused("No rule permits action 'create_event' like this.")));
+}
+
+#[test]
+fn the_rules_are_asked_only_where_the_profile_says_so_and_about_parameters_that_fit() {
+    for setting in [Setting::Auto, Setting::Human, Setting::Off] {
+        let said = Ruled::new(setting).said(&json!({ "calendar": "boss@example.com" }));
+        assert_eq!(said, (RulesFact::Unasked, Verdict::Permit), "{setting:?}");
+    }
+    let unfit = Ruled::new(Setting::Rules).said(&json!({ "calendar": 5 }));
+    assert_eq!(unfit, (RulesFact::Unasked, refused("The rules were not asked.")));
+}
+
+#[test]
+fn no_rules_at_all_refuse() {
+    let mut ruled = Ruled::new(Setting::Rules);
+    ruled.policy.rules = Rules::default();
+    let said = ruled.said(&json!({ "calendar": "dev@example.com" }));
+    assert_eq!(said, (RulesFact::Silent, refused("No rule permits action 'create_event' like this.")));
+}
+
+#[test]
+fn an_explanation_names_the_rule() {
+    let ruled = Ruled::new(Setting::Rules);
+    let call = ruled.call(&json!({ "calendar": "dev@example.com" }));
+    let now = Timestamp::from_millis(START);
+    let (facts, decision) = judge(ruled.world.ledger.reader(), now, &call, &ruled.policy).unwrap();
+    let explained = explain(&facts, &decision);
+    let steps = explained["steps"].as_array().unwrap();
+    let named: Vec<&Value> = steps.iter().filter(|step| step.get("rule").is_some()).collect();
+    assert_eq!(named, [&json!({ "step": "rules", "verdict": "permit", "rule": "own-calendar" })]);
+}
