@@ -8,8 +8,10 @@ pub mod limits;
 pub mod notify;
 pub mod profiles;
 pub mod provider;
+pub mod rules;
 pub mod web;
 
+use crate::policy::rules::RulesError;
 use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
@@ -239,6 +241,9 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
+    /// The rules cannot be used.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// A value of the environment is wrong.
     #[error("environment variable {name}: {fault}")]
     Environment {

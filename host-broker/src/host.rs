@@ -5,8 +5,8 @@ mod inbox;
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::home::Home;
-use crate::config::profiles;
 use crate::config::{Config, ConfigError, Environment};
+use crate::config::{profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
@@ -182,9 +182,10 @@ impl Office {
     }
 }
 
-/// Twelve digits of what decides: the configuration's text, the catalogue and the profiles.
+/// Twelve digits of what decides: the configuration's text, the catalogue, the profiles and the rules.
 fn version(text: &str, catalogue: &Catalogue, policy: &Policy) -> String {
-    let all = format!("{}\n{}\n{}", Config::digest(text), catalogue.version(), policy.profiles.version());
+    let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
+    let all = format!("{}\n{}\n{profiles}\n{rules}", Config::digest(text), catalogue.version());
     Config::digest(&all).hex().chars().take(12).collect()
 }
 
@@ -241,6 +242,9 @@ impl Host {
         if profiles::furnish(&office.home, &office.config)? {
             let path = office.home.profiles();
             tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
+        }
+        if rules::furnish(&office.home)? {
+            tracing::info!(path = %office.home.policy().display(), "the rules that ship with the broker are written down");
         }
         if let Err(error) = setup::furnish(&office.config, &office.home) {
             tracing::warn!(%error, "a workspace cannot be made");

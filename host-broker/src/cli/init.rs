@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, Environment, profiles};
+use crate::config::{Config, Environment, profiles, rules};
 use crate::host::{Office, make_private_directory};
 use crate::mailroom::Mailroom;
 use clap::Args;
@@ -109,6 +109,7 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
     for group in config.groups.keys() {
         profiles::write(&context.home, group, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
     }
+    rules::furnish(&context.home).map_err(|error| Fault::configuration(&error))?;
     Mailroom::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;
     Ok(())
 }
@@ -171,7 +172,7 @@ fn report(context: &Context, config: &Config) {
         let mut parts = vec![
             format!(
                 "Made {}: broker.toml (the configuration), groups/<group>/CLAUDE.md (for each group's agent), \
-                 policy/profiles/<group>.toml (who must agree each time), ipc/<group> (shared with its sandbox). No \
+                 policy/profiles/<group>.toml (who must agree each time), policy/default.cedar (the rules), ipc/<group> (shared with its sandbox). No \
                  group has any access yet.",
                 home.display()
             ),

@@ -28,9 +28,14 @@ impl Home {
         self.0.join("ipc").join(group.as_str())
     }
 
+    /// What the operators have laid down: the rules, and the profiles beneath.
+    pub fn policy(&self) -> PathBuf {
+        self.0.join("policy")
+    }
+
     /// The profiles of the groups.
     pub fn profiles(&self) -> PathBuf {
-        self.0.join("policy").join("profiles")
+        self.policy().join("profiles")
     }
 
     /// A group's profile.

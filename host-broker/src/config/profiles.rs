@@ -1,7 +1,7 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
 use crate::config::home::Home;
-use crate::config::{Config, ConfigError, parse};
+use crate::config::{Config, ConfigError, parse, rules};
 use crate::policy::authorize::Policy;
 use crate::policy::profile::{Profile, Profiles, Setting};
 use crate::providers::files::rules::Patterns;
@@ -26,7 +26,7 @@ production = \"human\"
 # actions = { create_issue = \"auto\", merge_pr = \"off\" }
 ";
 
-/// What the operators have laid down: quorums, profiles, and how the providers are set up.
+/// What the operators have laid down: quorums, profiles, rules, and how the providers are set up.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
@@ -62,7 +62,9 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
         }
     }
     let limits = config.limits.clone();
-    Ok(Policy { quorum: config.quorums(), profiles: load(home, config, catalogue)?, limits, settings })
+    let profiles = load(home, config, catalogue)?;
+    let rules = rules::load(home, config, catalogue)?;
+    Ok(Policy { quorum: config.quorums(), profiles, rules, limits, settings })
 }
 
 /// Reads every profile and holds it against the configuration and the catalogue. A home from before there were profiles
@@ -70,7 +72,7 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
-fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
     let directory = home.profiles();
     let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
     let entries = match std::fs::read_dir(&directory) {

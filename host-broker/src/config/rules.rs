@@ -1,0 +1,91 @@
+//! The files of the rules: `policy/*.cedar`.
+
+use crate::config::home::Home;
+use crate::config::{Config, ConfigError};
+use crate::policy::rules::{RuleFile, Rules, SHIPPED};
+use crate::providers::registry::Catalogue;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+const EXTENSION: &str = "cedar";
+
+/// Reads every file of rules and holds them against the configuration and the catalogue. A home without any has the
+/// rules that ship with the broker, which [`furnish`] writes down; one that wants none has an empty file.
+///
+/// # Errors
+/// [`ConfigError`], naming the file, the line and what to do.
+pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
+    parse(&files(home)?, config, catalogue)
+}
+
+/// Holds these files against the configuration and the catalogue.
+///
+/// # Errors
+/// [`ConfigError::Rules`].
+pub fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
+    Ok(Rules::parse(files, catalogue, config.groups.keys().cloned().collect())?)
+}
+
+/// The files of the home, by name.
+///
+/// # Errors
+/// [`ConfigError::Read`] with the file.
+pub fn files(home: &Home) -> Result<Vec<RuleFile>, ConfigError> {
+    let found = paths(home)?;
+    if found.is_empty() {
+        return Ok(vec![RuleFile { path: shipped(home), text: SHIPPED.to_owned() }]);
+    }
+    let read = |path: PathBuf| match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(RuleFile { path, text }),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Writes the rules that ship with the broker into a home without any, and says whether it did.
+///
+/// # Errors
+/// [`ConfigError`] with the file.
+pub fn furnish(home: &Home) -> Result<bool, ConfigError> {
+    if !paths(home)?.is_empty() {
+        return Ok(false);
+    }
+    let path = shipped(home);
+    let failed = |source| ConfigError::Write { path: path.clone(), source };
+    crate::host::make_private_directory(&home.policy()).map_err(failed)?;
+    // A file that is there in part would be rules that nobody wrote.
+    let beside = path.with_extension("new");
+    write(&beside, SHIPPED).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;
+    Ok(true)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), std::io::Error> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn shipped(home: &Home) -> PathBuf {
+    home.policy().join("default").with_extension(EXTENSION)
+}
+
+fn paths(home: &Home) -> Result<Vec<PathBuf>, ConfigError> {
+    let directory = home.policy();
+    let failed = |source| ConfigError::Read { path: directory.clone(), source };
+    let entries = match std::fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(failed(source)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
