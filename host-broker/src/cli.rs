@@ -29,6 +29,7 @@ pub mod limits;
 pub mod mock;
 pub mod proposals;
 pub mod notices;
+pub mod policy;
 pub mod provider;
 pub mod revoke;
 pub mod serve;
@@ -99,6 +100,7 @@ enum Command {
     Limits(limits::Limits),
     Group(group::Group),
     Provider(provider::Provider),
+    Policy(policy::Rules),
     Evidence(evidence::Evidence),
     Config(config::Configuration),
     Codes(codes::Codes),
@@ -190,6 +192,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Limits(command) => command.run(context),
         Command::Group(command) => command.run(context),
         Command::Provider(command) => command.run(context),
+        Command::Policy(command) => command.run(context),
         Command::Evidence(command) => command.run(context),
         Command::Config(command) => command.run(context),
         Command::Codes(command) => command.run(context),

@@ -12,5 +12,6 @@ mod cli {
     mod home;
     mod notices;
     mod profiles;
+    mod rules;
     mod web;
 }

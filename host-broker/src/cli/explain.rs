@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[command(after_help = "Example:
   host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
 
---json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?}]};
+--json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?}]};
 verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
 pub struct Explain {
     /// The group that would call.
@@ -115,6 +115,7 @@ fn document(provider: &Provider, action: &Action, params: &str, task: Option<&Ta
 fn text(explained: &Value) -> String {
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let because = |value: &Value| match (word(value, "code").as_str(), word(value, "reason").as_str()) {
+        ("", "") if !word(value, "rule").is_empty() => format!("rule `{}`", word(value, "rule")),
         ("", reason) => reason.to_owned(),
         (code, reason) => format!("{code}: {reason}"),
     };

@@ -93,6 +93,63 @@ fn read(row: &rusqlite::Row<'_>) -> Result<CallRecord, rusqlite::Error> {
     })
 }
 
+/// What was decided about a call, as far as its row says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// The row.
+    pub seq: i64,
+    /// When.
+    pub at: Timestamp,
+    /// The request.
+    pub request_id: Option<String>,
+    /// The group that called.
+    pub group: String,
+    /// The provider.
+    pub provider: String,
+    /// The action.
+    pub action: String,
+    /// The level that the call demanded, if it was known.
+    pub level: Option<i64>,
+    /// The governance task that it named.
+    pub task_id: Option<String>,
+    /// The code of its refusal; `None` if it was permitted.
+    pub refused: Option<String>,
+}
+
+/// Hands on what was decided about each call, oldest first: its intent, or its refusal.
+///
+/// # Errors
+/// [`LedgerError`] if the ledger cannot be read.
+pub fn each_decided(connection: &Connection, mut each: impl FnMut(Decided)) -> Result<(), LedgerError> {
+    // The same rows as those of the view, without what became of the calls.
+    const SELECT: &str = "SELECT seq, ts, request_id, substr(caller, 7), provider, action, level, task_id, reason_code
+        FROM ledger
+        WHERE provider IS NOT NULL AND action IS NOT NULL AND caller LIKE 'group:%'
+          AND (kind = 'refused' AND params_digest IS NOT NULL
+               OR kind = 'intended' AND json_extract(body, '$.stage') = 'run')
+        ORDER BY seq";
+    let mut statement = connection.prepare(SELECT).map_err(at("read decisions"))?;
+    let mut rows = statement.query([]).map_err(at("read decisions"))?;
+    while let Some(row) = rows.next().map_err(at("read decisions"))? {
+        each(decided(row).map_err(at("read a decision"))?);
+    }
+    Ok(())
+}
+
+fn decided(row: &rusqlite::Row<'_>) -> Result<Decided, rusqlite::Error> {
+    Ok(Decided {
+        seq: row.get(0)?,
+        at: Timestamp::from_millis(row.get(1)?),
+        request_id: row.get(2)?,
+        group: row.get(3)?,
+        provider: row.get(4)?,
+        action: row.get(5)?,
+        level: row.get(6)?,
+        task_id: row.get(7)?,
+        refused: row.get(8)?,
+    })
+}
+
 /// Every row about a request, of one group or of whoever used that id: the broker's own probes carry it too.
 ///
 /// # Errors

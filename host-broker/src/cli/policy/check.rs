@@ -1,0 +1,162 @@
+//! `policy check`: whether rules can be used, and what they do not reach.
+
+use super::{Check, files, parse};
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::config::{Config, profiles};
+use crate::policy::facts::RulesFact;
+use crate::policy::profile::Setting;
+use crate::policy::rules::{Asking, Foretold, Replay, Rule, Rules, Unknown, Vocabulary};
+use crate::providers::contract::{Declaration, Exposure};
+use crate::providers::registry::Catalogue;
+use serde_json::{Value, json};
+use shared::{Group, Timestamp};
+
+/// An action that a profile leaves to rules, and none of them permits, whatever its parameters.
+struct Unpermitted {
+    group: Group,
+    action: String,
+    why: String,
+}
+
+/// A parameter that rules cannot see.
+struct Hidden {
+    action: String,
+    parameter: String,
+    why: &'static str,
+}
+
+impl Check {
+    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        let catalogue = context.catalogue(&config);
+        let fault = |error: &dyn std::error::Error| Fault::configuration(error);
+        let groups = config.groups.keys().cloned().collect();
+        let vocabulary = Vocabulary::new(&catalogue, groups).map_err(|error| fault(&error))?;
+        if self.schema {
+            let schema = vocabulary.text().map_err(|error| fault(&error))?;
+            context.output.show(&json!({ "schema": schema }), || schema.clone());
+            return Ok(());
+        }
+        let files = files(context, self.files)?;
+        let rules = parse(&files, &config, &catalogue)?;
+        let paths: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+        let hidden = hidden(&vocabulary);
+        let unpermitted = unpermitted(context, &config, &catalogue, &rules)?;
+        context.output.show(&document(&paths, &rules, &hidden, &unpermitted), || {
+            let mut parts = vec![listing(&paths, &rules)];
+            if !hidden.is_empty() {
+                let row =
+                    |hidden: &Hidden| vec![hidden.action.clone(), hidden.parameter.clone(), hidden.why.to_owned()];
+                let rows: Vec<_> = hidden.iter().map(row).collect();
+                let table = Output::table(&["ACTION", "PARAMETER", "WHY"], &rows);
+                parts.push(format!("Rules cannot see:\n{table}"));
+            }
+            if !unpermitted.is_empty() {
+                let row = |one: &Unpermitted| vec![one.group.to_string(), one.action.clone(), one.why.clone()];
+                let rows: Vec<_> = unpermitted.iter().map(row).collect();
+                let table = Output::table(&["GROUP", "ACTION", "WHY"], &rows);
+                parts.push(format!("Left to rules by a profile, and always refused:\n{table}"));
+            }
+            parts.join("\n\n")
+        });
+        Ok(())
+    }
+}
+
+fn hidden(vocabulary: &Vocabulary) -> Vec<Hidden> {
+    let of_action = |(provider, action, unseen): (&_, &_, &[crate::policy::rules::Unseen])| {
+        let name = format!("{provider}.{action}");
+        let hide = |unseen: &crate::policy::rules::Unseen| Hidden {
+            action: name.clone(),
+            parameter: unseen.place.clone(),
+            why: unseen.why,
+        };
+        unseen.iter().map(hide).collect::<Vec<_>>()
+    };
+    vocabulary.unseen().flat_map(of_action).collect()
+}
+
+fn unpermitted(
+    context: &Context,
+    config: &Config,
+    catalogue: &Catalogue,
+    rules: &Rules,
+) -> Result<Vec<Unpermitted>, Fault> {
+    let profiles = profiles::load(&context.home, config, catalogue).map_err(|error| Fault::configuration(&error))?;
+    let replay = Replay::new(rules, Unknown::OfActions).map_err(|error| Fault::configuration(&error))?;
+    let actions: Vec<&Declaration> = catalogue
+        .providers()
+        .flat_map(|(_, listed)| listed.operations.values().map(|operation| operation.declaration()))
+        .collect();
+    let mut found = Vec::new();
+    for group in config.groups.keys() {
+        let left = |declaration: &&&Declaration| {
+            profiles.setting(Some(group), declaration, declaration.level) == Setting::Rules
+        };
+        for declaration in actions.iter().filter(left) {
+            let asking = Asking {
+                group,
+                provider: &declaration.provider,
+                action: &declaration.action,
+                demanded: declaration.level,
+                task: None,
+                session: Exposure::NONE,
+                now: Timestamp::from_millis(0),
+            };
+            let Some(why) = refusal(&replay.foretell(&asking)) else { continue };
+            let action = format!("{}.{}", declaration.provider, declaration.action);
+            found.push(Unpermitted { group: group.clone(), action, why });
+        }
+    }
+    Ok(found)
+}
+
+fn refusal(foretold: &Foretold) -> Option<String> {
+    match foretold {
+        Foretold::CannotTell(_) | Foretold::Certain(RulesFact::Permit { .. } | RulesFact::Unasked) => None,
+        Foretold::Certain(RulesFact::Silent) => Some("no rule permits it".to_owned()),
+        Foretold::Certain(RulesFact::Forbid { rule, .. }) => Some(format!("rule `{rule}` forbids it")),
+        Foretold::Certain(RulesFact::Failed { rule }) => Some(format!("rule `{rule}` fails")),
+        Foretold::Certain(RulesFact::Unput { why }) => Some(why.clone()),
+    }
+}
+
+fn effect(rule: &Rule) -> &'static str {
+    if rule.permits { "permit" } else { "forbid" }
+}
+
+fn listing(paths: &[String], rules: &Rules) -> String {
+    let head = format!("The rules are right: {} in {}.", rules.list().len(), paths.join(", "));
+    let row = |rule: &Rule| {
+        let place = format!("{}:{}", rule.path.display(), rule.line);
+        vec![rule.name.clone(), effect(rule).to_owned(), place, rule.idle.unwrap_or_default().to_owned()]
+    };
+    let rows: Vec<_> = rules.list().iter().map(row).collect();
+    let table = Output::table_or("None, so nothing that is left to rules is permitted.", &HEAD, &rows);
+    format!("{head}\n{table}")
+}
+
+const HEAD: [&str; 4] = ["RULE", "EFFECT", "PLACE", "NOTE"];
+
+fn document(paths: &[String], rules: &Rules, hidden: &[Hidden], unpermitted: &[Unpermitted]) -> Value {
+    let rule = |rule: &Rule| {
+        json!({
+            "id": rule.name,
+            "effect": effect(rule),
+            "file": rule.path.display().to_string(),
+            "line": rule.line,
+            "reason": rule.reason,
+            "idle": rule.idle,
+        })
+    };
+    let unseen = |one: &Hidden| json!({ "action": one.action, "parameter": one.parameter, "why": one.why });
+    let left = |one: &Unpermitted| json!({ "group": one.group, "action": one.action, "why": one.why });
+    json!({
+        "ok": true,
+        "files": paths,
+        "rules": rules.list().iter().map(rule).collect::<Vec<_>>(),
+        "unseen": hidden.iter().map(unseen).collect::<Vec<_>>(),
+        "unpermitted": unpermitted.iter().map(left).collect::<Vec<_>>(),
+    })
+}

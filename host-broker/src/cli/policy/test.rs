@@ -1,0 +1,211 @@
+//! `policy test`: rules, tried on what was decided so far.
+
+use super::{Test, files, parse};
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::config::profiles;
+use crate::ledger::calls::{self, Decided};
+use crate::ledger::export;
+use crate::policy::facts::RulesFact;
+use crate::policy::profile::{Profiles, Setting};
+use crate::policy::rules::{Asking, Foretold, Replay, Unknown};
+use crate::providers::contract::Exposure;
+use crate::providers::registry::Catalogue;
+use serde_json::{Value, json};
+use shared::{Action, Code, Group, Level, Provider, TaskId};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long it is silent, and how often it speaks after that.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// The rules, and what they are tried on.
+struct Trial<'a> {
+    replay: Replay,
+    profiles: Profiles,
+    catalogue: &'a Catalogue,
+    all: bool,
+    found: Found,
+}
+
+/// What was found.
+#[derive(Default)]
+struct Found {
+    calls: u64,
+    /// Of which the rules decide.
+    asked: u64,
+    same: u64,
+    changes: Vec<Change>,
+    /// How many calls, by action and reason.
+    cannot_tell: BTreeMap<(String, String), u64>,
+}
+
+struct Change {
+    call: Decided,
+    was: String,
+    would_be: &'static str,
+    why: String,
+}
+
+/// What the rules would say of one call.
+enum Answer {
+    Yes(String),
+    No(String),
+    CannotTell(String),
+}
+
+impl Test {
+    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        let catalogue = context.catalogue(&config);
+        let fault = |error: &dyn std::error::Error| Fault::configuration(error);
+        let rules = parse(&files(context, self.files)?, &config, &catalogue)?;
+        let mut trial = Trial {
+            replay: Replay::new(&rules, Unknown::OfRows).map_err(|error| fault(&error))?,
+            profiles: profiles::load(&context.home, &config, &catalogue).map_err(|error| fault(&error))?,
+            catalogue: &catalogue,
+            all: self.all,
+            found: Found::default(),
+        };
+        if let Some(ledger) = context.ledger_if_any()? {
+            let total = export::last(&ledger)?.map_or(0, |row| row.seq);
+            let mut spoke = Instant::now();
+            calls::each_decided(&ledger, |call| {
+                if spoke.elapsed() >= PROGRESS {
+                    spoke = Instant::now();
+                    context.output.say(&format!("tried row {} of {total} …", call.seq));
+                }
+                trial.take(call);
+            })?;
+        }
+        let found = trial.found;
+        context.output.show(&found.document(), || found.text());
+        Ok(())
+    }
+}
+
+impl Trial<'_> {
+    fn take(&mut self, call: Decided) {
+        self.found.calls += 1;
+        // What was refused for another reason is not the rules' to permit.
+        let other_reason = call.refused.as_deref().is_some_and(|code| code != Code::RuleDenied.word());
+        let Some(answer) = (if other_reason { None } else { self.answer(&call) }) else { return };
+        self.found.asked += 1;
+        let was = call.refused.clone();
+        match (answer, was) {
+            (Answer::Yes(_), None) | (Answer::No(_), Some(_)) => self.found.same += 1,
+            (Answer::No(why), None) => self.found.change(call, "permitted".to_owned(), "refused", why),
+            (Answer::Yes(why), Some(code)) => self.found.change(call, code, "permitted by the rules", why),
+            (Answer::CannotTell(why), _) => {
+                let action = format!("{}.{}", call.provider, call.action);
+                *self.found.cannot_tell.entry((action, why)).or_default() += 1;
+            }
+        }
+    }
+
+    /// `None` if the rules are not asked about such a call.
+    fn answer(&self, call: &Decided) -> Option<Answer> {
+        let (Ok(group), Ok(provider), Ok(action)) =
+            (call.group.parse::<Group>(), call.provider.parse::<Provider>(), call.action.parse::<Action>())
+        else {
+            return Some(Answer::CannotTell("the row's names are none".to_owned()));
+        };
+        let operation = self.catalogue.provider(&provider).and_then(|listed| listed.operations.get(&action));
+        let Some(declaration) = operation.map(|operation| operation.declaration()) else {
+            return Some(Answer::CannotTell("there is no such action now".to_owned()));
+        };
+        let demanded =
+            call.level.and_then(Level::from_number).map_or(declaration.level, |level| level.max(declaration.level));
+        if !self.all && self.profiles.setting(Some(&group), declaration, demanded) != Setting::Rules {
+            return None;
+        }
+        let task = call.task_id.as_deref().and_then(|task| task.parse::<TaskId>().ok());
+        let asking = Asking {
+            group: &group,
+            provider: &provider,
+            action: &action,
+            demanded,
+            task: task.as_ref(),
+            session: Exposure::NONE,
+            now: call.at,
+        };
+        Some(match self.replay.foretell(&asking) {
+            Foretold::Certain(RulesFact::Permit { rule }) => Answer::Yes(format!("rule `{rule}` permits it")),
+            Foretold::Certain(RulesFact::Silent) => Answer::No("no rule permits it".to_owned()),
+            Foretold::Certain(RulesFact::Forbid { rule, .. }) => Answer::No(format!("rule `{rule}` forbids it")),
+            Foretold::Certain(RulesFact::Failed { rule }) => Answer::No(format!("rule `{rule}` fails")),
+            Foretold::Certain(RulesFact::Unput { why }) => Answer::CannotTell(why),
+            Foretold::Certain(RulesFact::Unasked) => Answer::CannotTell("the rules were not asked".to_owned()),
+            Foretold::CannotTell(rules) => {
+                let rules: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
+                Answer::CannotTell(format!("the ledger does not hold what {} reads", rules.join(", ")))
+            }
+        })
+    }
+}
+
+impl Found {
+    fn change(&mut self, call: Decided, was: String, would_be: &'static str, why: String) {
+        self.changes.push(Change { call, was, would_be, why });
+    }
+
+    fn undecided(&self) -> u64 {
+        self.cannot_tell.values().sum()
+    }
+
+    fn document(&self) -> Value {
+        let change = |change: &Change| {
+            let Change { call, was, would_be, why } = change;
+            json!({
+                "row": call.seq,
+                "at": call.at,
+                "request_id": call.request_id,
+                "group": call.group,
+                "action": format!("{}.{}", call.provider, call.action),
+                "was": was,
+                "would_be": would_be,
+                "why": why,
+            })
+        };
+        let unknown =
+            |((action, why), calls): (&(String, String), &u64)| json!({ "action": action, "calls": calls, "why": why });
+        json!({
+            "calls": self.calls,
+            "asked": self.asked,
+            "same": self.same,
+            "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
+            "cannot_tell": self.cannot_tell.iter().map(unknown).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let head = format!(
+            "Of {} calls the rules would have been asked about {}: {} as they were decided, {} otherwise, {} cannot tell.",
+            self.calls,
+            self.asked,
+            self.same,
+            self.changes.len(),
+            self.undecided(),
+        );
+        let mut parts = vec![head];
+        if !self.changes.is_empty() {
+            let row = |change: &Change| {
+                let Change { call, was, would_be, why } = change;
+                let action = format!("{}.{}", call.provider, call.action);
+                let request = call.request_id.clone().unwrap_or_default();
+                let (at, would_be) = (call.at.to_string(), (*would_be).to_owned());
+                vec![at, request, call.group.clone(), action, was.clone(), would_be, why.clone()]
+            };
+            let rows: Vec<_> = self.changes.iter().map(row).collect();
+            parts.push(Output::table(&["WHEN", "REQUEST", "GROUP", "ACTION", "WAS", "WOULD BE", "WHY"], &rows));
+        }
+        if !self.cannot_tell.is_empty() {
+            let row = |((action, why), calls): (&(String, String), &u64)| {
+                vec![action.clone(), calls.to_string(), why.clone()]
+            };
+            let rows: Vec<_> = self.cannot_tell.iter().map(row).collect();
+            parts.push(format!("Cannot tell:\n{}", Output::table(&["ACTION", "CALLS", "WHY"], &rows)));
+        }
+        parts.join("\n\n")
+    }
+}
