@@ -1,0 +1,99 @@
+//! What rules cost: to read and validate them at start, and to ask them about a call. It prints figures, and never
+//! judges.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
+#![expect(clippy::print_stdout, reason = "the figures")]
+#![expect(clippy::disallowed_methods, reason = "it reads the clock")]
+
+use host_broker::policy::facts::RulesFact;
+use host_broker::policy::rules::{Asking, RuleFile, Rules};
+use host_broker::providers::contract::Exposure;
+use host_broker::providers::mock;
+use host_broker::providers::registry::{Catalogue, Listed};
+use serde_json::{Map, Value, json};
+use shared::{Action, Group, Level, Provider, Timestamp};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+const ACTIONS: usize = 40;
+const ROUNDS: u32 = 200;
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let catalogue = catalogue();
+    for rules in [1, 10, 100, 1_000] {
+        let file = RuleFile { path: "own.cedar".into(), text: text(rules) };
+        let begun = Instant::now();
+        let parsed = Rules::parse(&[file], &catalogue, ["developer".parse().unwrap()].into()).unwrap();
+        let parsing = begun.elapsed();
+        let (best, mean) = deciding(&parsed);
+        println!(
+            "{rules:>5} rules, {ACTIONS} actions: parsed and validated in {parsing:?}; asked {best:?} (mean {mean:?})"
+        );
+    }
+}
+
+fn deciding(rules: &Rules) -> (Duration, Duration) {
+    let group: Group = "developer".parse().unwrap();
+    let (provider, action): (Provider, Action) = ("mock".parse().unwrap(), "a0".parse().unwrap());
+    let params: Map<String, Value> =
+        json!({ "owner": "acme", "repo": "app", "labels": ["bug", "ui"], "number": 7 }).as_object().unwrap().clone();
+    let asking = Asking {
+        group: &group,
+        provider: &provider,
+        action: &action,
+        demanded: Level::Write,
+        task: None,
+        session: Exposure::NONE,
+        now: Timestamp::from_millis(1_771_063_200_000),
+    };
+    let mut best = Duration::MAX;
+    let begun = Instant::now();
+    for _ in 0..ROUNDS {
+        let one = Instant::now();
+        let said = rules.decide(&asking, &params);
+        best = best.min(one.elapsed());
+        assert_eq!(said, RulesFact::Permit { rule: "r0".to_owned() });
+    }
+    (best, begun.elapsed() / ROUNDS)
+}
+
+/// Rules about each action in turn; the first permits what is asked.
+fn text(rules: usize) -> String {
+    let mut text = String::new();
+    for rule in 0..rules {
+        let (action, effect) = (rule % ACTIONS, if rule % 2 == 0 { "permit" } else { "forbid" });
+        writeln!(
+            text,
+            "@id(\"r{rule}\") {effect} (principal == Group::\"developer\", action == Action::\"mock.a{action}\", resource)
+             when {{ context.params.owner == \"acme\" && context.params.repo like \"app*\" && !context.session.egress }}
+             unless {{ context.params has labels && context.params.labels.contains(\"secret-{rule}\") }};"
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn catalogue() -> Catalogue {
+    let mut script = String::new();
+    for action in 0..ACTIONS {
+        writeln!(
+            script,
+            "[actions.a{action}]\nlevel = 2\ninput_schema = {{ type = \"object\", required = [\"owner\", \"repo\"], \
+             properties = {{ owner = {{ type = \"string\" }}, repo = {{ type = \"string\" }}, number = {{ type = \
+             \"integer\" }}, labels = {{ type = \"array\", items = {{ type = \"string\" }} }} }} }}"
+        )
+        .unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mock.toml");
+    std::fs::write(&path, script).unwrap();
+    let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
+    let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
+    let listed = Listed { state: Ok(()), patience: None, operations: operations.collect(), kind: "mock" };
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("mock".parse().unwrap(), listed);
+    catalogue
+}
