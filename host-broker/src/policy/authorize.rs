@@ -245,7 +245,6 @@ fn yes(approval: Approval) -> Agreed {
     Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
 }
 
-/// Until there are rules, what they would decide about is permitted.
 /// The rules are asked where the profile leaves the call to them, and about parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
     let group = call.header.caller.group();
