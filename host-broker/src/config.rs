@@ -3,6 +3,7 @@
 //! Only this module and `main` know the environment and where things lie. Unknown keys are errors with a
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
+pub mod filter;
 pub mod home;
 pub mod limits;
 pub mod notify;
@@ -13,6 +14,8 @@ pub mod web;
 
 use crate::policy::rules::RulesError;
 use limits::Limits;
+use crate::filter::values::Formats;
+use filter::FilterTable;
 use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
 use schemars::JsonSchema;
@@ -55,6 +58,9 @@ pub struct Config {
     /// The providers, by the name under which they are granted and called.
     #[serde(default)]
     pub providers: BTreeMap<Provider, ProviderTable>,
+    /// What other people's credentials look like.
+    #[serde(default)]
+    pub filter: FilterTable,
     /// How people are told of what waits for them.
     #[serde(default)]
     pub notices: NoticesTable,
@@ -279,6 +285,7 @@ impl Config {
             group.signing_key_file = group.signing_key_file.take().map(|file| folder.join(file));
         }
         config.notify.iter_mut().for_each(|table| table.settle(folder));
+        config.filter.settle(folder);
         config.check(path)?;
         Ok(config)
     }
@@ -371,6 +378,14 @@ impl Config {
             known.push((person, digest));
         }
         Ok(())
+    }
+
+    /// What other people's credentials look like, with what the operator adds; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`] that names the format, what is wrong with it and what to do.
+    pub fn formats(&self, path: &Path) -> Result<Formats, ConfigError> {
+        self.filter.formats().map_err(|fault| ConfigError::Inconsistent { path: path.into(), fault })
     }
 
     /// How people are asked about an action: how many must say yes, and for how long.

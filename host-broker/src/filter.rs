@@ -4,17 +4,19 @@
 //! withholds the result; what is secret is replaced by a [mark]; what is too long is cut, and only after it was
 //! searched, so that no secret is cut in two and half of it missed.
 //!
-//! Enter at [`clean`] for results and [`clean_text`] for one-line texts. Nothing here does anything but compute.
+//! Enter at [`clean`] for results, [`clean_text`] for one-line texts, [`declared::cleaned`] for what actions say of
+//! themselves and [`clean_whole`] for anything else. Nothing here does anything but compute.
 
 mod credentials;
 mod cut;
+pub mod declared;
 pub mod finished;
 mod forms;
 mod keys;
 pub mod mark;
 mod pieces;
 pub mod scrub;
-mod values;
+pub mod values;
 mod view;
 
 use self::credentials::{Extent, Scrubbed};
@@ -101,15 +103,30 @@ fn redact(data: &mut Value, rules: &Rules<'_>) -> Result<bool, Withheld> {
     if rules.output_schema.is_some_and(|schema| !schema.is_valid(data)) {
         return Err(Withheld::Schema);
     }
-    let (looks_at_keys, extent) = match rules.strictness {
+    take_out(data, rules.scrubber, rules.strictness)
+}
+
+/// Takes credentials out of a value that is no reply, and of which nothing is cut. Says whether there were any.
+///
+/// # Errors
+/// [`Withheld`]; what is left of the value must not be shown.
+pub fn clean_whole(data: &mut Value, scrubber: &Scrubber) -> Result<bool, Withheld> {
+    if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
+        return Err(Withheld::TooDeep);
+    }
+    take_out(data, scrubber, Strictness::Ordinary)
+}
+
+fn take_out(data: &mut Value, scrubber: &Scrubber, strictness: Strictness) -> Result<bool, Withheld> {
+    let (looks_at_keys, extent) = match strictness {
         Strictness::OwnSecrets => (false, Extent::Own),
         Strictness::Ordinary | Strictness::Namespaced => (true, Extent::All),
     };
-    let had_key = looks_at_keys && keys::redact(data, rules.scrubber.stamp());
-    if had_key && rules.strictness == Strictness::Namespaced {
+    let had_key = looks_at_keys && keys::redact(data, scrubber.stamp());
+    if had_key && strictness == Strictness::Namespaced {
         return Err(Withheld::CredentialKey);
     }
-    match credentials::scrub(data, rules.scrubber, extent) {
+    match credentials::scrub(data, scrubber, extent) {
         Scrubbed::Untouched => Ok(had_key),
         Scrubbed::Redacted => Ok(true),
         Scrubbed::Hopeless => Err(Withheld::Hopeless),

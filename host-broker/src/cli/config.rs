@@ -74,6 +74,7 @@ impl Configuration {
 fn check(context: &Context) -> Result<(), Fault> {
     let config = context.config()?;
     context.policy(&config, &context.catalogue(&config))?;
+    config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
     let path = context.home.config().display().to_string();
     let (groups, providers) = (config.groups.len(), config.providers.len());
     context.output.show(&json!({ "ok": true, "path": path, "groups": groups, "providers": providers }), || {

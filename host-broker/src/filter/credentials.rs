@@ -2,7 +2,6 @@
 
 use super::pieces::{self, Order, Pieces};
 use super::scrub::Scrubber;
-use super::values;
 use serde_json::Value;
 
 /// How often a value is gone over. One round finds everything that is there, the next sees that nothing is left;
@@ -56,11 +55,14 @@ fn find(pieces: &Pieces<'_>, scrubber: &Scrubber, extent: Extent) -> Vec<pieces:
             joined.edits(scrubber.find(&joined.text), &mut edits);
         }
     }
+    if let Some(joined) = pieces.joined(Order::Numbers, ",") {
+        joined.edits(scrubber.find_in_numbers(&joined.text), &mut edits);
+    }
     if extent == Extent::All {
         // Tokens are not split; private keys are, at line ends.
         for order in [Order::Document, Order::Texts, Order::Columns] {
             if let Some(joined) = pieces.joined(order, "\n") {
-                joined.edits(values::find(&joined.text, scrubber.stamp()), &mut edits);
+                joined.edits(scrubber.find_foreign(&joined.text), &mut edits);
             }
         }
     }

@@ -1,8 +1,17 @@
 //! The closed list of forms in which a secret is looked for.
 //!
 //! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides.
-//! What remains are the forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal,
-//! form encoding, and each of them backwards. Letters match in either case.
+//! HTML's references, the escapes of programming languages, quoted-printable and bytes written as numbers have views
+//! too. What remains are the forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal,
+//! form encoding, each of them backwards; the first two also of UTF-16, and base64 of base64. Letters match in either
+//! case. Lines may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both
+//! out.
+//!
+//! Not looked for, because whoever can run a program in front of the broker can always find one more: what is
+//! compressed, encrypted, or rewritten by a rule of somebody's own (rot13, base32, base58, base85, Punycode); dumps
+//! with offsets between the bytes; a writing of the rarer kinds inside another one (quoted-printable of HTML, base64 of
+//! percent-escapes); three times base64; two halves that are in two replies. A provider is trusted with its secret; the
+//! filter is for what slips out.
 
 use super::view::{Undo, View};
 use base64::Engine as _;
@@ -34,12 +43,15 @@ pub(super) fn needles(secret: &str) -> Vec<Needle> {
     let backwards: String = secret.chars().rev().collect();
     let texts = plain(secret).into_iter().chain(plain(&backwards));
     let mut forms: Vec<Needle> = texts.flat_map(|text| seen(&text)).collect();
+    let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    forms.extend(encoded(&wide));
     for encoded in encoded(secret.as_bytes()) {
         let mut reversed = encoded.bytes.clone();
         reversed.reverse();
         forms.push(Needle { bytes: reversed, before: encoded.after, after: encoded.before });
         forms.push(encoded);
     }
+    forms.extend(base64(secret.as_bytes()).flat_map(|once| again(&once)));
     let beheaded: Vec<Needle> = forms.iter().flat_map(beheaded).collect();
     forms.extend(beheaded);
     forms.retain(|needle| needle.bytes.len() >= NEEDLE_BYTES_MIN);
@@ -50,7 +62,7 @@ pub(super) fn needles(secret: &str) -> Vec<Needle> {
 
 /// The text as the views show it.
 fn seen(text: &str) -> Vec<Needle> {
-    let views = [Undo::Both, Undo::Percent, Undo::Json].map(|undo| View::of(text, &[], undo));
+    let views = Undo::OF_SECRETS.map(|undo| View::of(text, &[], undo));
     views.iter().map(|view| Needle { bytes: view.bytes().to_vec(), before: false, after: false }).collect()
 }
 
@@ -75,10 +87,15 @@ fn plain(secret: &str) -> Vec<String> {
 
 fn encoded(secret: &[u8]) -> Vec<Needle> {
     let hexadecimal = base16ct::lower::encode_string(secret).into_bytes();
-    let mut forms = vec![Needle { bytes: hexadecimal, before: false, after: false }];
-    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
-        // How many characters at the beginning also depend on the bytes before the secret.
-        for (bytes_before, mixed) in [(0, 0), (1, 2), (2, 3)] {
+    let hexadecimal = Needle { bytes: hexadecimal, before: false, after: false };
+    [hexadecimal].into_iter().chain(base64(secret)).collect()
+}
+
+fn base64(secret: &[u8]) -> impl Iterator<Item = Needle> {
+    // How many characters at the beginning also depend on the bytes before the secret.
+    let alignments = [(0, 0), (1, 2), (2, 3)];
+    [STANDARD_NO_PAD, URL_SAFE_NO_PAD].into_iter().flat_map(move |engine| {
+        alignments.map(|(bytes_before, mixed)| {
             let mut input = vec![0; bytes_before];
             input.extend_from_slice(secret);
             let mut text = engine.encode(&input).into_bytes();
@@ -88,10 +105,14 @@ fn encoded(secret: &[u8]) -> Vec<Needle> {
                 text.pop();
             }
             text.drain(..mixed.min(text.len()));
-            forms.push(Needle { bytes: text, before: mixed != 0, after });
-        }
-    }
-    forms
+            Needle { bytes: text, before: mixed != 0, after }
+        })
+    })
+}
+
+/// The base64 of base64. What belongs to the ends of the inner text is within one character of the outer one.
+fn again(once: &Needle) -> Vec<Needle> {
+    base64(&once.bytes).map(|twice| Needle { before: true, after: true, ..twice }).collect()
 }
 
 /// The needle without the beginning that an escape before it may have swallowed: in `%deadbeef…` the view reads

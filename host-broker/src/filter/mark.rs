@@ -70,6 +70,11 @@ pub fn marks_of(text: &str) -> impl Iterator<Item = &str> {
     marks(text).filter_map(|(range, _)| text.get(range))
 }
 
+/// The kind of what looks like a mark and is nothing else.
+pub fn kind_of(mark: &str) -> Option<&str> {
+    marks(mark).find(|(range, _)| *range == (0..mark.len())).map(|(_, kind)| kind)
+}
+
 /// Everything that looks like a mark, in order, and its kind.
 fn marks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     text.match_indices(OPEN).filter_map(|(at, open)| {

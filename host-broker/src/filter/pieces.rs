@@ -37,6 +37,8 @@ pub(super) enum Order {
     Columns,
     /// Keys alone.
     Keys,
+    /// Numbers alone: the bytes of a buffer.
+    Numbers,
 }
 
 impl<'a> Pieces<'a> {
@@ -53,6 +55,7 @@ impl<'a> Pieces<'a> {
             Order::Document => true,
             Order::Texts | Order::Columns => piece.place == Place::Text,
             Order::Keys => piece.place == Place::Key,
+            Order::Numbers => piece.place == Place::Number,
         };
         let mut chosen: Vec<(usize, &Piece<'_>)> = self.0.iter().enumerate().filter(|(_, p)| belongs(p)).collect();
         if order != Order::Document && chosen.len() < 2 {

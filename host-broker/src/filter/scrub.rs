@@ -1,4 +1,4 @@
-//! The broker's own secrets, found wherever they may come back.
+//! The broker's own secrets, found wherever they may come back; and the door to what is known of others'.
 //!
 //! Two searches, each one pass of an Aho-Corasick automaton: over the text itself for the plain secrets (a backstop
 //! that depends on no decoding), and over its view for all forms (modules `view` and `forms`).
@@ -7,7 +7,7 @@
 use super::forms::{self, Needle};
 use super::keys;
 use super::mark::Stamp;
-use super::values;
+use super::values::Formats;
 use super::view::{Undo, View};
 use crate::secrets::Secrets;
 use aho_corasick::{AhoCorasick, BuildError};
@@ -17,6 +17,7 @@ use std::ops::Range;
 /// Looks for the broker's own secrets. Built once from them, and again when they are reloaded.
 pub struct Scrubber {
     stamp: Stamp,
+    formats: Formats,
     /// For each secret, what is put in its place. All its forms get the same mark.
     marks: Vec<String>,
     plain: AhoCorasick,
@@ -41,11 +42,19 @@ pub(super) struct Found {
 }
 
 impl Scrubber {
-    /// Builds the searches.
+    /// Builds the searches, with the broker's own formats of other people's credentials.
+    ///
+    /// # Errors
+    /// As [`Scrubber::with`].
+    pub fn new(secrets: &Secrets, stamp: Stamp) -> Result<Self, BuildError> {
+        Self::with(secrets, stamp, Formats::with([])?)
+    }
+
+    /// Builds the searches, with these formats.
     ///
     /// # Errors
     /// The secrets are too many or too long for an automaton: some two billion bytes of forms.
-    pub fn new(secrets: &Secrets, mut stamp: Stamp) -> Result<Self, BuildError> {
+    pub fn with(secrets: &Secrets, mut stamp: Stamp, formats: Formats) -> Result<Self, BuildError> {
         let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (secret, (name, value)) in secrets.needles().enumerate() {
             stamp.learn(name);
@@ -56,15 +65,21 @@ impl Scrubber {
                 shapes.push(Shape { secret, before, after });
             }
         }
-        values::kinds().chain(keys::kinds()).for_each(|kind| stamp.learn(kind));
+        formats.kinds().for_each(|kind| stamp.learn(kind));
+        keys::kinds().for_each(|kind| stamp.learn(kind));
         let mut builder = AhoCorasick::builder();
         builder.ascii_case_insensitive(true);
-        Ok(Self { stamp, marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
+        Ok(Self { stamp, formats, marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
     }
 
     /// What makes the marks.
     pub(super) fn stamp(&self) -> &Stamp {
         &self.stamp
+    }
+
+    /// Every credential of a known format, in no particular order; places may overlap.
+    pub(super) fn find_foreign(&self, text: &str) -> Vec<Found> {
+        self.formats.find(text, &self.stamp)
     }
 
     /// Every place where a secret is, in no particular order; places may overlap.
@@ -76,7 +91,16 @@ impl Scrubber {
         let marks = self.stamp.marks(text);
         self.find_plain(text, &marks, &mut found);
         for undo in Undo::useful_for(text) {
-            self.find_forms(&View::of(text, &marks, *undo), &mut found);
+            self.find_forms(&View::of(text, &marks, undo), &mut found);
+        }
+        found
+    }
+
+    /// The same, of a row of numbers that may be a secret's bytes.
+    pub(super) fn find_in_numbers(&self, row: &str) -> Vec<Found> {
+        let mut found = Vec::new();
+        if !self.marks.is_empty() {
+            self.find_forms(&View::of(row, &[], Undo::Decimal), &mut found);
         }
         found
     }

@@ -5,11 +5,12 @@ use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use serde_json::json;
 use std::collections::BTreeMap;
 
+mod attacks;
 mod measured;
 mod placements;
 mod search;
 
-const TOKEN: &str = "k7Qz-9fXw2LmP4vRt8Yb";
+pub(super) const TOKEN: &str = "k7Qz-9fXw2LmP4vRt8Yb";
 
 struct NoCommands;
 
@@ -20,7 +21,7 @@ impl CommandOutput for NoCommands {
 }
 
 /// A scrubber for these secrets, named `S0`, `S1`, ….
-fn scrubber(secrets: &[&str]) -> Scrubber {
+pub(super) fn scrubber(secrets: &[&str]) -> Scrubber {
     let named = || secrets.iter().enumerate().map(|(n, text)| (format!("S{n}"), (*text).to_owned()));
     let sources: BTreeMap<String, SecretSource> =
         named().map(|(name, _)| (name.clone(), SecretSource::Env { env: name })).collect();

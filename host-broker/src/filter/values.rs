@@ -1,190 +1,155 @@
 //! Credentials of other people, known by their shape: tokens of well-known services, private keys, JWTs,
 //! passwords in URLs, `Authorization` headers in text.
 //!
-//! One pass looks for the words without which no format can occur; only the patterns of formats whose word is there
-//! are compiled (once) and run. A shape alone is often not enough, so most formats have a second check: check
-//! digits where the service computes some, a decodable header, a mixture that no word of a language has.
+//! One pass looks for the words without which no format can occur. Only the patterns of formats whose word is there
+//! are compiled (once), and those that are data are tried only around the words. Three sources, in this order where
+//! two agree on a place: [`crafted`] formats with checks of their own, the list `values/rules.toml`, and what the
+//! operator adds: [rules](rule) of broker.toml and whole [rule sets](gitleaks).
+//!
+//! A rule's length is read from its pattern, so no search sees more of the text than a match could cover; the whole
+//! work is at most a pass over the text for each rule whose words are everywhere.
 
 mod checks;
+mod crafted;
+pub mod gitleaks;
+pub mod rule;
 
+use self::crafted::FORMATS;
+use self::rule::{Rule, RuleTable};
 use super::mark::Stamp;
 use super::scrub::Found;
-use aho_corasick::AhoCorasick;
-use regex::Regex;
+use aho_corasick::{AhoCorasick, BuildError};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
-/// One kind of credential.
-struct Format {
-    kind: &'static str,
-    /// Lower-case words of which one occurs in every instance.
-    words: &'static [&'static str],
-    /// Its group `secret` is what is taken out.
-    pattern: &'static str,
-    /// Whether a match really is one.
-    accept: fn(&str) -> bool,
-    /// Whether an instance ends where the letters, digits, `_` and `-` end.
-    bounded: bool,
-    compiled: OnceLock<Regex>,
+/// In how large steps the places of words are noted, in bytes. Coarse, so that a text made of nothing but words
+/// needs little memory.
+const BLOCK_BYTES: usize = 256;
+
+/// What is looked for beside the broker's own secrets.
+pub struct Formats {
+    rules: Vec<Arc<Rule>>,
+    words: AhoCorasick,
+    /// For each word, whom it wakes.
+    woken: Vec<Vec<Woken>>,
 }
 
-impl Format {
-    const fn new(
-        kind: &'static str,
-        words: &'static [&'static str],
-        pattern: &'static str,
-        accept: fn(&str) -> bool,
-    ) -> Self {
-        Self { kind, words, pattern, accept, bounded: true, compiled: OnceLock::new() }
+#[derive(Clone, Copy)]
+enum Woken {
+    Crafted(usize),
+    Rule(usize),
+}
+
+/// The list beside this file.
+static LISTED: LazyLock<Vec<Arc<Rule>>> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct List {
+        credentials: Vec<RuleTable>,
+    }
+    #[expect(clippy::expect_used, reason = "a constant text; a test reads it")]
+    let list: List = toml::from_str(include_str!("values/rules.toml")).expect("the list is TOML");
+    #[expect(clippy::expect_used, reason = "constant rules; a test makes and compiles every one")]
+    list.credentials.into_iter().map(|table| Arc::new(Rule::new(table).expect("a rule of the list"))).collect()
+});
+
+impl Formats {
+    /// The broker's own formats, and these.
+    ///
+    /// # Errors
+    /// The words are too many or too long for an automaton: some two billion bytes.
+    pub fn with(added: impl IntoIterator<Item = Rule>) -> Result<Self, BuildError> {
+        let mut rules = LISTED.clone();
+        rules.extend(added.into_iter().map(Arc::new));
+        let mut woken: BTreeMap<&str, Vec<Woken>> = BTreeMap::new();
+        for (index, format) in FORMATS.iter().enumerate() {
+            format.words.iter().for_each(|word| woken.entry(word).or_default().push(Woken::Crafted(index)));
+        }
+        for (index, rule) in rules.iter().enumerate() {
+            rule.words().for_each(|word| woken.entry(word).or_default().push(Woken::Rule(index)));
+        }
+        let words = AhoCorasick::builder().ascii_case_insensitive(true).build(woken.keys())?;
+        let woken = woken.into_values().collect();
+        Ok(Self { rules, words, woken })
     }
 
-    const fn unbounded(mut self) -> Self {
-        self.bounded = false;
-        self
+    /// The kinds that [`Formats::find`] marks.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        FORMATS.iter().map(|format| format.kind).chain(self.rules.iter().map(|rule| rule.kind()))
     }
 
-    fn regex(&self) -> &Regex {
-        #[expect(clippy::expect_used, reason = "constant patterns; a test compiles every one")]
-        self.compiled.get_or_init(|| Regex::new(self.pattern).expect("a valid pattern"))
-    }
-
-    fn find(&self, text: &str, stamp: &Stamp, found: &mut Vec<Found>) {
-        for captures in self.regex().captures_iter(text) {
-            let Some(secret) = captures.name("secret") else { continue };
-            let whole = captures.get_match();
-            if (self.bounded && !is_bounded(text, &secret.range())) || !(self.accept)(whole.as_str()) {
-                continue;
+    /// Every credential of a known format in the text, in no particular order; places may overlap.
+    pub(super) fn find(&self, text: &str, stamp: &Stamp) -> Vec<Found> {
+        let places = self.places(text);
+        let mut crafted = [false; FORMATS.len()];
+        let mut rules: BTreeMap<usize, Vec<&[usize]>> = BTreeMap::new();
+        for (woken, blocks) in self.woken.iter().zip(&places).filter(|(_, blocks)| !blocks.is_empty()) {
+            for woken in woken {
+                match woken {
+                    Woken::Crafted(format) => crafted.iter_mut().skip(*format).take(1).for_each(|flag| *flag = true),
+                    Woken::Rule(rule) => rules.entry(*rule).or_default().push(blocks),
+                }
             }
-            found.push(Found { range: secret.range(), mark: stamp.mark(self.kind, secret.as_str()) });
+        }
+        let mut found = Vec::new();
+        for (format, _) in FORMATS.iter().zip(crafted).filter(|(_, woken)| *woken) {
+            format.find(text, stamp, &mut found);
+        }
+        // A pattern that looks for a word and what follows could otherwise take the mark for what follows.
+        let marks = if rules.is_empty() { Vec::new() } else { stamp.marks(text) };
+        for (rule, blocks) in rules {
+            let Some(rule) = self.rules.get(rule) else { continue };
+            rule.find(text, &together(&blocks), |range, secret| {
+                if !overlaps(&marks, &range) {
+                    found.push(Found { range, mark: stamp.mark(rule.kind(), secret) });
+                }
+            });
+        }
+        found
+    }
+
+    /// For each word, the blocks of the text in which it begins, in order.
+    fn places(&self, text: &str) -> Vec<Vec<usize>> {
+        let mut places = vec![Vec::new(); self.woken.len()];
+        for hit in self.words.find_overlapping_iter(text) {
+            let block = hit.start() / BLOCK_BYTES;
+            if let Some(blocks) = places.get_mut(hit.pattern().as_usize())
+                && blocks.last() != Some(&block)
+            {
+                blocks.push(block);
+            }
+        }
+        places
+    }
+}
+
+/// The blocks of several words, in order, each once.
+fn together<'a>(blocks: &[&'a [usize]]) -> Cow<'a, [usize]> {
+    match blocks {
+        [one] => Cow::Borrowed(one),
+        several => {
+            let mut all = several.concat();
+            all.sort_unstable();
+            all.dedup();
+            Cow::Owned(all)
         }
     }
 }
 
-/// Whether what stands left and right could not be a part of it.
-fn is_bounded(text: &str, range: &Range<usize>) -> bool {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let left = range.start.checked_sub(1).and_then(|at| text.as_bytes().get(at));
-    !left.is_some_and(is_word) && !text.as_bytes().get(range.end).is_some_and(is_word)
+/// Whether the range shares a byte with one of these, which are in order.
+fn overlaps(marks: &[Range<usize>], range: &Range<usize>) -> bool {
+    let next = marks.partition_point(|mark| mark.end <= range.start);
+    marks.get(next).is_some_and(|mark| mark.start < range.end)
 }
 
-static FORMATS: [Format; 14] = [
-    Format::new(
-        "github token",
-        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
-        r"(?-u)(?P<secret>gh[pousr]_[A-Za-z0-9_.-]{36,1024})",
-        checks::github,
-    ),
-    Format::new(
-        "github token",
-        &["github_pat_"],
-        r"(?-u)(?P<secret>github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59})",
-        checks::mixed,
-    ),
-    Format::new(
-        "aws access key id",
-        &["akia", "asia"],
-        r"(?-u)(?P<secret>(?:AKIA|ASIA)[A-Z2-7]{16})",
-        checks::not_an_example,
-    ),
-    Format::new(
-        "slack token",
-        &["xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-", "xapp-"],
-        r"(?-u)(?P<secret>(?:xox[abcdeoprs](?:\.xox[bp])?|xapp)-[A-Za-z0-9%-]{20,512})",
-        checks::varied,
-    ),
-    Format::new(
-        "slack webhook",
-        &["hooks.slack.com"],
-        r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{30,128})",
-        checks::varied,
-    ),
-    Format::new(
-        "stripe key",
-        &["sk_live_", "rk_live_"],
-        r"(?-u)(?P<secret>[sr]k_live_[A-Za-z0-9]{16,256})",
-        checks::varied,
-    ),
-    Format::new("google api key", &["aiza"], r"(?-u)(?P<secret>AIza[A-Za-z0-9_-]{35})", checks::mixed),
-    Format::new("npm token", &["npm_"], r"(?-u)(?P<secret>npm_[A-Za-z0-9]{36})", checks::check_digits),
-    Format::new("api key", &["sk-"], r"(?-u)(?P<secret>sk-[A-Za-z0-9_-]{20,512})", checks::mixed),
-    Format::new(
-        "private key",
-        &["private key-----", "private key block-----"],
-        concat!(
-            r"(?-u)(?P<secret>-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
-            r#"(?:\\+[nr]|[\s"',>|])*"#,
-            r#"(?:[A-Z][A-Za-z-]+: [ -!#-\[\]-~]*(?:\\+[nr]|[\s"',>|])+)*"#,
-            r#"(?:[A-Za-z0-9+/]{20,}={0,2}(?:\\+[nr]|\\/|[\s"',>|])*)+"#,
-            r#"(?:(?:[A-Za-z0-9+/]+={0,2}(?:\\+[nr]|[\s"',>|])*)*(?:=[A-Za-z0-9+/]{4}(?:\\+[nr]|[\s"',>|])*)?"#,
-            r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?)",
-        ),
-        checks::anything,
-    )
-    .unbounded(),
-    Format::new(
-        "jwt",
-        &["eyj"],
-        r"(?-u)(?P<secret>eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*)",
-        checks::jwt,
-    ),
-    Format::new(
-        "url password",
-        &["://"],
-        r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?\#"'<>\\`]*:(?P<secret>[^\s/?\#"'<>\\`]+)@[A-Za-z0-9_.\[-]"#,
-        checks::url_password,
-    )
-    .unbounded(),
-    Format::new(
-        "authorization",
-        &["authorization"],
-        concat!(
-            r#"(?-u)(?i:authorization)(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?(?i:bearer|basic|token)[ \t]+"#,
-            r"(?P<secret>[A-Za-z0-9._~+/=-]{8,8192})",
-        ),
-        checks::authorization,
-    )
-    .unbounded(),
-    Format::new(
-        "authorization",
-        &["bearer ", "basic "],
-        r"(?-u)\b(?i:bearer|basic)[ \t]+(?P<secret>[A-Za-z0-9._~+/=-]{12,8192})",
-        checks::bare_authorization,
-    )
-    .unbounded(),
-];
-
-/// Finds the words; pattern numbers lead to formats through [`FORMAT_OF_WORD`].
-static WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let words = FORMATS.iter().flat_map(|format| format.words);
-    #[expect(clippy::expect_used, reason = "a few short constant words")]
-    AhoCorasick::builder().ascii_case_insensitive(true).build(words).expect("an automaton")
-});
-
-/// For each word, the format it belongs to.
-static FORMAT_OF_WORD: LazyLock<Vec<usize>> = LazyLock::new(|| {
-    let of = |(format, words): (usize, &'static [&'static str])| words.iter().map(move |_| format);
-    FORMATS.iter().map(|format| format.words).enumerate().flat_map(of).collect()
-});
-
-/// The kinds that [`find`] marks.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    FORMATS.iter().map(|format| format.kind)
-}
-
-/// Every credential of a known format in the text, in no particular order; places may overlap.
-pub(super) fn find(text: &str, stamp: &Stamp) -> Vec<Found> {
-    let mut present = [false; FORMATS.len()];
-    for hit in WORDS.find_overlapping_iter(text) {
-        let format = FORMAT_OF_WORD.get(hit.pattern().as_usize());
-        if let Some(flag) = format.and_then(|format| present.get_mut(*format)) {
-            *flag = true;
-        }
+impl fmt::Debug for Formats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Formats({} of our own, {} rules)", FORMATS.len(), self.rules.len())
     }
-    let mut found = Vec::new();
-    for (format, _) in FORMATS.iter().zip(present).filter(|(_, present)| *present) {
-        format.find(text, stamp, &mut found);
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
-//! One view of a text in which every encoding that is written character by character is undone.
+//! Views of a text in which encodings that are written character by character are undone.
 //!
-//! Percent- and JSON-escapes are decoded, to any depth; what may stand between the parts of a split text (white
-//! space, control and invisible characters, quotes, commas, lone backslashes) and earlier marks are left out.
+//! In the first of them percent- and JSON-escapes are decoded, to any depth; rarer writings have a view each
+//! (`escapes`). What may stand between the parts of a split text (white space, control and invisible characters,
+//! quotes, commas, lone backslashes) and earlier marks are left out.
 //! Each byte of the view knows the characters of the text that it came from.
 //!
-//! The text is read from its end to its beginning. An escape is then a few characters that have already been
+//! The first kind reads the text from its end to its beginning. An escape is then a few characters that have already been
 //! reduced, so one pass with a stack undoes `%2525…` and `\\\\u0041` alike, in linear time: every reduction
 //! removes something from the stack, and each character is pushed once.
+
+mod escapes;
 
 use std::ops::Range;
 
@@ -21,13 +24,28 @@ pub(super) enum Undo {
     Percent,
     /// JSON-escapes.
     Json,
+    /// HTML's character references: `&#x67;`, `&#103;`, `&amp;`.
+    Markup,
+    /// The escapes of programming languages: `\x67`, `\147`, `\u{67}`, `\u0067`.
+    Code,
+    /// Quoted-printable: `=67`, and `=` where a line was broken.
+    Quoted,
+    /// Bytes as hexadecimal numbers with something between them: `6b:37`, `0x6b, 0x37`.
+    Hexadecimal,
+    /// Bytes as decimal numbers: `107, 55`.
+    Decimal,
 }
 
 impl Undo {
+    /// Those in which a secret may look different from what it is, so that its own views are looked for too.
+    pub(super) const OF_SECRETS: [Self; 6] =
+        [Self::Both, Self::Percent, Self::Json, Self::Markup, Self::Code, Self::Quoted];
+
     /// Every one that makes a difference for this text.
-    pub(super) fn useful_for(text: &str) -> &'static [Self] {
+    pub(super) fn useful_for(text: &str) -> Vec<Self> {
         let mixes = text.contains('%') && text.contains('\\');
-        if mixes { &[Self::Both, Self::Percent, Self::Json] } else { &[Self::Both] }
+        let woven: &[Self] = if mixes { &[Self::Both, Self::Percent, Self::Json] } else { &[Self::Both] };
+        woven.iter().copied().chain(escapes::useful_for(text)).collect()
     }
 }
 
@@ -58,6 +76,14 @@ impl Span {
 impl View {
     /// The view of the text; `marks` are left out.
     pub(super) fn of(text: &str, marks: &[Range<usize>], undo: Undo) -> Self {
+        match undo {
+            Undo::Both | Undo::Percent | Undo::Json => Self::woven(text, marks, undo),
+            Undo::Markup | Undo::Code | Undo::Quoted => Self::of_escapes(text, marks, undo),
+            Undo::Hexadecimal | Undo::Decimal => Self::of_numbers(text, marks, undo),
+        }
+    }
+
+    fn woven(text: &str, marks: &[Range<usize>], undo: Undo) -> Self {
         let (bytes, spans) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len()));
         let mut view = Self { undo, bytes, spans, in_backslashes: false };
         let mut marks = marks;

@@ -1,6 +1,8 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
-use crate::providers::contract::Operation;
+use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Running};
+use crate::providers::execution::Execution;
+use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
 use std::collections::BTreeMap;
@@ -38,10 +40,40 @@ pub enum Entry {
     Enabled(Arc<dyn Operation>),
 }
 
+/// An action under another declaration.
+struct Reworded {
+    declaration: Declaration,
+    operation: Arc<dyn Operation>,
+}
+
+impl Operation for Reworded {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+        self.operation.parse(params)
+    }
+
+    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+        self.operation.probe(handle, execution)
+    }
+}
+
 impl Catalogue {
     /// Adds a provider, replacing one of the same name.
     pub fn insert(&mut self, provider: Provider, listed: Listed) {
         self.providers.insert(provider, listed);
+    }
+
+    /// Puts another declaration in front of every action for which there is one. From then on nobody sees what the
+    /// action itself says.
+    pub fn reword(&mut self, new: impl Fn(&Declaration) -> Option<Declaration>) {
+        for operation in self.providers.values_mut().flat_map(|listed| listed.operations.values_mut()) {
+            if let Some(declaration) = new(operation.declaration()) {
+                *operation = Arc::new(Reworded { declaration, operation: Arc::clone(operation) });
+            }
+        }
     }
 
     /// What is under these names.

@@ -10,6 +10,7 @@ use crate::effects::commands::{Command, Commands, Ending};
 use crate::filter::finished::Filters;
 use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
+use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
 use crate::ledger::LedgerKey;
 use crate::providers::contract::Operation;
@@ -206,17 +207,18 @@ fn real(path: &Path) -> PathBuf {
 /// Builds what every result is held to.
 ///
 /// # Errors
-/// [`StartError`] if there is no randomness, or a schema that an action declares is none.
+/// [`StartError`] if a schema that an action declares is none.
 pub fn filters(
     catalogue: &Catalogue,
     secrets: &Secrets,
     key: &Arc<LedgerKey>,
-    effects: &Effects,
+    formats: Formats,
 ) -> Result<Filters, StartError> {
-    let mut fingerprints = [0; 32];
-    effects.ids.fill(&mut fingerprints)?;
-    let scrubber =
-        Scrubber::new(secrets, Stamp::new(fingerprints)).map_err(|error| StartError::Filter(error.to_string()))?;
+    // Of the ledger's key, so that a mark is the same after a restart: what an action says of itself may hold one,
+    // and is part of what a person agrees to.
+    let fingerprints = *key.digest(b"fingerprints of marks").as_bytes();
+    let scrubber = Scrubber::with(secrets, Stamp::new(fingerprints), formats)
+        .map_err(|error| StartError::Filter(error.to_string()))?;
     let mut schemas: BTreeMap<(Provider, Action), _> = BTreeMap::new();
     for (provider, listed) in catalogue.providers() {
         for (action, operation) in &listed.operations {

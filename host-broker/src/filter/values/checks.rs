@@ -72,8 +72,9 @@ pub(super) fn jwt(token: &str) -> bool {
     header.is_some_and(|header| header.get("alg").is_some())
 }
 
-/// Not one of the words that stand for a password in a manual, and not a variable.
+/// Not one of the words that stand for a password in a manual, not a variable, and not a letter or two.
 pub(super) fn url_password(url: &str) -> bool {
+    const PASSWORD_BYTES_MIN: usize = 3;
     const PLACEHOLDERS: [&str; 16] = [
         "password",
         "passwd",
@@ -97,7 +98,8 @@ pub(super) fn url_password(url: &str) -> bool {
     let password = userinfo.split_once(':').map_or("", |(_, password)| password);
     let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
-    !(is_variable || is_masked || PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word)))
+    password.len() >= PASSWORD_BYTES_MIN
+        && !(is_variable || is_masked || PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word)))
 }
 
 /// After the name of the header: a user and a password, or anything that is not plainly a word.

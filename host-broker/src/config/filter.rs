@@ -1,0 +1,129 @@
+//! `[filter]`: what other people's credentials look like here, beside what the broker knows by itself.
+
+use crate::filter::values::rule::{Rule, RuleTable};
+use crate::filter::values::{Formats, gitleaks};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The most formats, and the most rules of a set: beyond that, looking for their words is felt.
+const RULES_MAX: usize = 10_000;
+
+/// The most bytes of a rule set; the largest that are published have a tenth of that.
+const SET_BYTES_MAX: u64 = 4 << 20;
+
+/// Formats that are looked for beside the broker's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilterTable {
+    /// Formats of your own services.
+    pub credentials: Vec<RuleTable>,
+    /// Rule sets in files.
+    pub rule_sets: Vec<RuleSetTable>,
+}
+
+/// A rule set in a file, in the form of `gitleaks.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSetTable {
+    /// The file; a relative path is one in the home.
+    pub file: PathBuf,
+    /// The ids of its rules that are off; absent means those that know a credential by its randomness alone, or by
+    /// what the broker looks for itself.
+    #[serde(default)]
+    pub off: Option<Vec<String>>,
+}
+
+impl FilterTable {
+    /// Makes the paths absolute.
+    pub(super) fn settle(&mut self, folder: &Path) {
+        for set in &mut self.rule_sets {
+            set.file = folder.join(&set.file);
+        }
+    }
+
+    /// Everything that is looked for.
+    ///
+    /// # Errors
+    /// The place in the configuration, or the file, what is wrong there and what to do.
+    pub fn formats(&self) -> Result<Formats, String> {
+        let mut rules = Vec::new();
+        for (index, table) in self.credentials.iter().enumerate() {
+            let place = || format!("filter.credentials[{index}] (`{}`): ", table.kind);
+            rules.push(Rule::new(table.clone()).map_err(|fault| place() + &fault.to_string())?);
+        }
+        for (index, set) in self.rule_sets.iter().enumerate() {
+            let read =
+                set.read().map_err(|fault| format!("filter.rule_sets[{index}]: {}: {fault}", set.file.display()));
+            rules.extend(read?);
+        }
+        if rules.len() > RULES_MAX {
+            return Err(format!("filter: {} rules; at most {RULES_MAX} are looked for", rules.len()));
+        }
+        Formats::with(rules).map_err(|fault| format!("filter: {fault}"))
+    }
+}
+
+impl RuleSetTable {
+    fn read(&self) -> Result<Vec<Rule>, String> {
+        let length = std::fs::metadata(&self.file).map_err(|fault| fault.to_string())?.len();
+        if length > SET_BYTES_MAX {
+            return Err(format!("{length} bytes; a rule set has at most {SET_BYTES_MAX}"));
+        }
+        let text = std::fs::read_to_string(&self.file).map_err(|fault| fault.to_string())?;
+        let off: Vec<&str> = match &self.off {
+            Some(off) => off.iter().map(String::as_str).collect(),
+            None => gitleaks::OFF.to_vec(),
+        };
+        let rules = gitleaks::rules(&text, &off)
+            .map_err(|fault| format!("{fault}; a rule that cannot be used can be switched off with its id in `off`"))?;
+        if rules.is_empty() { Err("it has no rule that can be used".to_owned()) } else { Ok(rules) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Environment};
+    use std::path::Path;
+
+    fn formats(text: &str, folder: &Path) -> Result<String, String> {
+        let config = Config::parse(text, &folder.join("broker.toml"), &Environment::new());
+        let config = config.map_err(|fault| fault.to_string())?;
+        config.filter.formats().map(|formats| format!("{formats:?}"))
+    }
+
+    #[test]
+    fn formats_and_rule_sets_are_added_to_those_of_the_broker() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = "[[rules]]\nid = \"acme-key\"\nregex = '''acme_[a-z]{9}'''\nkeywords = [\"acme_\"]\n";
+        std::fs::write(folder.path().join("set.toml"), set).unwrap();
+        let none = formats("", folder.path()).unwrap();
+        let both = formats(
+            "[[filter.credentials]]\nkind = \"a\"\nwords = [\"abc\"]\npattern = 'abc[0-9]{9}'\n\
+             [[filter.rule_sets]]\nfile = \"set.toml\"\n",
+            folder.path(),
+        );
+        let count = |text: &str| text.split(' ').find_map(|word| word.parse::<usize>().ok().filter(|n| *n > 50));
+        assert_eq!(count(&both.unwrap()), count(&none).map(|count| count + 2));
+    }
+
+    #[test]
+    fn a_fault_names_its_place_and_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bad.toml"), "[[rules]]\nid = \"x\"\nregex = '('\nkeywords = [\"abc\"]\n")
+            .unwrap();
+        for (text, parts) in [
+            (
+                "[[filter.credentials]]\nkind = \"a\"\nwords = [\"ab\"]\npattern = 'abc[0-9]{9}'\n",
+                vec!["filter.credentials[0] (`a`): `words`: \"ab\""],
+            ),
+            ("[[filter.credentials]]\nkind = \"a\"\nwrods = [\"abc\"]\n", vec!["line 3", "did you mean `words`?"]),
+            ("[[filter.rule_sets]]\nfile = \"none.toml\"\n", vec!["filter.rule_sets[0]: ", "none.toml"]),
+            ("[[filter.rule_sets]]\nfile = \"bad.toml\"\n", vec!["bad.toml: rule x: `pattern`", "`off`"]),
+            ("[[filter.rule_sets]]\nfile = \"bad.toml\"\noff = [\"x\"]\n", vec!["no rule that can be used"]),
+        ] {
+            let fault = formats(text, folder.path()).unwrap_err();
+            assert!(parts.iter().all(|part| fault.contains(part)), "{fault}");
+        }
+    }
+}
