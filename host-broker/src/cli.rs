@@ -32,6 +32,7 @@ pub mod notices;
 pub mod policy;
 pub mod provider;
 pub mod revoke;
+pub mod scrub;
 pub mod serve;
 pub mod session;
 pub mod status;
@@ -104,6 +105,7 @@ enum Command {
     Evidence(evidence::Evidence),
     Config(config::Configuration),
     Codes(codes::Codes),
+    Scrub(scrub::Scrub),
     Mock(mock::Mock),
 }
 
@@ -196,6 +198,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Evidence(command) => command.run(context),
         Command::Config(command) => command.run(context),
         Command::Codes(command) => command.run(context),
+        Command::Scrub(command) => command.run(context),
         Command::Mock(command) => command.run(context),
     }
 }

@@ -1,0 +1,198 @@
+//! `scrub`: the filter for credentials by itself, for texts that do not pass through the broker.
+
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use crate::filter::clean_whole;
+use crate::filter::mark::{Stamp, kind_of, marks_of};
+use crate::filter::scrub::Scrubber;
+use crate::filter::values::Formats;
+use crate::providers::setup;
+use crate::secrets::Secrets;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Error, Read, Write};
+use std::path::PathBuf;
+
+/// The most bytes of a line.
+const LINE_BYTES_MAX: usize = 32 << 20;
+
+/// Take credentials out of texts, as the broker does with every reply. Needs no daemon, and keeps nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "Each line that is read is {\"text\": STRING} or {\"data\": ANY JSON}; other members are \
+dropped. Each line that is printed is {line, text or data, altered, kinds}, where kinds says what was taken out, or \
+{line, error} if the line cannot be used: it is no such object, longer than 32 MiB, or nested too deep. The others \
+are answered all the same; the exit code is then 2.
+
+What is taken out is replaced by a mark: <redacted: slack token, 57 bytes, #a1b2c3d4>. The digits tell whether two \
+marks of one run stand for the same text.
+
+With --home (or EXT_BROKER_HOME) it also knows the secrets of that home, in every form in which the broker looks for \
+them, and the formats that its broker.toml adds under [filter]. Without, it knows the formats that are built in.
+
+Examples:
+  echo '{\"text\": \"postgres://app:hunter22@db/x\"}' | host-broker scrub --jsonl
+  jq -c '{data: .}' replies.json | host-broker scrub --jsonl - --home /srv/broker")]
+pub struct Scrub {
+    /// Read one JSON object a line from this file; from standard input without a name, or with `-`.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", required = true)]
+    jsonl: PathBuf,
+}
+
+impl Scrub {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`] if the file or the home cannot be used, or a line could not.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let scrubber = scrubber(context)?;
+        let input: Box<dyn Read> = if self.jsonl.as_os_str() == "-" {
+            Box::new(std::io::stdin())
+        } else {
+            let file = File::open(&self.jsonl);
+            Box::new(file.map_err(|error| Fault::usage(format!("cannot read {}: {error}", self.jsonl.display())))?)
+        };
+        let mut tally = Tally::default();
+        context.output.lines(|out| tally.answer(BufReader::new(input), out, &scrubber))?;
+        match tally.faulty {
+            0 => Ok(()),
+            faulty => {
+                Err(Fault::usage(format!("{faulty} of {} lines could not be used; see their `error`", tally.all)))
+            }
+        }
+    }
+}
+
+/// What the home knows, or what everybody does.
+fn scrubber(context: &Context) -> Result<Scrubber, Fault> {
+    let mut fingerprints = [0; 32];
+    context.effects.ids.fill(&mut fingerprints).map_err(|error| Fault::internal(&error))?;
+    let (secrets, formats) = if context.home_is_chosen {
+        let config = context.config()?;
+        let secrets = setup::secrets(&config, &context.effects);
+        for (name, fault) in secrets.faults() {
+            context.output.say(&format!("host-broker: the secret {name} is not looked for, because it is {fault}"));
+        }
+        (secrets, config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?)
+    } else {
+        (Secrets::default(), Formats::with([]).map_err(|error| Fault::internal(&error))?)
+    };
+    Scrubber::with(&secrets, Stamp::new(fingerprints), formats).map_err(|error| Fault::internal(&error))
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    all: u64,
+    faulty: u64,
+}
+
+impl Tally {
+    /// Answers line by line; no more than one line is held.
+    fn answer(&mut self, mut input: impl BufRead, out: &mut dyn Write, scrubber: &Scrubber) -> Result<(), Error> {
+        let mut line = Vec::new();
+        while let Some(is_whole) = next_line(&mut input, &mut line)? {
+            self.all += 1;
+            let answer = if is_whole {
+                answered(&line, scrubber)
+            } else {
+                Err(format!("the line is longer than {LINE_BYTES_MAX} bytes"))
+            };
+            let mut members = answer.unwrap_or_else(|fault| {
+                self.faulty += 1;
+                Map::from_iter([("error".to_owned(), fault.into())])
+            });
+            members.insert("line".into(), self.all.into());
+            writeln!(out, "{}", Value::Object(members))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the next line and says whether it is whole; what is too long is passed over. `None` at the end.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<Option<bool>, Error> {
+    line.clear();
+    let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
+    if input.by_ref().take(limit).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() <= LINE_BYTES_MAX || line.ends_with(b"\n") {
+        return Ok(Some(true));
+    }
+    input.skip_until(b'\n')?;
+    Ok(Some(false))
+}
+
+fn answered(line: &[u8], scrubber: &Scrubber) -> Result<Map<String, Value>, String> {
+    const FORM: &str = "the line must be {\"text\": STRING} or {\"data\": ANY JSON}";
+    let mut members: Map<String, Value> =
+        serde_json::from_slice(line).map_err(|fault| format!("{FORM}; as JSON it is wrong: {fault}"))?;
+    let (name, mut value) = match (members.remove("text"), members.remove("data")) {
+        (Some(text @ Value::String(_)), None) => ("text", text),
+        (None, Some(data)) => ("data", data),
+        _ => return Err(FORM.to_owned()),
+    };
+    let before: BTreeSet<String> = marks_in(&value);
+    let altered = clean_whole(&mut value, scrubber).map_err(|why| why.to_string())?;
+    let after = marks_in(&value);
+    let kinds: BTreeSet<&str> = after.difference(&before).filter_map(|mark| kind_of(mark)).collect();
+    let answer = [("altered", json!(altered)), ("kinds", json!(kinds)), (name, value)];
+    Ok(answer.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn marks_in(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => BTreeSet::new(),
+        Value::String(text) => marks_of(text).map(str::to_owned).collect(),
+        Value::Array(items) => items.iter().flat_map(marks_in).collect(),
+        Value::Object(entries) => {
+            let keys = entries.keys().flat_map(|key| marks_of(key).map(str::to_owned));
+            keys.chain(entries.values().flat_map(marks_in)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(input: &[u8]) -> (Vec<Value>, Tally) {
+        let formats = Formats::with([]).unwrap();
+        let scrubber = Scrubber::with(&Secrets::default(), Stamp::new([1; 32]), formats).unwrap();
+        let (mut out, mut tally) = (Vec::new(), Tally::default());
+        tally.answer(input, &mut out, &scrubber).unwrap();
+        (String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect(), tally)
+    }
+
+    #[test]
+    fn each_line_is_answered_with_what_was_taken_out_of_it() {
+        let (answers, tally) = answers(
+            b"{\"text\":\"nothing\",\"id\":7}\n{\"text\":\"postgres://app:hunter22@db\"}\n{\"data\":[{\"password\":\"x y\"}]}\n\
+              {\"text\":\"<redacted: jwt, 90 bytes, #0a1b2c3d>\"}",
+        );
+        let mark = |kind: &str, text: &str| Stamp::new([1; 32]).mark(kind, text);
+        let url = format!("postgres://app:{}@db", mark("url password", "hunter22"));
+        assert_eq!(
+            answers,
+            [
+                json!({"line": 1, "text": "nothing", "altered": false, "kinds": []}),
+                json!({"line": 2, "text": url, "altered": true, "kinds": ["url password"]}),
+                json!({"line": 3, "data": [{"password": mark("password", "x y")}], "altered": true, "kinds": ["password"]}),
+                json!({"line": 4, "text": "<redacted: jwt, 90 bytes, #0a1b2c3d>", "altered": false, "kinds": []}),
+            ]
+        );
+        assert_eq!(tally, Tally { all: 4, faulty: 0 });
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_used_is_an_error_and_the_others_are_answered() {
+        let mut input = b"{\"text\":1}\nnot json\n\xff\n{\"text\":\"a\",\"data\":1}\n\n".to_vec();
+        input.extend(std::iter::repeat_n(b'x', LINE_BYTES_MAX + 5));
+        input.extend(format!("\n{{\"data\":{}1{}}}\n{{\"text\":\"b\"}}\n", "[".repeat(70), "]".repeat(70)).bytes());
+        let (answers, tally) = answers(&input);
+        assert_eq!(tally, Tally { all: 8, faulty: 7 });
+        assert!(answers[..7].iter().all(|answer| answer["error"].is_string() && answer.get("text").is_none()));
+        assert!(answers[5]["error"].as_str().unwrap().contains("longer than"), "{}", answers[5]);
+        assert_eq!(answers[7], json!({"line": 8, "text": "b", "altered": false, "kinds": []}));
+    }
+}
