@@ -13,5 +13,6 @@ mod cli {
     mod notices;
     mod profiles;
     mod rules;
+    mod scrub;
     mod web;
 }

@@ -35,6 +35,14 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
         ("jwts", "eyJhbGciOi."),
         ("headers", "authorization: bearer "),
         ("quotes", "\""),
+        ("references", "&#x61;"),
+        ("references of references", "&amp;amp;#"),
+        ("escapes of programs", "\\x61\\u{61}\\141"),
+        ("quoted-printable", "=61=\n"),
+        ("hexadecimal numbers", "61:"),
+        ("decimal numbers", "97,"),
+        ("words of the list", "glpat-dop_v1_sk_test_hf_r8_secret_access_key="),
+        ("nearly of the list", "glpat-aaaaaaaaaaaaaaaaaaa SG.aaaaaaaaaaaaaaaaaaaaaa."),
     ] {
         let text = json!(unit.repeat(size / unit.len()));
         // Some need two bytes for one in JSON, and what is over the cap is not looked at.
@@ -43,6 +51,7 @@ fn hostile_texts_take_no_more_than_a_little_longer() {
         timed(name, &scrubber, &text);
     }
     timed("empty strings", &scrubber, &json!(vec![""; size / 4]));
+    timed("numbers", &scrubber, &json!(vec![97; size / 4]));
     timed("one letter each", &scrubber, &json!(vec!["a"; size / 4]));
     timed("deep", &scrubber, &(0..31).fold(json!("a".repeat(size / 2)), |inner, _| json!([{"a": inner}])));
     timed("json in json", &scrubber, &json!(format!("[{}1]", "[],".repeat(size / 3))));

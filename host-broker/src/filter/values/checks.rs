@@ -23,6 +23,11 @@ pub(super) fn varied(text: &str) -> bool {
     seen.into_iter().filter(|seen| *seen).count() >= 12 && text.bytes().any(|b| b.is_ascii_digit())
 }
 
+/// The last part of a webhook's address is [`varied`].
+pub(super) fn webhook(url: &str) -> bool {
+    url.rsplit('/').next().is_some_and(varied)
+}
+
 /// [`varied`], and of every kind: names in programs and style sheets seldom have digits and both cases.
 pub(super) fn mixed(text: &str) -> bool {
     let has = |is: fn(&u8) -> bool| text.as_bytes().iter().any(is);

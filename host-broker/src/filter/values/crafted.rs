@@ -94,7 +94,7 @@ pub(super) static FORMATS: [Format; 14] = [
         "slack webhook",
         &["hooks.slack.com"],
         r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{30,128})",
-        checks::varied,
+        checks::webhook,
     ),
     Format::new(
         "stripe key",

@@ -165,6 +165,7 @@ fn what_only_looks_random_stays() {
         "550e8400-e29b-41d4-a716-446655440000",
         "integrity sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg==",
         "AKIAIOSFODNN7EXAMPLE",
+        "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "class=\"sk-folding-cube-animation-delayed-by-two\"",
         "risk-sk-abcdefghijklmnopqrstuvwxyz0123456789ABC",
