@@ -167,7 +167,7 @@ struct WrittenParams<'a> {
 }
 
 /// The message of a line; `None` where there is nothing that could be answered.
-fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unreadable>> {
+fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>>> {
     const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -195,18 +195,19 @@ fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Unreadable>
         // What does not even begin like a message is chatter, and who chatters may send our complaint back.
         Err(_) => return None,
     };
-    Some(Err(Unreadable { id, error }))
+    Some(Err(Box::new(Unreadable { id, error })))
 }
 
 /// The message, unless it is a call whose arguments are no longer what this line says.
-fn unchanged(line: &[u8], message: RxJsonRpcMessage<RoleServer>) -> Result<RxJsonRpcMessage<RoleServer>, Unreadable> {
+fn unchanged(line: &[u8], message: RxJsonRpcMessage<RoleServer>) -> Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>> {
     let JsonRpcMessage::Request(request) = &message else { return Ok(message) };
     let ClientRequest::CallToolRequest(_) = &request.request else { return Ok(message) };
     match changed(line) {
         None => Ok(message),
         Some(what) => {
             let what = format!("{what}; nothing was executed");
-            Err(Unreadable { id: Some(request.id.clone()), error: ErrorData::invalid_params(what, None) })
+            let error = ErrorData::invalid_params(what, None);
+            Err(Box::new(Unreadable { id: Some(request.id.clone()), error }))
         }
     }
 }
@@ -265,7 +266,7 @@ where
                 Length::Whole => parse(&self.line),
                 Length::TooLong => {
                     let error = ErrorData::invalid_request("a line was too long and was not read", None);
-                    Some(Err(Unreadable { id: None, error }))
+                    Some(Err(Box::new(Unreadable { id: None, error })))
                 }
             };
             self.line.clear();
