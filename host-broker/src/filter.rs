@@ -10,8 +10,10 @@
 mod credentials;
 mod cut;
 pub mod declared;
+pub mod fence;
 pub mod finished;
 mod forms;
+pub mod inspect;
 mod keys;
 pub mod mark;
 mod pieces;

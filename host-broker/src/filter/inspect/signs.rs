@@ -1,0 +1,129 @@
+//! Signs: what the detectors find, where, and how much of it makes a verdict.
+//!
+//! One weak sign is nothing: ordinary text has them. Two different ones close together, or one strong sign, make a
+//! text suspicious. It is hostile if a sign is certain, or if somebody sets instructions aside and close to that
+//! imitates a turn or a tool or wants data sent away.
+
+use super::verdict::{Reason, Reasons, Verdict};
+
+/// How close two weak signs must be to count as one strong one, in bytes.
+const WEAK_NEAR: usize = 300;
+
+/// How close an override and what it is for must be to be hostile, in bytes.
+const STRONG_NEAR: usize = 1_000;
+
+/// How much a sign says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strength {
+    /// Ordinary text has it now and then.
+    Weak,
+    /// Ordinary text hardly has it.
+    Strong,
+    /// Nobody writes it by accident.
+    Certain,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sign {
+    at: usize,
+    reason: Reason,
+    /// Which rule found it: two weak signs of one rule are still one.
+    rule: usize,
+}
+
+/// What was found in one text. At most one sign for every few bytes of it.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    weak: Vec<Sign>,
+    strong: Vec<Sign>,
+    certain: Reasons,
+}
+
+impl Signs {
+    /// Notes a sign at an offset of the text. `rule` tells weak signs apart.
+    pub(super) fn note(&mut self, reason: Reason, strength: Strength, rule: usize, at: usize) {
+        let sign = Sign { at, reason, rule };
+        match strength {
+            Strength::Weak => self.weak.push(sign),
+            Strength::Strong => self.strong.push(sign),
+            Strength::Certain => self.certain.insert(reason),
+        }
+    }
+
+    /// Notes a sign that needs no other.
+    pub(super) fn note_strong(&mut self, reason: Reason, at: usize) {
+        self.note(reason, Strength::Strong, usize::MAX, at);
+    }
+
+    /// Notes what the inspection of a part said, which was found at this offset.
+    pub(super) fn note_verdict(&mut self, verdict: &Verdict, at: usize) {
+        let strength = match verdict {
+            Verdict::Clean => return,
+            Verdict::Suspicious(_) => Strength::Strong,
+            Verdict::Hostile(_) => Strength::Certain,
+        };
+        for reason in verdict.reasons().iter() {
+            self.note(reason, strength, usize::MAX, at);
+        }
+    }
+
+    /// What they come to.
+    pub(super) fn verdict(mut self) -> Verdict {
+        self.pair_weak();
+        self.strong.sort_by_key(|sign| sign.at);
+        let reasons: Reasons = self.strong.iter().map(|sign| sign.reason).chain(self.certain.iter()).collect();
+        if self.certain != Reasons::default() || has_purpose(&self.strong) {
+            Verdict::Hostile(reasons)
+        } else if reasons == Reasons::default() {
+            Verdict::Clean
+        } else {
+            Verdict::Suspicious(reasons)
+        }
+    }
+
+    /// Two different weak signs that are neighbours and close together are both strong.
+    fn pair_weak(&mut self) {
+        self.weak.sort_by_key(|sign| sign.at);
+        for pair in self.weak.windows(2) {
+            if let &[first, second] = pair
+                && first.rule != second.rule
+                && second.at - first.at <= WEAK_NEAR
+            {
+                self.strong.extend([first, second]);
+            }
+        }
+    }
+}
+
+/// Whether an override has what it is for close to it. The signs are sorted.
+fn has_purpose(strong: &[Sign]) -> bool {
+    let mut last_override = None;
+    let mut last_purpose = None;
+    for sign in strong {
+        let other = match sign.reason {
+            Reason::InstructionOverride => {
+                last_override = Some(sign.at);
+                last_purpose
+            }
+            Reason::ToolMimicry
+            | Reason::RoleMimicry
+            | Reason::FenceMimicry
+            | Reason::ExfiltrationLink
+            | Reason::ExfiltrationRequest => {
+                last_purpose = Some(sign.at);
+                last_override
+            }
+            Reason::HiddenText
+            | Reason::DirectionMarks
+            | Reason::ZeroWidth
+            | Reason::PromptDisclosure
+            | Reason::EncodedPayload
+            | Reason::OpaqueBlob
+            | Reason::NotReadWhole => None,
+        };
+        if other.is_some_and(|at: usize| sign.at - at <= STRONG_NEAR) {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,194 @@
+//! What an inspection says: a verdict and its reasons.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Why a text is not taken for harmless. The list is closed: a reason never quotes the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Characters that nobody sees and a model reads.
+    HiddenText,
+    /// Marks that show a text in another order than it is read.
+    DirectionMarks,
+    /// Characters without width inside words, or long rows of them.
+    ZeroWidth,
+    /// Words that set earlier instructions aside, or give new ones.
+    InstructionOverride,
+    /// Words that ask for the instructions an agent was given.
+    PromptDisclosure,
+    /// Tokens and headings with which a chat's turns are written.
+    RoleMimicry,
+    /// The form in which tools are called or answer.
+    ToolMimicry,
+    /// The broker's own fence, written by somebody else.
+    FenceMimicry,
+    /// A link or an image whose address is to be filled with data.
+    ExfiltrationLink,
+    /// Words that ask for private data to be sent somewhere.
+    ExfiltrationRequest,
+    /// Something encoded that says what it should not say in plain text.
+    EncodedPayload,
+    /// A long value in an address or a text that nobody can read.
+    OpaqueBlob,
+    /// Encoded into itself so often that it was not read to its end.
+    NotReadWhole,
+}
+
+impl Reason {
+    /// Every reason, in the order in which they are given.
+    pub const ALL: [Self; 13] = [
+        Self::HiddenText,
+        Self::DirectionMarks,
+        Self::ZeroWidth,
+        Self::InstructionOverride,
+        Self::PromptDisclosure,
+        Self::RoleMimicry,
+        Self::ToolMimicry,
+        Self::FenceMimicry,
+        Self::ExfiltrationLink,
+        Self::ExfiltrationRequest,
+        Self::EncodedPayload,
+        Self::OpaqueBlob,
+        Self::NotReadWhole,
+    ];
+
+    /// The word by which it is known in rows and documents, for example `hidden_text`. It never changes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::HiddenText => "hidden_text",
+            Self::DirectionMarks => "direction_marks",
+            Self::ZeroWidth => "zero_width",
+            Self::InstructionOverride => "instruction_override",
+            Self::PromptDisclosure => "prompt_disclosure",
+            Self::RoleMimicry => "role_mimicry",
+            Self::ToolMimicry => "tool_mimicry",
+            Self::FenceMimicry => "fence_mimicry",
+            Self::ExfiltrationLink => "exfiltration_link",
+            Self::ExfiltrationRequest => "exfiltration_request",
+            Self::EncodedPayload => "encoded_payload",
+            Self::OpaqueBlob => "opaque_blob",
+            Self::NotReadWhole => "not_read_whole",
+        }
+    }
+
+    /// One sentence for a person.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::HiddenText => "It holds characters that nobody sees and a model reads.",
+            Self::DirectionMarks => "It holds marks that show it in another order than it is read.",
+            Self::ZeroWidth => "It holds characters without width where no script needs them.",
+            Self::InstructionOverride => "It tries to set an agent's instructions aside or to give new ones.",
+            Self::PromptDisclosure => "It asks for the instructions that an agent was given.",
+            Self::RoleMimicry => "It is written like turns of a chat with a model.",
+            Self::ToolMimicry => "It is written like the call of a tool or its answer.",
+            Self::FenceMimicry => "It imitates the fence that the broker puts around such text.",
+            Self::ExfiltrationLink => "It has a link or an image whose address is to be filled with data.",
+            Self::ExfiltrationRequest => "It asks for private data to be sent somewhere.",
+            Self::EncodedPayload => "Something encoded in it can be read, and should be looked at.",
+            Self::OpaqueBlob => "It holds a long value that cannot be read.",
+            Self::NotReadWhole => "It is encoded into itself so often that it was not read to its end.",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Reasons, each once, in their order. There are never more than [`Reason::ALL`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reasons(BTreeSet<Reason>);
+
+impl Reasons {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Reason> {
+        self.0.iter().copied()
+    }
+
+    /// Whether this is one of them.
+    pub fn contains(&self, reason: Reason) -> bool {
+        self.0.contains(&reason)
+    }
+
+    pub(super) fn insert(&mut self, reason: Reason) {
+        self.0.insert(reason);
+    }
+
+    fn absorb(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+}
+
+impl FromIterator<Reason> for Reasons {
+    fn from_iter<I: IntoIterator<Item = Reason>>(reasons: I) -> Self {
+        Self(reasons.into_iter().collect())
+    }
+}
+
+/// What an inspection says of a text, from harmless to worst. A later one is the stricter one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use]
+pub enum Verdict {
+    /// Nothing was found. That does not make the text harmless.
+    Clean,
+    /// Something that ordinary text seldom has.
+    Suspicious(Reasons),
+    /// Something that is hardly ever an accident.
+    Hostile(Reasons),
+}
+
+impl Verdict {
+    /// Suspicious for one reason.
+    pub fn suspicious(reason: Reason) -> Self {
+        Self::Suspicious(Reasons::from_iter([reason]))
+    }
+
+    /// The word by which it is known: `clean`, `suspicious` or `hostile`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Suspicious(_) => "suspicious",
+            Self::Hostile(_) => "hostile",
+        }
+    }
+
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        *self == Self::Clean
+    }
+
+    /// Why; empty if it is clean.
+    pub fn reasons(&self) -> Reasons {
+        match self {
+            Self::Clean => Reasons::default(),
+            Self::Suspicious(reasons) | Self::Hostile(reasons) => reasons.clone(),
+        }
+    }
+
+    /// The stricter of both, with the reasons of both.
+    pub fn max(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Clean, other) => other,
+            (verdict, Self::Clean) => verdict,
+            (Self::Suspicious(mut reasons), Self::Suspicious(others)) => {
+                reasons.absorb(others);
+                Self::Suspicious(reasons)
+            }
+            (Self::Hostile(mut reasons), Self::Suspicious(others) | Self::Hostile(others))
+            | (Self::Suspicious(others), Self::Hostile(mut reasons)) => {
+                reasons.absorb(others);
+                Self::Hostile(reasons)
+            }
+        }
+    }
+
+    /// The same reasons, but no worse than suspicious.
+    pub(super) fn softened(self) -> Self {
+        match self {
+            Self::Hostile(reasons) => Self::Suspicious(reasons),
+            verdict @ (Self::Clean | Self::Suspicious(_)) => verdict,
+        }
+    }
+}
