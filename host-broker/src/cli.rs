@@ -24,6 +24,7 @@ pub mod gate;
 pub mod grant;
 pub mod group;
 pub mod init;
+pub mod inspect;
 pub mod kill;
 pub mod limits;
 pub mod mock;
@@ -103,6 +104,7 @@ enum Command {
     Provider(provider::Provider),
     Policy(policy::Rules),
     Evidence(evidence::Evidence),
+    Inspect(inspect::Inspect),
     Config(config::Configuration),
     Codes(codes::Codes),
     Scrub(scrub::Scrub),
@@ -196,6 +198,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Provider(command) => command.run(context),
         Command::Policy(command) => command.run(context),
         Command::Evidence(command) => command.run(context),
+        Command::Inspect(command) => command.run(context),
         Command::Config(command) => command.run(context),
         Command::Codes(command) => command.run(context),
         Command::Scrub(command) => command.run(context),
