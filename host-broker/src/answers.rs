@@ -4,6 +4,7 @@
 
 use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
+use crate::filter::inspect::Reason;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store::{self, Earlier};
@@ -14,7 +15,7 @@ use crate::policy::explain::explain;
 use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
 use crate::questions;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use shared::reply::{Evidence, Notice};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
@@ -183,15 +184,23 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
         result_digest: shown.map(|shown| shown.digest),
         task_id,
         duration_ms: i64::try_from(filtered.took.as_millis()).ok(),
-        body: match &filtered.aside {
-            // What a probe found out is noted where it settles something.
-            Some(aside) if kind == Kind::Succeeded && closed.stage == "run" => {
-                json!({ "of": closed.seq, "stage": closed.stage, "noted": aside.noted })
-            }
-            Some(_) | None => json!({ "of": closed.seq, "stage": closed.stage }),
-        },
+        body: outcome_body(filtered, closed, kind),
         ..Draft::new(kind, &closed.caller)
     }
+}
+
+fn outcome_body(filtered: &Filtered, closed: &store::Closed, kind: Kind) -> Value {
+    let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
+    // What a probe found out is noted where it settles something.
+    if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == Kind::Succeeded && closed.stage == "run") {
+        body.insert("noted".to_owned(), aside.noted.clone());
+    }
+    if let Some(looked) = &filtered.looked {
+        let reasons: Vec<&str> = looked.verdict.reasons().iter().map(Reason::word).collect();
+        let inspected = json!({ "verdict": looked.verdict.word(), "reasons": reasons, "treatment": looked.treatment });
+        body.insert("inspected".to_owned(), inspected);
+    }
+    Value::Object(body)
 }
 
 /// What the caller hears of it.

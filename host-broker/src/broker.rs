@@ -31,6 +31,7 @@ use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
 use crate::providers::registry::{Catalogue, Entry};
+use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
 use serde_json::json;
 use shared::{Code, Group, Reply, RequestId};
@@ -74,7 +75,7 @@ pub async fn run(intended: Intended, filters: &Filters) -> Event {
         // What takes long to filter is filtered where nobody waits for it.
         tokio::task::yield_now().await;
     }
-    Event::Finished(Box::new(filter(executed, filters)))
+    Event::Finished(Box::new(filter(executed, filters).await))
 }
 
 impl Scribe<Event> for Broker {
@@ -354,6 +355,7 @@ impl Broker {
         store::mark_delivered(tx, delivered)?;
         store::forget_old(tx, tx.now())?;
         proposals::forget_old(tx)?;
+        quarantine::forget_old(tx)?;
         notices::store::forget_old(tx, !self.config.notify.is_empty())?;
         self.folding.write_finished(tx)
     }

@@ -8,6 +8,7 @@ pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
 
 use crate::chat::Relayed;
 use crate::mailroom::Slot;
+use crate::policy::facts::DepartingFact;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
@@ -177,6 +178,8 @@ pub struct Call {
     pub applies: Option<ProposalId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<Sealed>,
+    /// What was found in what it would let leave.
+    pub departing: DepartingFact,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
 }
@@ -359,6 +362,8 @@ pub enum Order {
     Relayed(Relayed),
     /// A person begins a group's session anew.
     ResetSession(Group),
+    /// A person releases a result that was kept back.
+    Release(String),
     /// A person sets or lifts a kill switch.
     Kill {
         /// What it stops.

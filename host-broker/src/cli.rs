@@ -34,6 +34,7 @@ pub mod policy;
 pub mod provider;
 pub mod revoke;
 pub mod scrub;
+pub mod quarantine;
 pub mod serve;
 pub mod session;
 pub mod status;
@@ -99,6 +100,7 @@ enum Command {
     Gate(gate::Gate),
     Kill(kill::Kill),
     Session(session::Session),
+    Quarantine(quarantine::Quarantine),
     Limits(limits::Limits),
     Group(group::Group),
     Provider(provider::Provider),
@@ -193,6 +195,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
         Command::Session(command) => command.run(context),
+        Command::Quarantine(command) => command.run(context),
         Command::Limits(command) => command.run(context),
         Command::Group(command) => command.run(context),
         Command::Provider(command) => command.run(context),

@@ -4,6 +4,7 @@
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
 pub mod filter;
+pub mod deputy;
 pub mod home;
 pub mod limits;
 pub mod notify;
@@ -12,10 +13,11 @@ pub mod provider;
 pub mod rules;
 pub mod web;
 
-use crate::policy::rules::RulesError;
-use limits::Limits;
 use crate::filter::values::Formats;
+use crate::policy::rules::RulesError;
+use deputy::DeputyTable;
 use filter::FilterTable;
+use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
 use schemars::JsonSchema;
@@ -52,6 +54,9 @@ pub struct Config {
     /// The gates, and who may open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
+    /// What becomes of results that others may have written.
+    #[serde(default)]
+    pub deputy: DeputyTable,
     /// How much a group may do in a time.
     #[serde(default)]
     pub limits: Limits,
@@ -318,6 +323,7 @@ impl Config {
         self.check_approvals().or_else(fault)?;
         self.check_tokens().or_else(fault)?;
         self.limits.check(self).or_else(fault)?;
+        self.deputy.check().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {

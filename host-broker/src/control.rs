@@ -93,6 +93,11 @@ pub enum Control {
         /// Stop, or allow.
         on: bool,
     },
+    /// Release a result that was kept back.
+    Release {
+        /// Which: `q-123`.
+        id: String,
+    },
     /// Begin a group's session anew.
     ResetSession {
         /// The group.
@@ -227,6 +232,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
         Control::ResetSession { group } => Order::ResetSession(group),
+        Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
         Control::Stop => return Err(Own::Stop),
         Control::Hello => return Err(Own::Hello),

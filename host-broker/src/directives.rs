@@ -27,22 +27,27 @@ use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
-enum Said {
+pub(crate) enum Said {
     Done { kind: Kind, subject: Subject, body: Value, data: Value, summary: String },
     No { code: Code, reason: String },
 }
 
 /// What the row is about.
 #[derive(Default)]
-struct Subject {
+pub(crate) struct Subject {
     provider: Option<Provider>,
     level: Option<Level>,
     task_id: Option<TaskId>,
 }
 
 impl Said {
-    fn no(code: Code, reason: impl Into<String>) -> Self {
+    pub(crate) fn no(code: Code, reason: impl Into<String>) -> Self {
         Self::No { code, reason: reason.into() }
+    }
+
+    /// Done, and this row says so.
+    pub(crate) fn done(kind: Kind, body: Value, data: Value, summary: String) -> Self {
+        Self::Done { kind, subject: Subject::default(), body, data, summary }
     }
 
     /// Answered from what is stored; nothing was changed.
@@ -71,6 +76,7 @@ impl Broker {
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
+            Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
             Order::Revert(id) => match self.revert(tx, directive, id)? {
                 Ok(given) => {
@@ -98,13 +104,9 @@ impl Broker {
             return Ok(Said::no(Code::InvalidParams, format!("There is no group '{group}'.")));
         }
         let forgotten = sessions::reset(tx, &Caller::Group(group.clone()).to_string())?;
-        Ok(Said::Done {
-            kind: Kind::SessionReset,
-            subject: Subject::default(),
-            body: json!({ "group": group, "forgotten": forgotten }),
-            data: json!({ "group": group, "forgotten": forgotten }),
-            summary: format!("The session of {group} begins anew; {forgotten} action(s) forgotten."),
-        })
+        let data = json!({ "group": group, "forgotten": forgotten });
+        let summary = format!("The session of {group} begins anew; {forgotten} action(s) forgotten.");
+        Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
     }
 
     fn capabilities(
@@ -315,6 +317,7 @@ fn main_only(order: &Order) -> bool {
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // What follows comes from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_)
+        | Order::Release(_)
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }
 }

@@ -1,6 +1,6 @@
 //! The filter: what every result and every message goes through before anyone sees it.
 //!
-//! The order is fixed: size → schema → credential keys → credential values → cut. A size or schema that is wrong
+//! The order is fixed: size → schema → credential keys → credential values → inspection → cut → fence. A size or schema that is wrong
 //! withholds the result; what is secret is replaced by a [mark]; what is too long is cut, and only after it was
 //! searched, so that no secret is cut in two and half of it missed.
 //!
@@ -81,16 +81,27 @@ pub enum Withheld {
 }
 
 /// Passes a result through the filter.
-pub fn clean(mut data: Value, rules: &Rules<'_>) -> Cleaned {
+pub fn clean(data: Value, rules: &Rules<'_>) -> Cleaned {
+    shorten(redacted(data, rules))
+}
+
+/// Every step but the cut: what an inspection must see, because what is cut off could say what the rest is for.
+pub fn redacted(mut data: Value, rules: &Rules<'_>) -> Cleaned {
     match redact(&mut data, rules) {
-        Ok(redacted) => {
-            let (data, truncated) = cut::cut(data, DATA_BYTES_MAX);
-            let notices = [(redacted, Notice::Redacted), (truncated, Notice::Truncated)];
-            let notices = notices.into_iter().filter_map(|(done, notice)| done.then_some(notice)).collect();
-            Cleaned { data: Ok(data), notices }
-        }
+        Ok(redacted) => Cleaned { data: Ok(data), notices: redacted.then_some(Notice::Redacted).into_iter().collect() },
         Err(why) => Cleaned { data: Err(why), notices: vec![Notice::Withheld] },
     }
+}
+
+/// The last step: what is too long is cut.
+pub fn shorten(cleaned: Cleaned) -> Cleaned {
+    let Cleaned { data, mut notices } = cleaned;
+    let data = data.map(|data| {
+        let (data, truncated) = cut::cut(data, DATA_BYTES_MAX);
+        notices.extend(truncated.then_some(Notice::Truncated));
+        data
+    });
+    Cleaned { data, notices }
 }
 
 /// Every step but the cut. Says whether anything was taken out.

@@ -9,6 +9,7 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::config::{profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
+use crate::deputy::Deputy;
 use crate::effects::clock::Clock;
 use crate::effects::commands::Commands;
 use crate::effects::http::Http;
@@ -150,11 +151,12 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let formats = config.formats(&home.config())?;
         let mut catalogue = setup::catalogue(&config, &home, effects, Some(&secrets));
-        let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, formats)?);
+        let policy = profiles::policy(&home, &config, &catalogue)?;
+        let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, effects);
+        let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, formats, deputy)?);
         catalogue.reword(|declaration| declared::cleaned(declaration, &filters.scrubber));
         let catalogue = Arc::new(catalogue);
         let courier = Arc::new(Courier::new(&config, &secrets, effects));
-        let policy = profiles::policy(&home, &config, &catalogue)?;
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue, &policy);
         Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, courier, key, policy_version })
@@ -253,6 +255,9 @@ impl Host {
         if let Err(error) = setup::furnish(&office.config, &office.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
+        for (group, provider, why) in office.policy.profiles.waivers() {
+            tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
+        }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (sender, news) = channel();
@@ -263,6 +268,7 @@ impl Host {
             ids: Arc::clone(&effects.ids),
             patience: office.config.patience(),
             foreign_types: office.config.broker.foreign_types,
+            filters: Some(Arc::clone(&office.filters)),
         };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),

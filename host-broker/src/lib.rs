@@ -20,10 +20,13 @@ pub mod ledger;
 pub mod providers;
 pub mod secrets;
 pub mod filter;
+pub mod deputy;
+pub mod quarantine;
 pub mod outbox;
 
 pub mod broker;
 pub mod settling;
+pub mod releasing;
 pub mod answers;
 pub mod directives;
 pub mod questions;

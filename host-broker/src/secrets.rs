@@ -1,15 +1,16 @@
 //! Secrets: loaded at start and on reload, exposed only to a running effect, never printed.
 //!
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
-//! not has a [fault](SecretFault) that says what to do. Three doors lead to a value: [`Secret::expose`], for the
-//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, and `Secrets::needles`, for the
-//! search that keeps secrets out of results.
+//! not has a [fault](SecretFault) that says what to do. Four doors lead to a value: [`Secret::expose`], for the
+//! transport of one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the
+//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results.
 
 mod dotenv;
 mod file;
 mod keyring;
 pub mod source;
 
+use crate::deputy::Submission;
 use crate::notices::Outgoing;
 use crate::providers::execution::Execution;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -39,6 +40,11 @@ impl Secret {
 
     /// The text, for the channel that carries this notice and nothing else.
     pub fn expose_to(&self, _proof: &Outgoing) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The text, for the judge that is asked about this and nothing else.
+    pub fn expose_for(&self, _proof: &Submission) -> &str {
         self.0.expose_secret()
     }
 }

@@ -4,6 +4,7 @@ use crate::answers::{outcome_row, reply_to, success};
 use crate::broker::{Broker, closed};
 use crate::event::Event;
 use crate::filter::finished::{Filtered, Outcome};
+use crate::filter::inspect::Reason;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
@@ -11,6 +12,7 @@ use crate::ledger::transaction::{Answer, Effect, Probe, Step, Transaction, Unwri
 use crate::limits;
 use crate::proposals;
 use crate::providers::contract::Aside;
+use crate::quarantine;
 use crate::questions;
 use serde_json::{Value, json};
 use shared::Code;
@@ -68,6 +70,7 @@ impl Broker {
 fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
     let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
+    keep_back(tx, filtered, evidence)?;
     if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome) {
         receipt(&mut shown.data, evidence);
     }
@@ -97,6 +100,24 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
             settle_unknown(tx, probe, &mut filtered.outcome, filtered.aside.as_deref()).map(|()| None)
         }
     }
+}
+
+/// A result that an agent does not get goes into quarantine, and its line says so.
+fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) -> Result<(), LedgerError> {
+    let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
+        (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
+    else {
+        return Ok(());
+    };
+    quarantine::put(tx, evidence.seq, call, kept, &shown.summary)?;
+    let (verdict, id) = (kept.verdict.word(), quarantine::name(evidence.seq));
+    let reasons: Vec<&str> = kept.verdict.reasons().iter().map(Reason::sentence).collect();
+    shown.summary = format!(
+        "{} The result looks {verdict} and is kept back as {id}: {} A person can release it.",
+        shown.summary,
+        reasons.join(" ")
+    );
+    Ok(())
 }
 
 /// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result

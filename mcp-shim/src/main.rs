@@ -55,7 +55,7 @@ async fn run(command: Command, mut settings: Settings) -> ExitCode {
         Command::Print(_) => ExitCode::SUCCESS,
         Command::Serve { action_tools } => {
             settings.action_tools = action_tools;
-            serve(settings).await
+            Box::pin(serve(settings)).await
         }
         Command::Ask(question) => ask(question, settings).await,
     }
@@ -64,7 +64,7 @@ async fn run(command: Command, mut settings: Settings) -> ExitCode {
 async fn serve(settings: Settings) -> ExitCode {
     let stop = CancellationToken::new();
     let transport = transport::stdio(stop.clone());
-    match server::serve(Shim::new(settings), transport, stop, told_to_end()).await {
+    match Box::pin(server::serve(Shim::new(settings), transport, stop, told_to_end())).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             complain(&fault);

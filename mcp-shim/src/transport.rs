@@ -199,7 +199,10 @@ fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unreada
 }
 
 /// The message, unless it is a call whose arguments are no longer what this line says.
-fn unchanged(line: &[u8], message: RxJsonRpcMessage<RoleServer>) -> Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>> {
+fn unchanged(
+    line: &[u8],
+    message: RxJsonRpcMessage<RoleServer>,
+) -> Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>> {
     let JsonRpcMessage::Request(request) = &message else { return Ok(message) };
     let ClientRequest::CallToolRequest(_) = &request.request else { return Ok(message) };
     match changed(line) {

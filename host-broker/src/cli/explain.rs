@@ -4,10 +4,13 @@ use crate::call::{Desk, hypothetical};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
+use crate::deputy::Deputy;
 use crate::ledger::LedgerKey;
 use crate::policy::authorize;
 use crate::policy::explain::explain;
 use crate::proposing;
+use crate::providers::setup;
+use crate::secrets::Secrets;
 use clap::Args;
 use serde_json::{Map, Value};
 use shared::{Action, Group, Provider, TaskId};
@@ -80,13 +83,20 @@ impl Explain {
             return Err(Fault::usage(format!("`{}` names no provider and action", self.target.text)));
         };
         let policy = context.policy(&config, &catalogue)?;
+        // Nothing that is digested here is compared with anything or kept.
+        let key = Arc::new(LedgerKey::new(Vec::new()));
+        // A program that prints a secret is not run to explain something, so the broker's own are not looked for.
+        let secrets = Secrets::default();
+        let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, &context.effects);
+        let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
+        let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, formats, deputy)?);
         let desk = Desk {
             catalogue,
-            // Nothing that is digested here is compared with anything or kept.
-            key: Arc::new(LedgerKey::new(Vec::new())),
+            key,
             ids: Arc::clone(&context.effects.ids),
             patience: config.patience(),
             foreign_types: config.broker.foreign_types,
+            filters: Some(filters),
         };
         let no_object = |fault: &dyn Display| Fault::usage(format!("the parameters are not a JSON object: {fault}"));
         // By themselves first: they must not be able to add to the document around them.

@@ -1,11 +1,12 @@
-//! HTTP for notices: one request, one status, within limits that hold.
+//! HTTP for notices and judges: one request, one answer, within limits that hold.
 //!
-//! SECURITY: no redirect is followed, nothing is sent twice, and of an answer only the status counts; its body is not
-//! read. TLS is rustls with the system's root certificates.
+//! SECURITY: no redirect is followed, nothing is sent twice, and a body is read only where it is asked for, and only so
+//! much of it. TLS is rustls with the system's root certificates.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Uri};
-use http_body_util::Full;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -16,6 +17,9 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use tokio::time::{Instant, timeout_at};
 
+/// A status and a body, some time.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), HttpFault>> + Send + 'a>>;
+
 /// Posts documents.
 pub trait Http: Send + Sync {
     /// Posts one document and gives the status of the answer, whatever it is. Dropping the future closes the connection.
@@ -23,6 +27,12 @@ pub trait Http: Send + Sync {
     /// # Errors
     /// [`HttpFault`]. Only [`HttpFault::Setup`] and [`HttpFault::NotHttp`] mean that nothing left.
     fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>>;
+
+    /// The same, and gives the body of the answer, too, if it is no longer than so many bytes.
+    ///
+    /// # Errors
+    /// [`HttpFault`], also of a longer answer.
+    fn ask(&self, post: Post, most: usize) -> Answering<'_>;
 }
 
 /// What to post.
@@ -73,24 +83,41 @@ pub struct SystemHttp {
 
 impl Http for SystemHttp {
     fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>> {
+        Box::pin(async move { Ok(self.send(post).await?.status().as_u16()) })
+    }
+
+    fn ask(&self, post: Post, most: usize) -> Answering<'_> {
         Box::pin(async move {
-            let Post { uri, headers, body, deadline } = post;
-            let is_secure = uri.scheme_str() == Some("https");
-            let request = Request::builder().method(Method::POST).uri(uri).body(Full::new(Bytes::from(body)));
-            let mut request = request.map_err(|_why| HttpFault::NotHttp)?;
-            request.headers_mut().extend(headers);
-            let sent = if is_secure {
-                let client = self.secure.get_or_init(secure).as_ref();
-                client.map_err(|why| HttpFault::Setup(why.clone()))?.request(request)
-            } else {
-                self.plain.get_or_init(plain).request(request)
-            };
-            match timeout_at(deadline, sent).await {
-                Ok(Ok(response)) => Ok(response.status().as_u16()),
-                Ok(Err(why)) => Err(HttpFault::Lost(cause(&why))),
+            let deadline = post.deadline;
+            let response = self.send(post).await?;
+            let status = response.status().as_u16();
+            match timeout_at(deadline, Limited::new(response.into_body(), most).collect()).await {
+                Ok(Ok(body)) => Ok((status, body.to_bytes().to_vec())),
+                Ok(Err(why)) => Err(HttpFault::Lost(cause(&*why))),
                 Err(_elapsed) => Err(HttpFault::Deadline),
             }
         })
+    }
+}
+
+impl SystemHttp {
+    async fn send(&self, post: Post) -> Result<Response<Incoming>, HttpFault> {
+        let Post { uri, headers, body, deadline } = post;
+        let is_secure = uri.scheme_str() == Some("https");
+        let request = Request::builder().method(Method::POST).uri(uri).body(Full::new(Bytes::from(body)));
+        let mut request = request.map_err(|_why| HttpFault::NotHttp)?;
+        request.headers_mut().extend(headers);
+        let sent = if is_secure {
+            let client = self.secure.get_or_init(secure).as_ref();
+            client.map_err(|why| HttpFault::Setup(why.clone()))?.request(request)
+        } else {
+            self.plain.get_or_init(plain).request(request)
+        };
+        match timeout_at(deadline, sent).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(why)) => Err(HttpFault::Lost(cause(&why))),
+            Err(_elapsed) => Err(HttpFault::Deadline),
+        }
     }
 }
 

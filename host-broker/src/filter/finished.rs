@@ -2,15 +2,19 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter`].
 
+use crate::config::deputy::Treatment;
+use crate::deputy::{Deputy, Looked};
 use crate::filter::credentials::{self, Extent, Scrubbed};
+use crate::filter::inspect::{self, Verdict};
 use crate::filter::scrub::Scrubber;
-use crate::filter::{Rules, Strictness, clean, clean_text};
+use crate::filter::{Cleaned, Rules, Strictness, clean, clean_text, redacted, shorten};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
+use crate::policy::facts::DepartingFact;
 use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::limits::SUMMARY_BYTES_MAX;
 use shared::reply::{Evidence, Notice};
@@ -27,6 +31,8 @@ pub struct Filters {
     pub schemas: BTreeMap<(Provider, Action), Validator>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
+    /// Looks at what others may have written.
+    pub deputy: Deputy,
 }
 
 impl Filters {
@@ -56,6 +62,56 @@ impl Filters {
         }
     }
 
+    /// Cleans a result and looks at it before an agent does.
+    async fn look(&self, effect: &Effect, success: Success, rules: &Rules<'_>) -> Seen {
+        let cleaned = redacted(success.data, rules);
+        let mut seen = Seen { cleaned, summary: success.summary, looked: None, kept_back: None };
+        let (Effect::Run(call), Ok(data)) = (effect, &seen.cleaned.data) else { return seen.shortened() };
+        let Some(operation) = call.target.operation() else { return seen.shortened() };
+        let declaration = operation.declaration();
+        let until = call.header.reply_deadline();
+        let looked = self.deputy.look(call.header.caller.group(), declaration, data, until).await;
+        seen = seen.shortened();
+        if looked.verdict.is_clean() {
+            return seen;
+        }
+        if let Ok(data) = &mut seen.cleaned.data {
+            match looked.treatment {
+                Treatment::Off => {}
+                // What is written back must come back as it is: it is only told of.
+                Treatment::Annotate if declaration.verbatim || self.deputy.fence(data) => {
+                    seen.cleaned.notices.push(Notice::UntrustedContent);
+                }
+                Treatment::Annotate | Treatment::Withhold => {
+                    let data = std::mem::take(data);
+                    seen.kept_back = Some(KeptBack { verdict: looked.verdict.clone(), data });
+                    seen.cleaned.notices = vec![Notice::Withheld];
+                }
+            }
+        }
+        seen.looked = Some(looked);
+        seen
+    }
+
+    /// What is found in what a call would let leave.
+    pub fn departing(&self, params: &Map<String, Value>) -> DepartingFact {
+        let mut value = Value::Object(params.clone());
+        let mut sentences: Vec<String> = Vec::new();
+        if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {
+            return DepartingFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
+        }
+        if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
+            sentences.push("It holds what looks like a credential.".to_owned());
+        }
+        let verdict = inspect::departing(&value);
+        sentences.extend(verdict.reasons().iter().map(|reason| reason.sentence().to_owned()));
+        match verdict {
+            Verdict::Hostile(_) => DepartingFact::Hostile(sentences),
+            Verdict::Clean if sentences.is_empty() => DepartingFact::Clean,
+            Verdict::Clean | Verdict::Suspicious(_) => DepartingFact::Suspicious(sentences),
+        }
+    }
+
     /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.
     pub fn own_secrets(&self, text: &mut String) -> bool {
         let mut value = Value::String(std::mem::take(text));
@@ -67,6 +123,21 @@ impl Filters {
 
     fn line(&self, text: &str) -> String {
         clean_text(text, SUMMARY_BYTES_MAX, &self.scrubber)
+    }
+}
+
+/// A result that was cleaned and looked at.
+struct Seen {
+    cleaned: Cleaned,
+    summary: String,
+    looked: Option<Looked>,
+    kept_back: Option<KeptBack>,
+}
+
+impl Seen {
+    fn shortened(mut self) -> Self {
+        self.cleaned = shorten(self.cleaned);
+        self
     }
 }
 
@@ -86,6 +157,19 @@ pub struct Filtered {
     pub(crate) aside: Option<Box<Aside>>,
     /// What a probe needs, if the outcome is unknown; filled in when it is settled.
     pub(crate) probe: Option<Value>,
+    /// What was seen in the result, if it is not clean.
+    pub(crate) looked: Option<Looked>,
+    /// The result, if it is kept back.
+    pub(crate) kept_back: Option<Box<KeptBack>>,
+}
+
+/// A result that an agent does not get before a person has looked at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptBack {
+    /// What was seen in it.
+    pub verdict: Verdict,
+    /// The result, cleaned.
+    pub data: Value,
 }
 
 /// What came of an effect.
@@ -145,25 +229,26 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// Filters what an effect brought back.
-pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
+/// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
+pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (effect, intent, result, took) = executed.into_parts();
     let changes = match &effect {
         Effect::Run(call) => call.mutating,
         Effect::Prepare(_) | Effect::Probe(_) => false,
     };
-    let mut aside = None;
+    let (mut aside, mut looked, mut kept_back) = (None, None, None);
     let outcome = match result {
         Ok(Brought::Result(mut success)) => {
             aside = success.aside.take();
             let rules = filters.rules(&effect);
             let proposed = aside.as_mut().and_then(|aside| aside.proposed.as_mut());
-            match proposed.map(|proposed| filters.own_secrets(&mut proposed.diff)) {
-                Some(false) => Outcome::of(
-                    Code::Guardrail,
-                    "The changes hold secrets that cannot be taken out, so nobody can be shown them.".into(),
-                ),
-                Some(true) | None => succeeded(success, changes, &rules, filters),
+            if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
+                let seen = filters.look(&effect, success, &rules).await;
+                (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
+                succeeded(seen.cleaned, &seen.summary, changes, filters)
+            } else {
+                let reason = "The changes hold secrets that cannot be taken out, so nobody can be shown them.";
+                Outcome::of(Code::Guardrail, reason.to_owned())
             }
         }
         Ok(Brought::Facts(invocation)) => Outcome::Prepared(invocation),
@@ -178,15 +263,14 @@ pub fn filter(executed: Executed, filters: &Filters) -> Filtered {
     if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
     }
-    Filtered { effect, intent, outcome, took, aside, probe: None }
+    Filtered { effect, intent, outcome, took, aside, probe: None, looked, kept_back }
 }
 
 /// A result that is withheld from a write is still a success: it happened, and must not be repeated.
-fn succeeded(success: Success, changes: bool, rules: &Rules<'_>, filters: &Filters) -> Outcome {
-    let cleaned = clean(success.data, rules);
+fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, filters: &Filters) -> Outcome {
     match cleaned.data {
-        Ok(data) => Outcome::Succeeded(shown(data, &success.summary, cleaned.notices, filters)),
-        Err(_) if changes => Outcome::Succeeded(shown(Value::Null, &success.summary, cleaned.notices, filters)),
+        Ok(data) => Outcome::Succeeded(shown(data, summary, cleaned.notices, filters)),
+        Err(_) if changes => Outcome::Succeeded(shown(Value::Null, summary, cleaned.notices, filters)),
         Err(why) => {
             let reason = format!("{} To be precise: {why}.", Code::InvalidOutput.meaning());
             Outcome::Failed { code: Code::InvalidOutput, reason, retry_after: None, fault: true }

@@ -65,6 +65,8 @@ pub enum Kind {
     Killed,
     /// A kill switch was lifted.
     Revived,
+    /// A result that was kept back was released.
+    Released,
     /// A group's session began anew.
     SessionReset,
     /// Something about the directories or the configuration that an auditor should know.
@@ -100,6 +102,7 @@ impl Kind {
             Self::GateApproved => "gate_approved",
             Self::Killed => "killed",
             Self::Revived => "revived",
+            Self::Released => "released",
             Self::SessionReset => "session_reset",
             Self::Noted => "noted",
         }

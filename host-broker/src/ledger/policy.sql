@@ -40,3 +40,19 @@ CREATE TABLE breakers (
 
 -- Why a person was asked.
 ALTER TABLE approvals ADD COLUMN asks TEXT NOT NULL DEFAULT '["tier"]';
+
+-- Results that look hostile, until a person releases them.
+CREATE TABLE quarantine (
+    seq        INTEGER PRIMARY KEY,   -- the outcome's row
+    caller     TEXT    NOT NULL,
+    request_id TEXT    NOT NULL,
+    provider   TEXT    NOT NULL,
+    action     TEXT    NOT NULL,
+    level      INTEGER NOT NULL,
+    verdict    TEXT    NOT NULL,
+    reasons    TEXT    NOT NULL,      -- JSON list
+    data       TEXT    NOT NULL,      -- JSON
+    summary    TEXT    NOT NULL,
+    at         INTEGER NOT NULL
+) STRICT;
+CREATE INDEX quarantine_age ON quarantine (at);

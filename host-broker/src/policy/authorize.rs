@@ -13,8 +13,8 @@ use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Agreed, Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    Agreed, Ask, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact, ParamsFact, ProviderFact,
+    RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
@@ -210,7 +210,7 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
         rules: rules_fact(call, now, policy, &session),
         session,
-        departing: DepartingFact::Clean,
+        departing: call.departing.clone(),
         limits,
         agreed: agreed(connection, now, call, policy)?,
     })

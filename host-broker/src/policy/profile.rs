@@ -3,6 +3,7 @@
 //! A level says what a group may do at all; the tier says who agrees each time. An action's own tier is the least that
 //! holds, whatever a profile says.
 
+use crate::config::deputy::Treatment;
 use crate::providers::contract::{Declaration, Tier};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::Patterns;
@@ -38,6 +39,10 @@ pub struct Posture {
     pub production: Option<Setting>,
     /// Single actions, whatever their level says.
     pub actions: BTreeMap<Action, Setting>,
+    /// What becomes of results that look suspicious; absent is what `[deputy]` says.
+    pub suspicious: Option<Treatment>,
+    /// What becomes of results that look hostile; absent is what `[deputy]` says.
+    pub hostile: Option<Treatment>,
     /// Why this provider's actions may bring private data, content that others wrote and a way out together without a
     /// person; absent means that they may not.
     pub trifecta_off: Option<String>,
@@ -141,6 +146,12 @@ impl Profiles {
     pub fn waives(&self, group: &Group, provider: &Provider) -> bool {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         posture.is_some_and(|posture| posture.trifecta_off.is_some())
+    }
+
+    /// What becomes of the provider's results that look suspicious, and of those that look hostile.
+    pub fn treatments(&self, group: Option<&Group>, provider: &Provider) -> (Option<Treatment>, Option<Treatment>) {
+        let posture = group.and_then(|group| self.0.get(group)?.providers.get(provider));
+        posture.map_or((None, None), |posture| (posture.suspicious, posture.hostile))
     }
 
     /// Every provider for which the step is switched off, and why.

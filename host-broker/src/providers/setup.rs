@@ -4,8 +4,10 @@
 //! from working.
 
 use crate::config::Config;
+use crate::config::deputy::JUDGE_TOKEN;
 use crate::config::home::Home;
 use crate::config::provider::{Kind, ProviderTable};
+use crate::deputy::Deputy;
 use crate::effects::commands::{Command, Commands, Ending};
 use crate::filter::finished::Filters;
 use crate::filter::mark::Stamp;
@@ -45,6 +47,9 @@ fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bo
         for (name, source) in table.kind.secrets().into_iter().filter(|(_, source)| wanted(source)) {
             sources.insert(secret_name(provider, name), source.clone());
         }
+    }
+    if let Some(source) = config.deputy.judge.as_ref().and_then(|judge| judge.token.as_ref()).filter(|s| wanted(s)) {
+        sources.insert(JUDGE_TOKEN.to_owned(), source.clone());
     }
     for table in &config.notify {
         for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
@@ -213,6 +218,7 @@ pub fn filters(
     secrets: &Secrets,
     key: &Arc<LedgerKey>,
     formats: Formats,
+    deputy: Deputy,
 ) -> Result<Filters, StartError> {
     // Of the ledger's key, so that a mark is the same after a restart: what an action says of itself may hold one,
     // and is part of what a person agrees to.
@@ -230,7 +236,7 @@ pub fn filters(
             schemas.insert((provider.clone(), action.clone()), validator);
         }
     }
-    Ok(Filters { scrubber, schemas, key: Arc::clone(key) })
+    Ok(Filters { scrubber, schemas, key: Arc::clone(key), deputy })
 }
 
 /// Programs that print secrets.

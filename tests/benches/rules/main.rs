@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::print_stdout, reason = "the figures")]
-#![expect(clippy::disallowed_methods, reason = "it reads the clock")]
 
 use host_broker::policy::facts::RulesFact;
 use host_broker::policy::rules::{Asking, RuleFile, Rules};

@@ -119,7 +119,9 @@ fn has_purpose(strong: &[Sign]) -> bool {
             | Reason::PromptDisclosure
             | Reason::EncodedPayload
             | Reason::OpaqueBlob
-            | Reason::NotReadWhole => None,
+            | Reason::NotReadWhole
+            | Reason::Judged
+            | Reason::NotJudged => None,
         };
         if other.is_some_and(|at: usize| sign.at - at <= STRONG_NEAR) {
             return true;

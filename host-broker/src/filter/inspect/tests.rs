@@ -15,7 +15,7 @@ fn tags(text: &str) -> String {
 #[test]
 fn a_plain_override_is_suspicious_and_an_encoded_one_hostile() {
     assert_eq!(inspect_text(OVERRIDE), Verdict::suspicious(Reason::InstructionOverride));
-    let percent: String = OVERRIDE.bytes().map(|b| format!("%{b:02X}")).collect();
+    let percent = OVERRIDE.bytes().map(|b| format!("%{b:02X}")).collect::<Vec<_>>().concat();
     let expected = Verdict::Hostile(Reasons::from_iter([Reason::InstructionOverride, Reason::EncodedPayload]));
     let once = STANDARD.encode(OVERRIDE);
     for text in [

@@ -32,11 +32,15 @@ pub enum Reason {
     OpaqueBlob,
     /// Encoded into itself so often that it was not read to its end.
     NotReadWhole,
+    /// The operator's own inspector has something against it.
+    Judged,
+    /// The operator's own inspector did not say what it thinks.
+    NotJudged,
 }
 
 impl Reason {
     /// Every reason, in the order in which they are given.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::HiddenText,
         Self::DirectionMarks,
         Self::ZeroWidth,
@@ -50,6 +54,8 @@ impl Reason {
         Self::EncodedPayload,
         Self::OpaqueBlob,
         Self::NotReadWhole,
+        Self::Judged,
+        Self::NotJudged,
     ];
 
     /// The word by which it is known in rows and documents, for example `hidden_text`. It never changes.
@@ -68,6 +74,8 @@ impl Reason {
             Self::EncodedPayload => "encoded_payload",
             Self::OpaqueBlob => "opaque_blob",
             Self::NotReadWhole => "not_read_whole",
+            Self::Judged => "judged",
+            Self::NotJudged => "not_judged",
         }
     }
 
@@ -87,6 +95,8 @@ impl Reason {
             Self::EncodedPayload => "Something encoded in it can be read, and should be looked at.",
             Self::OpaqueBlob => "It holds a long value that cannot be read.",
             Self::NotReadWhole => "It is encoded into itself so often that it was not read to its end.",
+            Self::Judged => "The operator's own inspector has something against it.",
+            Self::NotJudged => "The operator's own inspector did not say what it thinks of it.",
         }
     }
 }

@@ -1,0 +1,121 @@
+//! `quarantine`: results that look hostile, and their release.
+
+use crate::approvals::card::visible;
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::{Fault, Output};
+use crate::control::Control;
+use crate::filter::inspect::Reason;
+use crate::quarantine::{self, Kept};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+/// Quarantine: results that look hostile, kept back from the agent until a person releases them.
+///
+/// The call itself was made: only what came back is kept. It goes after a week.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker quarantine list
+  host-broker quarantine show q-123
+  host-broker quarantine release q-123
+
+The agent collects what is released with ext_result, between lines that say that it is data.
+
+--json prints {quarantine: [{id, caller, request_id, provider, action, verdict, reasons, summary, at}]};
+show prints one of them with data; release prints the reply: {status, summary, data: {id}, evidence: {…}}")]
+pub struct Quarantine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what is kept back, oldest first.
+    List,
+    /// Show one result. What a terminal would hide or obey is written as its code point.
+    Show {
+        /// Which, such as q-123.
+        id: String,
+    },
+    /// Let the agent have it.
+    Release {
+        /// Which, such as q-123.
+        id: String,
+    },
+}
+
+impl Quarantine {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing was released.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::List => list(context),
+            Command::Show { id } => show(context, &id),
+            Command::Release { id } => ask(context, &Control::Release { id }),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<(), Fault> {
+    let kept = match context.ledger_if_any()? {
+        Some(ledger) => quarantine::list(&ledger)?,
+        None => Vec::new(),
+    };
+    let documents: Vec<Value> = kept.iter().map(document).collect();
+    context.output.show(&json!({ "quarantine": documents }), || {
+        let row = |kept: &Kept| {
+            let action = format!("{}.{}", kept.provider, kept.action);
+            let why = format!("{}: {}", kept.verdict, kept.reasons.join(", "));
+            vec![quarantine::name(kept.seq), kept.caller.clone(), action, why, kept.at.to_string()]
+        };
+        let rows: Vec<_> = kept.iter().map(row).collect();
+        Output::table_or("Nothing is kept back.", &["ID", "CALLER", "ACTION", "WHY", "AT"], &rows)
+    });
+    Ok(())
+}
+
+fn show(context: &Context, id: &str) -> Result<(), Fault> {
+    let missing = || Fault::usage(format!("nothing is kept back as `{id}`; host-broker quarantine list says what is"));
+    let seq = quarantine::seq(id).ok_or_else(missing)?;
+    let ledger = context.ledger_if_any()?.ok_or_else(missing)?;
+    let kept = quarantine::find(&ledger, seq)?.ok_or_else(missing)?;
+    let mut whole = document(&kept);
+    if let Some(object) = whole.as_object_mut() {
+        object.insert("data".into(), kept.data.clone());
+    }
+    context.output.show(&whole, || {
+        let sentences = Reason::ALL.iter().filter(|reason| kept.reasons.iter().any(|word| word == reason.word()));
+        let why: Vec<&str> = sentences.map(|reason| reason.sentence()).collect();
+        let pretty = serde_json::to_string_pretty(&kept.data).unwrap_or_default();
+        let lines: Vec<String> = pretty.lines().map(|line| format!("  | {}", visible(line))).collect();
+        format!(
+            "{} of {}: {}.{}, call {}\n{}: {}\n{}\n\nTo let the agent have it: {} quarantine release {id}",
+            quarantine::name(kept.seq),
+            kept.caller,
+            kept.provider,
+            kept.action,
+            kept.request_id,
+            kept.verdict,
+            why.join(" "),
+            lines.join("\n"),
+            context.program(),
+        )
+    });
+    Ok(())
+}
+
+fn document(kept: &Kept) -> Value {
+    json!({
+        "id": quarantine::name(kept.seq),
+        "caller": kept.caller,
+        "request_id": kept.request_id,
+        "provider": kept.provider,
+        "action": kept.action,
+        "verdict": kept.verdict,
+        "reasons": kept.reasons,
+        "summary": kept.summary,
+        "at": kept.at,
+    })
+}

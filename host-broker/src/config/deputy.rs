@@ -1,0 +1,126 @@
+//! What becomes of results that others may have written: `[deputy]`.
+
+use crate::secrets::source::SecretSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::Provider;
+use std::time::Duration;
+
+/// What becomes of a result that does not look harmless, from the mildest to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Treatment {
+    /// It is handed over as it is.
+    Off,
+    /// It is handed over between two lines that say that it is data.
+    Annotate,
+    /// It is kept back until a person releases it.
+    Withhold,
+}
+
+/// How results are looked at before an agent reads them.
+///
+/// ```toml
+/// [deputy]
+/// suspicious = "annotate"
+/// hostile = "withhold"
+///
+/// [deputy.judge]
+/// command = ["/usr/local/bin/judge"]
+/// providers = ["github"]
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeputyTable {
+    /// What becomes of what looks suspicious.
+    pub suspicious: Treatment,
+    /// What becomes of what looks hostile.
+    pub hostile: Treatment,
+    /// An inspector of the operator's own, whose word can only make it stricter.
+    pub judge: Option<JudgeTable>,
+}
+
+impl Default for DeputyTable {
+    fn default() -> Self {
+        Self { suspicious: Treatment::Annotate, hostile: Treatment::Withhold, judge: None }
+    }
+}
+
+/// An inspector of the operator's own: a program, or a chat endpoint of the kind that `OpenAI` has.
+///
+/// It is given each text after the broker's secrets and other credentials are taken out of it. One that fails, is too slow
+/// or says something else counts as `suspicious`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeTable {
+    /// The program and its arguments. It reads `{"provider", "action", "data"}` as one line, and writes
+    /// `{"verdict": "clean" | "suspicious" | "hostile"}`; other members are passed over.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+    /// The endpoint, such as `http://127.0.0.1:8080/v1/chat/completions`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The model that the endpoint is asked for.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The endpoint's token.
+    #[serde(default)]
+    pub token: Option<SecretSource>,
+    /// How long it may take, in milliseconds; at most 30000.
+    #[serde(default = "five_seconds")]
+    pub timeout_ms: u64,
+    /// Results of these providers only; absent means all.
+    #[serde(default)]
+    pub providers: Option<Vec<Provider>>,
+}
+
+fn five_seconds() -> u64 {
+    5_000
+}
+
+/// The name under which the judge's token is known.
+pub const JUDGE_TOKEN: &str = "deputy.judge.token";
+
+impl JudgeTable {
+    /// How long it may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}
+
+impl DeputyTable {
+    /// Whether the values fit each other.
+    ///
+    /// # Errors
+    /// What is wrong, where, and what to do.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Some(judge) = &self.judge else { return Ok(()) };
+        match (&judge.command, &judge.url) {
+            (Some(_), Some(_)) => Err("deputy.judge: give command or url, not both".to_owned()),
+            (None, None) => Err("deputy.judge: give command = [\"…\"] or url = \"…\"".to_owned()),
+            (Some(command), None) if command.is_empty() => {
+                Err("deputy.judge.command: its first item is the program".to_owned())
+            }
+            (Some(_), None) if judge.model.is_some() || judge.token.is_some() => {
+                Err("deputy.judge: model and token are for url; a program has its own".to_owned())
+            }
+            (None, Some(_)) if judge.model.is_none() => {
+                Err("deputy.judge: model names what the endpoint is asked for".to_owned())
+            }
+            (None, Some(url)) if !is_address(url) => {
+                Err("deputy.judge.url: write http://… or https://…, without a password in it".to_owned())
+            }
+            (Some(_), None) | (None, Some(_)) if !(100..=30_000).contains(&judge.timeout_ms) => {
+                Err("deputy.judge.timeout_ms must be 100 to 30000".to_owned())
+            }
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+        }
+    }
+}
+
+fn is_address(url: &str) -> bool {
+    url.parse::<http::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+    })
+}
