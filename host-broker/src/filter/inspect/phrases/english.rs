@@ -126,8 +126,8 @@ fn new_instructions() -> Vec<Rule> {
         rule(
             InstructionOverride,
             Weak,
-            &["new"],
-            "(?:important|urgent|critical)? ?(?:new|updated) (?:system )?(?:instructions?|directives?|orders|rules)",
+            &["new", "updated"],
+            "(?:new|updated) (?:system )?(?:instructions?|directives?|orders|rules)",
         ),
         rule(
             InstructionOverride,
@@ -235,7 +235,30 @@ fn requests() -> Vec<Rule> {
         rule(
             ExfiltrationRequest,
             Strong,
-            &["http", "https", "webhook", "www", "com", "net", "org", "io", "mail", "url"],
+            &[
+                "conversation",
+                "chat log",
+                "chat history",
+                "message history",
+                "system prompt",
+                "environment variable",
+                "env var",
+                "ssh key",
+                "private key",
+                "password",
+                "credential",
+                "secret",
+                "api key",
+                " token",
+                "credit card",
+                " personal ",
+                " private ",
+                " confidential ",
+                " sensitive ",
+                " user ",
+                " bank ",
+                " code",
+            ],
             &format!(
                 "(?:send|sending|forward|post|upload|transmit|exfiltrate|leak|email|mail|submit|append|deliver|encode|include|put|insert|embed)\
                 {many} {PRIVATE}{some} (?:to|at|into|in|onto|via|as|with){some} (?:https?|webhooks?|www|[^ ]{{3,24}} (?:com|net|org|io|xyz|ru|cn|example)|gmail|email address|the urls?|image url|query (?:string|parameters?))"
@@ -262,13 +285,23 @@ fn addressed() -> Vec<Rule> {
         rule(
             InstructionOverride,
             Strong,
-            &["ai", "llm", "model", "assistant", "chatbot", "gpt"],
+            &[
+                " ai ",
+                " llm ",
+                " language model ",
+                " assistant ",
+                " chatbot ",
+                " agent ",
+                " bot ",
+                " automated ",
+                " gpt ",
+            ],
             "(?:if|when|since|because|as) (?:you are|youre|you re) (?:[^ ]{1,24} ){1,3}?(?:ai|llm|language model|assistant|chatbot|ai agent|agent|bot|automated|gpt)",
         ),
         rule(
             InstructionOverride,
             Strong,
-            &["ai", "llm", "model", "assistant", "chatbot", "gpt", "agent"],
+            &[" ai ", " llm", " language model", " assistant ", " chatbot", " chatgpt ", " gpt ", " bot", " model "],
             "(?:attention|hey|dear|hello|notice to|note to|note for|instructions? (?:to|for)|messages? (?:to|for)|addressed to) \
                 (?:all |any |the |every |an |chat |digital |virtual ){0,2}(?:ai|llms?|language models?|ai (?:assistants?|agents?|models?)|assistant|chatbots?|chatgpt|gpt|bots?|model)",
         ),
