@@ -3,8 +3,8 @@
 
     deputy.py --program target/release/host-broker --honest DIR... --attacks NAME=PATH...
 
-Honest texts are files below a directory (READMEs, documentation, comments of source files, logs, and one text per
-commit message of a `.git` directory or a bare repository). Attacks are collections: a text file with one attack a
+Honest texts are files below a directory: READMEs, documentation, comments of source files, logs, and issue threads in
+`*.issues.jsonl` ({"text": …} a line); of a git repository, its commit messages and documents. Attacks are collections: a text file with one attack a
 line or, if it has empty lines, a paragraph each; JSON, JSONL or YAML-like files of which every long string counts; or
 a directory of those. Each honest text belongs to the tuning or the held-out half by the digest of what it says.
 
@@ -71,7 +71,6 @@ def of_repository(repository, limit):
             continue
         head, path = line.split("\t", 1)
         name = os.path.basename(path)
-        mark = SOURCES.get(os.path.splitext(name)[1])
         if name.lower().endswith(DOCUMENTS) or name.lower().startswith("readme"):
             blob = subprocess.run(["git", "-C", repository, "cat-file", "blob", head.split()[2]], capture_output=True, check=False)
             data = blob.stdout[:TEXT_BYTES_MAX]
@@ -166,8 +165,6 @@ def measure_honest(arguments):
         reasons.update((half(text), reason) for reason in answer["reasons"])
         if answer["verdict"] != "clean" and arguments.show == half(text).split()[0]:
             print("---", kind, answer["verdict"], *answer["reasons"], "\n" + (text if len(text) < 600 else text[:300]))
-            with open("/tmp/deputy-shown.jsonl", "a", encoding="utf-8") as out:
-                out.write(json.dumps({"kind": kind, "reasons": answer["reasons"], "text": text}) + "\n")
     print(f"{'honest texts':<30}{'half':<10}{'texts':>7}   suspicious         hostile")
     for name in sorted({key[1] for key in counts}, key=lambda name: (name == "all", name)):
         for part in ("tune", "held out"):

@@ -18,8 +18,8 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// It knows the marks of known tricks and nothing else. `clean` does not mean harmless.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Reads one JSON object a line, with a `text`, or with any JSON value as `data`; other members are
-passed over. Prints one line for each, in the same order: {input, verdict, reasons}, or {input, error};\ninput counts the lines that are not empty.
+    after_help = "Reads one JSON object a line, with a `text`, or with any JSON value as `data`; other members are passed over. Prints one
+line for each, in the same order: {input, verdict, reasons}, or {input, error}. input counts the lines that are not empty.
 
 verdict is `clean`, `suspicious` or `hostile`; reasons are words such as `instruction_override`.
 A line that is longer than 16 MiB or no such object is answered with an error, the others still are, and the exit
