@@ -164,17 +164,21 @@ fn written(catalogue: &Catalogue, params: &BTreeMap<(Provider, Action), Record>)
         }
     }
     let kind = json!({ "type": "Record", "attributes": { "kind": { "type": "String" } } });
-    json!({ "": { "entityTypes": { "Group": {}, "Provider": { "shape": kind } }, "actions": actions } })
+    let flag = json!({ "type": "Boolean" });
+    let flags = json!({ "untrusted": flag, "sensitive": flag, "egress": flag });
+    json!({ "": {
+        "commonTypes": { "Session": { "type": "Record", "attributes": flags } },
+        "entityTypes": { "Group": {}, "Provider": { "shape": kind } },
+        "actions": actions,
+    } })
 }
 
 fn applies_to(params: &Record) -> Value {
-    let flag = json!({ "type": "Boolean" });
-    let session = json!({ "untrusted": flag, "sensitive": flag, "egress": flag });
     let context = json!({ "type": "Record", "attributes": {
         "params": shape::written_record(params),
         "level": { "type": "String" },
         "task": { "type": "String", "required": false },
-        "session": { "type": "Record", "attributes": session },
+        "session": { "type": "Session" },
         "now": { "type": "Extension", "name": "datetime" },
         "hour": { "type": "Long" },
         "weekday": { "type": "String" },
