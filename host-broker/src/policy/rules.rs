@@ -24,9 +24,10 @@ pub use shape::Unseen;
 pub use vocabulary::Vocabulary;
 
 use crate::policy::facts::RulesFact;
-use cedar_policy::{Authorizer, PolicyId, PolicySet, Response};
+use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, PolicyId, PolicySet, Request, Response};
 use reads::Reads;
 use serde_json::{Map, Value};
+use shared::Level;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,6 +43,10 @@ pub struct Rules(Option<Arc<Set>>);
 
 struct Set {
     policies: PolicySet,
+    /// The same, sorted: those about one action by its name, so that a call is not held against every other action's;
+    /// and those about several.
+    of_one: BTreeMap<String, PolicySet>,
+    of_several: PolicySet,
     /// In the order of the files and of the rules in them.
     rules: Vec<Rule>,
     places: BTreeMap<String, usize>,
@@ -72,10 +77,7 @@ impl Rules {
     pub fn decide(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> RulesFact {
         let Some(set) = &self.0 else { return RulesFact::Silent };
         match set.vocabulary.request(asking, params) {
-            Ok(request) => {
-                let store = set.vocabulary.store(asking.demanded);
-                set.fact(&Authorizer::new().is_authorized(&request, &set.policies, store))
-            }
+            Ok(request) => set.judge(&request, asking.demanded),
             Err(why) => RulesFact::Unput { why },
         }
     }
@@ -92,23 +94,34 @@ impl Rules {
 }
 
 impl Set {
+    fn judge(&self, request: &Request, demanded: Level) -> RulesFact {
+        let (authorizer, store) = (Authorizer::new(), self.vocabulary.store(demanded));
+        let of_one = request.action().and_then(|action| self.of_one.get(action.id().unescaped()));
+        let sets = of_one.into_iter().chain([&self.of_several]);
+        let responses: Vec<Response> = sets.map(|set| authorizer.is_authorized(request, set, store)).collect();
+        self.fact(&responses)
+    }
+
+    /// What all of these say together: each has its forbidding rules that hold, or else its permitting ones.
+    ///
     /// SECURITY: Cedar leaves out a rule that fails. A forbidding one would then permit, so any failure refuses.
-    fn fact(&self, response: &Response) -> RulesFact {
-        let diagnostics = response.diagnostics();
-        let first = |ids: &mut dyn Iterator<Item = &PolicyId>| {
-            let places = ids.filter_map(|id| self.places.get::<str>(id.as_ref()).copied());
-            places.min().and_then(|place| self.rules.get(place))
+    fn fact(&self, responses: &[Response]) -> RulesFact {
+        let diagnostics = || responses.iter().map(Response::diagnostics);
+        let place = |id: &PolicyId| self.places.get::<str>(id.as_ref()).copied();
+        let first = |permits: bool| {
+            let holding = diagnostics().flat_map(Diagnostics::reason).filter_map(place);
+            let rules = holding.filter(|place| self.rules.get(*place).is_some_and(|rule| rule.permits == permits));
+            rules.min().and_then(|place| self.rules.get(place))
         };
-        let mut failed =
-            diagnostics.errors().map(|cedar_policy::AuthorizationError::PolicyEvaluationError(e)| e.policy_id());
-        let failed_first = first(&mut failed);
-        match (first(&mut diagnostics.reason()), failed_first) {
-            (Some(rule), _) if !rule.permits => {
-                RulesFact::Forbid { rule: rule.name.clone(), reason: rule.reason.clone() }
-            }
-            (_, Some(rule)) => RulesFact::Failed { rule: rule.name.clone() },
-            (Some(rule), None) => RulesFact::Permit { rule: rule.name.clone() },
-            (None, None) => RulesFact::Silent,
+        let failed = diagnostics().flat_map(Diagnostics::errors).filter_map(|error| match error {
+            AuthorizationError::PolicyEvaluationError(error) => place(error.policy_id()),
+        });
+        let failed = failed.min().and_then(|place| self.rules.get(place));
+        match (first(false), failed, first(true)) {
+            (Some(rule), _, _) => RulesFact::Forbid { rule: rule.name.clone(), reason: rule.reason.clone() },
+            (None, Some(rule), _) => RulesFact::Failed { rule: rule.name.clone() },
+            (None, None, Some(rule)) => RulesFact::Permit { rule: rule.name.clone() },
+            (None, None, None) => RulesFact::Silent,
         }
     }
 }

@@ -5,7 +5,9 @@ use crate::policy::rules::vocabulary::Vocabulary;
 use crate::policy::rules::{Rule, Rules, Set};
 use crate::providers::registry::Catalogue;
 use cedar_policy::ffi::DetailedError;
-use cedar_policy::{Effect, Policy, PolicyId, PolicySet, ValidationMode, ValidationWarning, Validator};
+use cedar_policy::{
+    ActionConstraint, Effect, Policy, PolicyId, PolicySet, ValidationMode, ValidationWarning, Validator,
+};
 use shared::Group;
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,9 +90,9 @@ impl Rules {
             gathered.faults.sort_by(|one, other| (&one.path, one.line).cmp(&(&other.path, other.line)));
             return Err(RulesError::Faults(gathered.faults));
         }
-        let Gathered { policies, rules, places, .. } = gathered;
+        let Gathered { policies, of_one, of_several, rules, places, .. } = gathered;
         let digest = digest(files);
-        Ok(Self(Some(Arc::new(Set { policies, rules, places, vocabulary, digest }))))
+        Ok(Self(Some(Arc::new(Set { policies, of_one, of_several, rules, places, vocabulary, digest }))))
     }
 }
 
@@ -108,6 +110,8 @@ fn digest(files: &[RuleFile]) -> Digest {
 #[derive(Default)]
 struct Gathered {
     policies: PolicySet,
+    of_one: BTreeMap<String, PolicySet>,
+    of_several: PolicySet,
     rules: Vec<Rule>,
     places: BTreeMap<String, usize>,
     faults: Vec<Fault>,
@@ -175,13 +179,17 @@ impl Gathered {
         let reason = policy.annotation("reason").filter(|reason| !reason.is_empty()).map(str::to_owned);
         let permits = policy.effect() == Effect::Permit;
         let rule = Rule { name: name.clone(), path: file.path.clone(), line, permits, reason, idle: None, reads };
-        match self.policies.add(policy) {
-            Ok(()) => {
-                self.places.insert(name, self.rules.len());
-                self.rules.push(rule);
-            }
-            Err(error) => self.fault(&file.path, line, error.to_string(), "give it another @id"),
+        let sorted = match policy.action_constraint() {
+            ActionConstraint::Eq(action) => self.of_one.entry(action.id().unescaped().to_owned()).or_default(),
+            ActionConstraint::Any | ActionConstraint::In(_) => &mut self.of_several,
+        };
+        let added = [sorted.add(policy.clone()), self.policies.add(policy)];
+        // None is of that name yet, so neither can fail.
+        if let Some(error) = added.into_iter().find_map(Result::err) {
+            return self.fault(&file.path, line, error.to_string(), "give it another @id");
         }
+        self.places.insert(name, self.rules.len());
+        self.rules.push(rule);
     }
 
     fn validate(&mut self, files: &[RuleFile], vocabulary: &Vocabulary) {

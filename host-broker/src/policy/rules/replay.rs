@@ -78,7 +78,7 @@ impl Replay {
             Err(why) => return Foretold::Certain(RulesFact::Unput { why }),
         };
         let (authorizer, store) = (Authorizer::new(), vocabulary.store(asking.demanded));
-        let fact = self.set.fact(&authorizer.is_authorized(&request, &self.known, store));
+        let fact = self.set.fact(&[authorizer.is_authorized(&request, &self.known, store)]);
         let open = authorizer.is_authorized(&request, &self.about, store);
         let mut open: Vec<&Rule> = open.diagnostics().reason().filter_map(|id| self.set.rule(id.as_ref())).collect();
         open.retain(|rule| could_change(rule, &fact));

@@ -130,11 +130,13 @@ const CONDITIONS: [(&str, Comes); 6] = [
     ("when { context.session.egress }", |_| Some(false)),
 ];
 
-/// A rule about creating events: whether it permits, whether it is about the developers, and its condition.
+/// A rule about creating events: whether it permits, whether it is about the developers, whether it names the action in a
+/// list, and its condition.
 #[derive(Debug, Clone, Copy)]
 struct Drawn {
     permits: bool,
     ours: bool,
+    listed: bool,
     condition: usize,
 }
 
@@ -144,7 +146,8 @@ impl Drawn {
         let group = if self.ours { "developer" } else { "main" };
         let (condition, _) = CONDITIONS[self.condition];
         let action = "Action::\"calendar.create_event\"";
-        format!("{effect} (principal == Group::\"{group}\", action == {action}, resource) {condition};")
+        let action = if self.listed { format!("in [{action}]") } else { format!("== {action}") };
+        format!("{effect} (principal == Group::\"{group}\", action {action}, resource) {condition};")
     }
 
     fn holds(self, params: &Value) -> Option<bool> {
@@ -174,8 +177,11 @@ fn expected(drawn: &[Drawn], params: &Value) -> RulesFact {
 }
 
 prop_compose! {
-    fn a_rule()(permits in any::<bool>(), ours in prop::bool::weighted(0.8), condition in 0..CONDITIONS.len()) -> Drawn {
-        Drawn { permits, ours, condition }
+    fn a_rule()(
+        permits in any::<bool>(), ours in prop::bool::weighted(0.8), listed in any::<bool>(),
+        condition in 0..CONDITIONS.len(),
+    ) -> Drawn {
+        Drawn { permits, ours, listed, condition }
     }
 }
 
