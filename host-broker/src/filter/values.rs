@@ -3,7 +3,7 @@
 //!
 //! One pass looks for the words without which no format can occur. Only the patterns of formats whose word is there
 //! are compiled (once), and those that are data are tried only around the words. Three sources, in this order where
-//! two agree on a place: [`crafted`] formats with checks of their own, the list `values/rules.toml`, and what the
+//! two agree on a place: `crafted` formats with checks of their own, the list `values/rules.toml`, and what the
 //! operator adds: [rules](rule) of broker.toml and whole [rule sets](gitleaks).
 //!
 //! A rule's length is read from its pattern, so no search sees more of the text than a match could cover; the whole

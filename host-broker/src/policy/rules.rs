@@ -2,10 +2,10 @@
 //!
 //! A rule is a Cedar policy: `permit` or `forbid`, about a caller (`Group::"developer"`), an action
 //! (`Action::"github.create_issue"`, which is in `Action::"github"` and in the level that the call demands) and a
-//! provider, with conditions on [what the call is](request). A forbidding rule wins over every permitting one, and
+//! provider, with conditions on what the call is (`request`). A forbidding rule wins over every permitting one, and
 //! without a permitting one the answer is no.
 //!
-//! They are held against a [vocabulary] made from the catalogue: what cannot be meant does not start. Nothing here
+//! They are held against a `vocabulary` made from the catalogue: what cannot be meant does not start. Nothing here
 //! reads files or the clock.
 
 mod parsing;

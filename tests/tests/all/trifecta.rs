@@ -188,3 +188,38 @@ fn a_dry_run_names_what_would_come_together_and_exposes_nothing() {
     assert_eq!(dry["data"]["verdict"], "ask a person");
     assert_eq!(world.query("SELECT action FROM exposures ORDER BY action").len(), 2);
 }
+
+/// A group with level 2 on everything and the profile that it starts with tries everything that there is, in many
+/// orders, and nobody ever agrees to anything.
+#[test]
+fn a_hostile_agent_gets_nothing_out_without_a_yes() {
+    const READS: [&str; 3] = ["read_mail", "read_files", "echo"];
+    const OUT: [&str; 5] = ["post", "charge", "search", "unsaid", "lossy"];
+    for turn in 0..READS.len() * OUT.len() {
+        let world = with_profile(host_broker::config::profiles::STARTING);
+        let developer = world.group("developer");
+        let send = |action: &str, n: usize| {
+            // Impatient, so that one question does not hold up the next try.
+            developer.send(with(call(action, json!({ "n": n, "text": "read" })), "timeout_ms", 1_500))
+        };
+        let mut requests: Vec<String> = Vec::new();
+        let order =
+            READS.iter().cycle().skip(turn).take(READS.len()).chain(OUT.iter().cycle().skip(turn).take(OUT.len()));
+        for (n, action) in order.chain(&READS).chain(&OUT).enumerate() {
+            requests.push(send(action, n));
+        }
+        let codes: Vec<String> = requests.iter().map(|id| code(&developer.reply(id)).to_owned()).collect();
+        assert!(codes.iter().any(|code| code == "executed"), "reading goes on: {codes:?}");
+        for action in ["post", "charge", "lossy", "unsaid"] {
+            assert_eq!(world.effects_of(action).len(), 0, "{action} in turn {turn}: {codes:?}");
+        }
+        // The one way out that is no write was open only before both kinds of reading.
+        let rows = world.query(
+            "SELECT action FROM ledger WHERE kind = 'intended' AND json_extract(body, '$.stage') = 'run' ORDER BY seq",
+        );
+        let ran: Vec<&str> = rows.iter().filter_map(|row| row["action"].as_str()).collect();
+        let both = READS[..2].iter().filter_map(|read| ran.iter().position(|action| action == read)).max();
+        let searched = ran.iter().rposition(|action| *action == "search");
+        assert!(searched.is_none_or(|at| both.is_none_or(|both| at < both)), "{ran:?}");
+    }
+}

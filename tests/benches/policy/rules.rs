@@ -1,9 +1,6 @@
-//! What rules cost: to read and validate them at start, and to ask them about a call. It prints figures, and never
-//! judges.
+//! What rules cost: to read and validate them at start, and to ask them about a call.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
-#![expect(clippy::print_stdout, reason = "the figures")]
-
+use crate::{ms, share, us};
 use host_broker::policy::facts::RulesFact;
 use host_broker::policy::rules::{Asking, RuleFile, Rules};
 use host_broker::providers::contract::Exposure;
@@ -17,24 +14,21 @@ use std::time::{Duration, Instant};
 const ACTIONS: usize = 40;
 const ROUNDS: u32 = 200;
 
-fn main() {
-    if std::env::args().any(|argument| argument == "--test") {
-        return;
-    }
+/// Sets of growing size, and what asking them is beside a whole call.
+pub(crate) fn all(call: Duration) {
     let catalogue = catalogue();
+    println!("\n{:<44} {:>12} {:>12} {:>12}", "rules, 40 actions", "parsed, ms", "asked, µs", "% of a call");
     for rules in [1, 10, 100, 1_000] {
         let file = RuleFile { path: "own.cedar".into(), text: text(rules) };
         let begun = Instant::now();
         let parsed = Rules::parse(&[file], &catalogue, ["developer".parse().unwrap()].into()).unwrap();
         let parsing = begun.elapsed();
-        let (best, mean) = deciding(&parsed);
-        println!(
-            "{rules:>5} rules, {ACTIONS} actions: parsed and validated in {parsing:?}; asked {best:?} (mean {mean:?})"
-        );
+        let asked = deciding(&parsed);
+        println!("{rules:<44} {:>12.1} {:>12.1} {:>12.1}", ms(parsing), us(asked), share(asked, call));
     }
 }
 
-fn deciding(rules: &Rules) -> (Duration, Duration) {
+fn deciding(rules: &Rules) -> Duration {
     let group: Group = "developer".parse().unwrap();
     let (provider, action): (Provider, Action) = ("mock".parse().unwrap(), "a0".parse().unwrap());
     let params: Map<String, Value> =
@@ -49,14 +43,13 @@ fn deciding(rules: &Rules) -> (Duration, Duration) {
         now: Timestamp::from_millis(1_771_063_200_000),
     };
     let mut best = Duration::MAX;
-    let begun = Instant::now();
     for _ in 0..ROUNDS {
         let one = Instant::now();
         let said = rules.decide(&asking, &params);
         best = best.min(one.elapsed());
         assert_eq!(said, RulesFact::Permit { rule: "r0".to_owned() });
     }
-    (best, begun.elapsed() / ROUNDS)
+    best
 }
 
 /// Rules about each action in turn; the first permits what is asked.
