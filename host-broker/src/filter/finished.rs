@@ -121,6 +121,13 @@ impl Filters {
         true
     }
 
+    /// One line of what a remote said of a failure; a remote's words are others' words.
+    fn said(&self, text: &str) -> String {
+        const NOT_SHOWN: &str = "(its message looks like an attack on an agent, and is not shown)";
+        let line = self.line(text);
+        if inspect::inspect_text(&line).is_clean() { line } else { NOT_SHOWN.to_owned() }
+    }
+
     fn line(&self, text: &str) -> String {
         clean_text(text, SUMMARY_BYTES_MAX, &self.scrubber)
     }
@@ -300,7 +307,7 @@ fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
     let is_fault = failure.is_fault();
     let say = |code: Code, message: &str, retry_after: Option<Duration>| Outcome::Failed {
         code,
-        reason: sentence(&filters.line(message), code),
+        reason: sentence(&filters.said(message), code),
         retry_after,
         fault: is_fault,
     };
