@@ -19,7 +19,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Reads one JSON object a line, with a `text`, or with any JSON value as `data`; other members are passed over. Prints one
-line for each, in the same order: {input, verdict, reasons}, or {input, error}. input counts the lines that are not empty.
+line for each, in the same order: {line, verdict, reasons}, or {line, error}. line counts the lines that are not empty.
 
 verdict is `clean`, `suspicious` or `hostile`; reasons are words such as `instruction_override`.
 A line that is longer than 16 MiB or no such object is answered with an error, the others still are, and the exit
@@ -155,11 +155,11 @@ fn answer(line: &Line, departing: bool, tally: &mut Tally, out: &mut dyn Write) 
         Ok(verdict) => {
             tally.count(&verdict);
             let reasons: Vec<_> = verdict.reasons().iter().map(inspect::Reason::word).collect();
-            json!({ "input": number, "verdict": verdict.word(), "reasons": reasons })
+            json!({ "line": number, "verdict": verdict.word(), "reasons": reasons })
         }
         Err(error) => {
             tally.errors += 1;
-            json!({ "input": number, "error": error })
+            json!({ "line": number, "error": error })
         }
     };
     writeln!(out, "{said}")?;
@@ -199,11 +199,11 @@ mod tests {
         );
         let (out, tally) = answers(&input);
         let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines[0], json!({ "input": 1, "reasons": [], "verdict": "clean" }));
+        assert_eq!(lines[0], json!({ "line": 1, "reasons": [], "verdict": "clean" }));
         assert!(lines[1]["error"].as_str().unwrap().contains("not an object of this form"), "{}", lines[1]);
-        assert_eq!(lines[2], json!({ "input": 3, "error": "the line is longer than 16777216 bytes" }));
-        assert_eq!(lines[3], json!({ "input": 4, "error": "neither `text` nor `data`" }));
-        assert_eq!(lines[4], json!({ "input": 5, "reasons": ["instruction_override"], "verdict": "suspicious" }));
+        assert_eq!(lines[2], json!({ "line": 3, "error": "the line is longer than 16777216 bytes" }));
+        assert_eq!(lines[3], json!({ "line": 4, "error": "neither `text` nor `data`" }));
+        assert_eq!(lines[4], json!({ "line": 5, "reasons": ["instruction_override"], "verdict": "suspicious" }));
         assert_eq!(tally, Tally { clean: 1, suspicious: 1, hostile: 0, errors: 3 });
     }
 

@@ -93,8 +93,10 @@ impl Broker {
             [actions.note]
             level = 2
             reply = "$params"
+            exposes = ["egress"]
             [actions.charge]
             level = 3
+            exposes = ["egress"]
         "#;
         std::fs::create_dir_all(home).unwrap();
         let mut config = String::from("[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
