@@ -84,14 +84,16 @@ async fn ask(question: Question, settings: Settings) -> ExitCode {
 
 /// Waits for the signals by which clients and containers end a process. Dying at once would leave a request in the
 /// mailbox that the host executes although nobody waits for it any more.
-async fn told_to_end() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+///
+/// ORDER: it listens from now on, not only once it is waited for: a signal that comes in between would end the process.
+fn told_to_end() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }
 

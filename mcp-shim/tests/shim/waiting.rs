@@ -176,7 +176,8 @@ fn a_signal_ends_every_wait_too() {
         let id = client.call(CALL, arguments());
         world.see();
         client.signal(signal);
-        assert_eq!(code(&client.result(id)), "cancelled");
+        let result = client.result(id);
+        assert_eq!(code(&result), "cancelled", "{result}");
         assert!(client.ended().0.success());
         assert!(world.tasks().is_empty());
         let command = world.run(&["call", "github", "list_issues"]);
