@@ -103,7 +103,12 @@ impl Broker {
         if !self.config.groups.contains_key(group) {
             return Ok(Said::no(Code::InvalidParams, format!("There is no group '{group}'.")));
         }
-        let forgotten = sessions::reset(tx, &Caller::Group(group.clone()).to_string())?;
+        let caller = Caller::Group(group.clone()).to_string();
+        if store::in_flight(tx, &caller)? > 0 {
+            // What they bring back would belong to no session.
+            return Ok(Said::no(Code::Busy, format!("Calls of {group} are still under way.")));
+        }
+        let forgotten = sessions::reset(tx, &caller)?;
         let data = json!({ "group": group, "forgotten": forgotten });
         let summary = format!("The session of {group} begins anew; {forgotten} action(s) forgotten.");
         Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))

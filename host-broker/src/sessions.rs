@@ -68,9 +68,16 @@ pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, int
 
 /// Ends the caller's session, and says how many actions it had called.
 ///
+/// SECURITY: what it was answered goes with it. Whoever could ask for that again would read private data anew, in a
+/// session that knows of none.
+///
 /// # Errors
 /// [`LedgerError`]; the session goes on.
 pub fn reset(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+    tx.connection()
+        .prepare_cached("DELETE FROM replies WHERE caller = ?1")
+        .and_then(|mut s| s.execute(params![caller]))
+        .map_err(at("forget what a session was answered"))?;
     tx.connection()
         .prepare_cached("DELETE FROM exposures WHERE caller = ?1")
         .and_then(|mut s| s.execute(params![caller]))

@@ -23,6 +23,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// So much of what would leave is inspected.
+const DEPARTING_MAX: usize = 64 * 1024;
+
 /// What every result is held to: the broker's own secrets, and what each action promises.
 pub struct Filters {
     /// Finds the broker's own secrets.
@@ -94,7 +97,12 @@ impl Filters {
     }
 
     /// What is found in what a call would let leave.
+    ///
+    /// Whoever is asked this serves every group, so a long text is not read to its end: a person is.
     pub fn departing(&self, params: &Map<String, Value>) -> DepartingFact {
+        if shared::json::canonical(params).len() > DEPARTING_MAX {
+            return DepartingFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
+        }
         let mut value = Value::Object(params.clone());
         let mut sentences: Vec<String> = Vec::new();
         if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {

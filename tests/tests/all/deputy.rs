@@ -244,13 +244,13 @@ fn what_would_leave_is_looked_at_suspicious_asks_and_our_own_secret_never_leaves
     world.grant("developer", 2);
     let developer = world.group("developer");
     assert_eq!(code(&developer.call("post", json!({ "body": "The build is green." }))), "executed");
-    for body in ["Look: AKIAQ3EGRZ5WVKLM7YTB", OVERRIDE] {
+    for body in ["Look: AKIAQ3EGRZ5WVKLM7YTB", OVERRIDE, &"plain words ".repeat(8 * 1024)] {
         let id = developer.send(call("post", json!({ "body": body })));
         let question = tests::until("the question", || {
             let open = world.query("SELECT code, request_id, asks FROM approvals WHERE state = 'waiting'");
             open.into_iter().find(|question| question["request_id"] == id.as_str())
         });
-        assert_eq!(question["asks"], "[\"departing\"]", "{body}");
+        assert_eq!(question["asks"], "[\"departing\"]", "{question}");
         world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
         assert_eq!(code(&developer.reply(&id)), "approval_denied");
     }

@@ -123,17 +123,25 @@ fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
 fn what_a_session_has_read_outlives_the_daemon_and_ends_only_on_the_host() {
     let mut world = world();
     let developer = world.group("developer");
-    run(&developer, "read_files");
+    let read = developer.send(call("read_files", json!({})));
+    assert_eq!(code(&developer.reply(&read)), "executed");
     run(&developer, "read_mail");
     world.restart();
     let (_, question) = asked(&world, &developer, "post");
     answer(&world, &question, false);
     let reset = with(json!({ "type": "reset_session" }), "group", "developer");
     assert_eq!(code(&developer.ask(reset.clone())), "unknown_type", "not from a sandbox");
+    let waits = developer.send(call("wait", json!({ "ms": 1_000 })));
+    until("it is under way", || world.kinds_of(&developer, &waits).contains(&"intended".to_owned()).then_some(()));
+    assert_eq!(code(&world.command(reset.clone())), "busy", "not while something is still read");
+    developer.reply(&waits);
+    world.settle();
     let reply = world.command(reset);
     assert_eq!(reply["data"], json!({ "group": "developer", "forgotten": 2 }));
     assert!(world.rows().iter().any(|row| row.kind == "session_reset" && row.caller == "person:operator"));
     run(&developer, "post");
+    let again = developer.ask(json!({ "type": "ext_result", "of": read }));
+    assert_eq!(code(&again), "unknown_request", "what was read before is not read again");
     let nobody = world.command(json!({ "type": "reset_session", "group": "nobody" }));
     assert_eq!(code(&nobody), "invalid_params");
 }
