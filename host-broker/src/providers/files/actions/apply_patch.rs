@@ -33,7 +33,8 @@ impl NativeAction for ApplyPatch {
         written: a person sees the diff, and after a yes apply_proposal with the hitl_id makes the changes. Context must \
         fit exactly, at any offset.";
     const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = Exposure::NONE;
+    // Its preview shows what the file held.
+    const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;
 

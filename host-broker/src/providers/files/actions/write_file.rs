@@ -32,7 +32,8 @@ impl NativeAction for WriteFile {
     const DESCRIPTION: &'static str = "Proposes what a file of the workspace is to contain. Nothing is written: a person \
         sees the diff, and after a yes apply_proposal with the hitl_id makes the change.";
     const IDEMPOTENT: bool = false;
-    const EXPOSES: Exposure = Exposure::NONE;
+    // Its preview shows what the file held.
+    const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;
 
