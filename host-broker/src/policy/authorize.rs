@@ -121,7 +121,8 @@ pub fn authorize<'tx>(
                 |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
             let exposes = !call.target.operation().is_some_and(known);
             let charges = charges(facts.limits);
-            call.notices.extend(charges.iter().any(Charge::is_near).then_some(Notice::NearQuota));
+            // Set and not added: what could not be written is decided again.
+            call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
             // Whatever made a person be asked: the yes is spent, and stands on the row.
             let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, charges };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
@@ -245,15 +246,20 @@ fn yes(approval: Approval) -> Agreed {
     Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
 }
 
-/// The rules are asked where the profile leaves the call to them, and about parameters that fit.
+/// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
+/// parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
     let group = call.header.caller.group();
     let operation = operation_fact(&call.target, group, &policy.profiles);
-    let (Some(OperationFact { setting: Setting::Rules, demanded, .. }), Some(group), Some(_fits)) =
+    let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
         (operation, group, call.target.invocation())
     else {
         return RulesFact::Unasked;
     };
+    let decide = setting == Setting::Rules;
+    if setting == Setting::Off || !decide && !policy.rules.forbid() {
+        return RulesFact::Unasked;
+    }
     let asking = Asking {
         group,
         provider: &call.provider,
@@ -263,12 +269,14 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
         session: session.so_far(),
         now,
     };
-    match call.params() {
+    let said = match call.params() {
         Value::Object(params) => policy.rules.decide(&asking, &params),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             RulesFact::Unput { why: "its parameters cannot be read".to_owned() }
         }
-    }
+    };
+    let says_nothing = !decide && matches!(said, RulesFact::Permit { .. } | RulesFact::Silent);
+    if says_nothing { RulesFact::Unasked } else { said }
 }
 
 fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {

@@ -82,6 +82,11 @@ impl Rules {
         }
     }
 
+    /// Whether any of them forbids anything.
+    pub fn forbid(&self) -> bool {
+        self.list().iter().any(|rule| !rule.permits)
+    }
+
     /// The rules, in the order of their files.
     pub fn list(&self) -> &[Rule] {
         self.0.as_ref().map_or(&[], |set| &set.rules)

@@ -55,6 +55,10 @@ impl Operation for Reworded {
         self.operation.parse(params)
     }
 
+    fn fills_defaults(&self) -> bool {
+        self.operation.fills_defaults()
+    }
+
     fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
         self.operation.probe(handle, execution)
     }

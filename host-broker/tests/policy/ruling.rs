@@ -26,6 +26,8 @@ const RULES: &str = r#"
 @id("own-calendar")
 permit (principal == Group::"developer", action == Action::"mock.create_event", resource)
 when { context.params.calendar == "dev@example.com" };
+@id("closed")
+forbid (principal, action, resource) when { context.params has calendar && context.params.calendar == "closed@example.com" };
 @id("nothing-after-mail")
 @reason("Nothing is written after private data was read.")
 forbid (principal, action in Action::"write", resource) when { context.session.sensitive };
@@ -94,11 +96,18 @@ fn an_event_may_be_created_if_the_calendar_is_the_groups_own() {
 }
 
 #[test]
-fn the_rules_are_asked_only_where_the_profile_says_so_and_about_parameters_that_fit() {
+fn the_rules_decide_only_where_the_profile_says_so_forbid_everywhere_and_see_parameters_that_fit() {
     for setting in [Setting::Auto, Setting::Human, Setting::Off] {
         let said = Ruled::new(setting).said(&json!({ "calendar": "boss@example.com" }));
         assert_eq!(said, (RulesFact::Unasked, Verdict::Permit), "{setting:?}");
     }
+    let closed = |setting| Ruled::new(setting).said(&json!({ "calendar": "closed@example.com" }));
+    let forbidden = RulesFact::Forbid { rule: "closed".into(), reason: None };
+    for setting in [Setting::Auto, Setting::Human, Setting::Rules] {
+        let no = (forbidden.clone(), refused("The rule 'closed' forbids this."));
+        assert_eq!(closed(setting), no, "what forbids holds at every tier: {setting:?}");
+    }
+    assert_eq!(closed(Setting::Off), (RulesFact::Unasked, Verdict::Permit));
     let unfit = Ruled::new(Setting::Rules).said(&json!({ "calendar": 5 }));
     assert_eq!(unfit, (RulesFact::Unasked, refused("The rules were not asked.")));
 }
