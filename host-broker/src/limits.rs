@@ -342,6 +342,18 @@ pub fn answered(tx: &Transaction<'_>, call: &Call) -> Result<(), LedgerError> {
     Ok(())
 }
 
+/// The provider answered what was asked before the action itself: that says nothing of the action, which finds out now.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("UPDATE breakers SET trial = NULL WHERE caller = ?1 AND provider = ?2")
+        .and_then(|mut s| s.execute(params![&*call.header.caller_key, call.provider.as_str()]))
+        .map_err(at("hand a trial on"))?;
+    Ok(())
+}
+
 /// Whoever was to find out has died with the broker; the next call does.
 ///
 /// # Errors

@@ -41,6 +41,7 @@ impl Broker {
             (Effect::Run(call) | Effect::Prepare(call), Outcome::Failed { fault: true, .. }) => {
                 limits::fault(tx, call, &self.policy.limits)
             }
+            (Effect::Prepare(call), Outcome::Prepared(_)) => limits::prepared(tx, call),
             (Effect::Run(call) | Effect::Prepare(call), _) => limits::answered(tx, call),
         }
     }
