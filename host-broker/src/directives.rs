@@ -104,7 +104,8 @@ impl Broker {
             return Ok(Said::no(Code::InvalidParams, format!("There is no group '{group}'.")));
         }
         let caller = Caller::Group(group.clone()).to_string();
-        if store::in_flight(tx, &caller)? > 0 {
+        let waits = self.waiting.get(&*caller).is_some_and(|waiting| *waiting > 0);
+        if waits || store::in_flight(tx, &caller)? > 0 {
             // What they bring back would belong to no session.
             return Ok(Said::no(Code::Busy, format!("Calls of {group} are still under way.")));
         }

@@ -74,10 +74,12 @@ pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, int
 /// # Errors
 /// [`LedgerError`]; the session goes on.
 pub fn reset(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
-    tx.connection()
-        .prepare_cached("DELETE FROM replies WHERE caller = ?1")
-        .and_then(|mut s| s.execute(params![caller]))
-        .map_err(at("forget what a session was answered"))?;
+    for answers in ["DELETE FROM replies WHERE caller = ?1", "DELETE FROM quarantine WHERE caller = ?1"] {
+        tx.connection()
+            .prepare_cached(answers)
+            .and_then(|mut s| s.execute(params![caller]))
+            .map_err(at("forget what a session was answered"))?;
+    }
     tx.connection()
         .prepare_cached("DELETE FROM exposures WHERE caller = ?1")
         .and_then(|mut s| s.execute(params![caller]))

@@ -13,7 +13,9 @@ use shared::Group;
 /// Sessions: what each group has been exposed to since its sandbox was made.
 ///
 /// Private data, content that others wrote and a way out do not come together in one session without a person. Reset a
-/// group's session when its sandbox is made anew, with its files: whatever it has read is forgotten then, and only then.
+/// group's session when its sandbox is made anew: whatever it has read is forgotten then, and only then. What the old
+/// sandbox could have written for the new one goes before that: its files, its workspace, and what lies in its
+/// directory's `tasks` and `responses`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker session list

@@ -9,6 +9,14 @@ CREATE TABLE exposures (
     PRIMARY KEY (caller, provider, action)
 ) STRICT, WITHOUT ROWID;
 
+-- Of what was called before anybody counted nobody knows what it exposed to: all three, until a person begins the
+-- session anew.
+INSERT INTO exposures
+SELECT caller, provider, action, 7, min(seq), min(ts) FROM ledger
+WHERE kind = 'intended' AND caller LIKE 'group:%' AND json_extract(body, '$.stage') = 'run'
+      AND provider IS NOT NULL AND action IS NOT NULL
+GROUP BY caller, provider, action;
+
 -- Rates. A bucket leaks steadily; this is when it will be empty.
 CREATE TABLE buckets (
     caller   TEXT    NOT NULL,
