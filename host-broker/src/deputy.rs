@@ -8,8 +8,10 @@ use crate::config::deputy::{DeputyTable, JUDGE_TOKEN, JudgeTable, Treatment};
 use crate::effects::commands::{Command, Commands, Ending};
 use crate::effects::http::{Http, Post};
 use crate::effects::ids::Ids;
+use crate::filter::clean_whole;
 use crate::filter::fence::{Fence, fence_suspicious};
 use crate::filter::inspect::{Reason, Verdict, inspect};
+use crate::filter::scrub::Scrubber;
 use crate::host::Effects;
 use crate::policy::profile::Profiles;
 use crate::providers::contract::Declaration;
@@ -75,14 +77,21 @@ impl Deputy {
     }
 
     /// Looks at a result out of which credentials have been taken; a judge is not waited for beyond `until`.
-    pub async fn look(&self, group: Option<&Group>, declaration: &Declaration, data: &Value, until: Instant) -> Looked {
+    pub async fn look(
+        &self,
+        group: Option<&Group>,
+        declaration: &Declaration,
+        data: &Value,
+        scrubber: &Scrubber,
+        until: Instant,
+    ) -> Looked {
         let (suspicious, hostile) = self.treatments(group, &declaration.provider);
         if !declaration.exposes.untrusted || suspicious.max(hostile) == Treatment::Off {
             return Looked { verdict: Verdict::Clean, treatment: Treatment::Off };
         }
         let mut verdict = inspect(data);
         if let Some(judge) = self.judge.as_ref().filter(|judge| judge.is_for(&declaration.provider)) {
-            verdict = verdict.max(judge.judge(declaration, data, until).await);
+            verdict = verdict.max(judge.judge(declaration, data, scrubber, until).await);
         }
         let treatment = match verdict {
             Verdict::Clean => Treatment::Off,
@@ -95,24 +104,46 @@ impl Deputy {
     /// What a profile says of a provider is the provider's; what it does not say is everybody's.
     fn treatments(&self, group: Option<&Group>, provider: &Provider) -> (Treatment, Treatment) {
         let (suspicious, hostile) = self.profiles.treatments(group, provider);
-        (suspicious.unwrap_or(self.suspicious), hostile.unwrap_or(self.hostile))
+        let suspicious = suspicious.unwrap_or(self.suspicious);
+        // Worse is never treated better.
+        (suspicious, hostile.unwrap_or(self.hostile).max(suspicious))
     }
 
     /// Puts what is not clean in the value between lines that say what it is; `false` if there is no random number, and then
     /// it must be kept back.
-    pub fn fence(&self, value: &mut Value) -> bool {
-        let mut id = [0; 8];
-        if self.ids.fill(&mut id).is_err() {
-            return false;
-        }
-        let fence = Fence::new(u64::from_be_bytes(id));
+    pub fn fence(&self, value: &mut Value, verdict: &Verdict) -> bool {
+        let Some(fence) = self.new_fence() else { return false };
+        let reasons = verdict.reasons();
         let whole = value.to_string();
-        let is_clean = fence_suspicious(value, &fence).is_clean();
-        // Only the judge has something against it, and does not say where; or the fences are longer than what they hold.
-        if is_clean || value.to_string().len() > whole.len() + FENCES_MAX {
+        // A judge does not say where it has seen something, so all of it is fenced.
+        let judged = reasons.contains(Reason::Judged) || reasons.contains(Reason::NotJudged);
+        let in_place = !judged && !fence_suspicious(value, &fence).is_clean();
+        if !in_place || value.to_string().len() > whole.len() + FENCES_MAX {
             *value = Value::String(fence.wrap(&whole));
         }
         true
+    }
+
+    /// Puts the whole value between such lines; `false` if there is no random number.
+    pub fn fence_whole(&self, value: &mut Value) -> bool {
+        let Some(fence) = self.new_fence() else { return false };
+        *value = Value::String(fence.wrap(&value.to_string()));
+        true
+    }
+
+    fn new_fence(&self) -> Option<Fence> {
+        let mut id = [0; 8];
+        self.ids.fill(&mut id).ok()?;
+        Some(Fence::new(u64::from_be_bytes(id)))
+    }
+}
+
+impl Submission {
+    /// SECURITY: what an agent gets as it is (a file, to be written back) goes to nobody else with a credential in it.
+    fn of(declaration: &Declaration, data: &Value, scrubber: &Scrubber) -> Option<Self> {
+        let mut data = data.clone();
+        clean_whole(&mut data, scrubber).ok()?;
+        Some(Self(json!({ "provider": declaration.provider, "action": declaration.action, "data": data })))
     }
 }
 
@@ -121,14 +152,14 @@ impl Judge {
         self.table.providers.as_ref().is_none_or(|providers| providers.contains(provider))
     }
 
-    async fn judge(&self, declaration: &Declaration, data: &Value, until: Instant) -> Verdict {
+    async fn judge(&self, declaration: &Declaration, data: &Value, scrubber: &Scrubber, until: Instant) -> Verdict {
         let Declaration { provider, action, .. } = declaration;
         let deadline = until.min(Instant::now() + self.table.timeout());
-        let submission = Submission(json!({ "provider": provider, "action": action, "data": data }));
-        let said = match (&self.table.command, &self.table.url) {
-            (Some(command), _) => self.run(command, &submission, deadline).await,
-            (None, Some(url)) => self.ask(url, &submission, deadline).await,
-            (None, None) => Err("there is none".to_owned()),
+        let said = match (Submission::of(declaration, data, scrubber), &self.table.command, &self.table.url) {
+            (Some(submission), Some(command), _) => self.run(command, &submission, deadline).await,
+            (Some(submission), None, Some(url)) => self.ask(url, &submission, deadline).await,
+            (Some(_), None, None) => Err("there is none".to_owned()),
+            (None, _, _) => Err("credentials cannot be taken out of what it would be asked about".to_owned()),
         };
         match said.and_then(|said| verdict(&said)) {
             Ok(verdict) => verdict,

@@ -3,6 +3,7 @@
 //! What is kept went through the filter like any result: credentials are out of it. It goes with its row's number, and is
 //! gone when it is released or after a week.
 
+use crate::call::Call;
 use crate::filter::finished::KeptBack;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
@@ -11,6 +12,8 @@ use serde_json::Value;
 use shared::{Action, Level, Provider, RequestId, Timestamp};
 use std::time::Duration;
 
+/// So many of one caller, the newest.
+const KEPT_MAX: i64 = 100;
 /// How long it is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -56,13 +59,9 @@ pub fn seq(name: &str) -> Option<i64> {
 ///
 /// # Errors
 /// [`LedgerError`]; it must then not be handed over either.
-pub fn put(
-    tx: &Transaction<'_>,
-    seq: i64,
-    call: &crate::call::Call,
-    kept: &KeptBack,
-    summary: &str,
-) -> Result<(), LedgerError> {
+pub fn put(tx: &Transaction<'_>, seq: i64, call: &Call, kept: &KeptBack) -> Result<(), LedgerError> {
+    const ENOUGH: &str = "DELETE FROM quarantine WHERE caller = ?1 AND seq <=
+        (SELECT seq FROM quarantine WHERE caller = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)";
     const INSERT: &str = "INSERT INTO quarantine VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let reasons: Vec<&str> = kept.verdict.reasons().iter().map(crate::filter::inspect::Reason::word).collect();
     tx.connection()
@@ -78,11 +77,15 @@ pub fn put(
                 kept.verdict.word(),
                 serde_json::to_string(&reasons).unwrap_or_default(),
                 kept.data.to_string(),
-                summary,
+                kept.summary,
                 tx.now().millis(),
             ])
         })
         .map_err(at("keep a result back"))?;
+    tx.connection()
+        .prepare_cached(ENOUGH)
+        .and_then(|mut s| s.execute(params![&*call.header.caller_key, KEPT_MAX]))
+        .map_err(at("forget kept results"))?;
     Ok(())
 }
 

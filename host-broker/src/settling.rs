@@ -110,12 +110,13 @@ fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) 
     else {
         return Ok(());
     };
-    quarantine::put(tx, evidence.seq, call, kept, &shown.summary)?;
+    quarantine::put(tx, evidence.seq, call, kept)?;
     let (verdict, id) = (kept.verdict.word(), quarantine::name(evidence.seq));
     let reasons: Vec<&str> = kept.verdict.reasons().iter().map(Reason::sentence).collect();
+    // Made of what it was at first: a row that could not be written is written again.
     shown.summary = format!(
         "{} The result looks {verdict} and is kept back as {id}: {} A person can release it.",
-        shown.summary,
+        kept.summary,
         reasons.join(" ")
     );
     Ok(())

@@ -73,7 +73,7 @@ impl Filters {
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let declaration = operation.declaration();
         let until = call.header.reply_deadline();
-        let looked = self.deputy.look(call.header.caller.group(), declaration, data, until).await;
+        let looked = self.deputy.look(call.header.caller.group(), declaration, data, &self.scrubber, until).await;
         seen = seen.shortened();
         if looked.verdict.is_clean() {
             return seen;
@@ -82,12 +82,13 @@ impl Filters {
             match looked.treatment {
                 Treatment::Off => {}
                 // What is written back must come back as it is: it is only told of.
-                Treatment::Annotate if declaration.verbatim || self.deputy.fence(data) => {
+                Treatment::Annotate if declaration.verbatim || self.deputy.fence(data, &looked.verdict) => {
                     seen.cleaned.notices.push(Notice::UntrustedContent);
                 }
                 Treatment::Annotate | Treatment::Withhold => {
                     let data = std::mem::take(data);
-                    seen.kept_back = Some(KeptBack { verdict: looked.verdict.clone(), data });
+                    let (verdict, summary) = (looked.verdict.clone(), self.line(&seen.summary));
+                    seen.kept_back = Some(KeptBack { verdict, data, summary });
                     seen.cleaned.notices = vec![Notice::Withheld];
                 }
             }
@@ -185,6 +186,8 @@ pub struct KeptBack {
     pub verdict: Verdict,
     /// The result, cleaned.
     pub data: Value,
+    /// Its line.
+    pub summary: String,
 }
 
 /// What came of an effect.
