@@ -15,6 +15,8 @@ fn signed_in(world: &World) -> Option<(Chromium, String)> {
     let origin = Visitor::of(world).origin().to_owned();
     browser.open(&format!("{origin}/sign-in?link={}", link(world)));
     browser.picture("sign-in");
+    // A page is loaded before what it focuses has the focus.
+    browser.wait("document.activeElement.id === 'enter'");
     browser.press(ENTER);
     browser.wait_for("Nothing waits for you");
     Some((browser, origin))
