@@ -40,12 +40,11 @@ pub(super) fn note(text: &str, signs: &mut Signs) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::inspect::signs::alone;
     use crate::filter::inspect::verdict::Verdict;
 
     fn verdict(text: &str) -> Verdict {
-        let mut signs = Signs::default();
-        note(text, &mut signs);
-        signs.verdict()
+        alone(note, text)
     }
 
     #[test]

@@ -67,12 +67,11 @@ fn is_mixed(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::inspect::signs::alone;
     use crate::filter::inspect::verdict::Verdict;
 
     fn verdict(text: &str) -> Verdict {
-        let mut signs = Signs::default();
-        note(text, &mut signs);
-        signs.verdict()
+        alone(note, text)
     }
 
     fn noise(length: usize) -> String {

@@ -95,6 +95,14 @@ impl Signs {
     }
 }
 
+/// What one detector alone says of a text.
+#[cfg(test)]
+pub(super) fn alone(note: fn(&str, &mut Signs), text: &str) -> Verdict {
+    let mut signs = Signs::default();
+    note(text, &mut signs);
+    signs.verdict()
+}
+
 /// Whether an override has what it is for close to it. The signs are sorted.
 fn has_purpose(strong: &[Sign]) -> bool {
     let mut last_override = None;
