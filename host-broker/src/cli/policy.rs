@@ -45,7 +45,8 @@ struct Check {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The ledger holds no parameters, and not what a session was exposed to. Where a rule reads them and \
-    that could matter, the answer is `cannot tell`. Calls that were refused for another reason stay refused.
+    that could matter, the answer is `cannot tell`. Calls that were refused for another reason stay refused, and calls that \
+    a profile does not leave to rules can only be forbidden.
 
 Example:
   host-broker policy test policy/default.cedar new.cedar

@@ -256,8 +256,9 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     else {
         return RulesFact::Unasked;
     };
-    let decide = setting == Setting::Rules;
-    if setting == Setting::Off || !decide && !policy.rules.forbid() {
+    let decides = setting == Setting::Rules;
+    // The parameters are only read where there is somebody to ask about them.
+    if setting == Setting::Off || !policy.rules.are_asked(decides) {
         return RulesFact::Unasked;
     }
     let asking = Asking {
@@ -265,18 +266,17 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
         provider: &call.provider,
         action: &call.action,
         demanded,
+        decides,
         task: call.task_id.as_ref(),
         session: session.so_far(),
         now,
     };
-    let said = match call.params() {
+    match call.params() {
         Value::Object(params) => policy.rules.decide(&asking, &params),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             RulesFact::Unput { why: "its parameters cannot be read".to_owned() }
         }
-    };
-    let says_nothing = !decide && matches!(said, RulesFact::Permit { .. } | RulesFact::Silent);
-    if says_nothing { RulesFact::Unasked } else { said }
+    }
 }
 
 fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {

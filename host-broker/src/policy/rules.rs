@@ -24,7 +24,7 @@ pub use shape::Unseen;
 pub use vocabulary::Vocabulary;
 
 use crate::policy::facts::RulesFact;
-use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, PolicyId, PolicySet, Request, Response};
+use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, Policy, PolicyId, PolicySet, Request, Response};
 use reads::Reads;
 use serde_json::{Map, Value};
 use shared::Level;
@@ -42,10 +42,9 @@ pub const SHIPPED: &str = include_str!("rules/default.cedar");
 pub struct Rules(Option<Arc<Set>>);
 
 struct Set {
-    policies: PolicySet,
-    /// The same, sorted: those about one action by its name, so that a call is not held against every other action's;
-    /// and those about several.
+    /// Those about one action, by its name, so that a call is not held against every other action's.
     of_one: BTreeMap<String, PolicySet>,
+    /// Those about several.
     of_several: PolicySet,
     /// In the order of the files and of the rules in them.
     rules: Vec<Rule>,
@@ -75,16 +74,19 @@ pub struct Rule {
 impl Rules {
     /// What the rules say of a call with these parameters.
     pub fn decide(&self, asking: &Asking<'_>, params: &Map<String, Value>) -> RulesFact {
+        if !self.are_asked(asking.decides) {
+            return RulesFact::Unasked;
+        }
         let Some(set) = &self.0 else { return RulesFact::Silent };
-        match set.vocabulary.request(asking, params) {
+        asking.heard(match set.vocabulary.request(asking, params) {
             Ok(request) => set.judge(&request, asking.demanded),
             Err(why) => RulesFact::Unput { why },
-        }
+        })
     }
 
-    /// Whether any of them forbids anything.
-    pub fn forbid(&self) -> bool {
-        self.list().iter().any(|rule| !rule.permits)
+    /// Whether there is anything to ask them about a call that they decide, or that they do not.
+    pub fn are_asked(&self, decides: bool) -> bool {
+        decides || self.list().iter().any(|rule| !rule.permits)
     }
 
     /// The rules, in the order of their files.
@@ -99,6 +101,10 @@ impl Rules {
 }
 
 impl Set {
+    fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.of_one.values().chain([&self.of_several]).flat_map(PolicySet::policies)
+    }
+
     fn judge(&self, request: &Request, demanded: Level) -> RulesFact {
         let (authorizer, store) = (Authorizer::new(), self.vocabulary.store(demanded));
         let of_one = request.action().and_then(|action| self.of_one.get(action.id().unescaped()));

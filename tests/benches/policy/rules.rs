@@ -38,6 +38,7 @@ fn deciding(rules: &Rules) -> Duration {
         provider: &provider,
         action: &action,
         demanded: Level::Write,
+        decides: true,
         task: None,
         session: Exposure::NONE,
         now: Timestamp::from_millis(1_771_063_200_000),

@@ -100,6 +100,7 @@ fn unpermitted(
                 provider: &declaration.provider,
                 action: &declaration.action,
                 demanded: declaration.level,
+                decides: true,
                 task: None,
                 session: Exposure::NONE,
                 now: Timestamp::from_millis(0),

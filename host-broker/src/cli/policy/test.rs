@@ -116,7 +116,8 @@ impl Trial<'_> {
         };
         let demanded =
             call.level.and_then(Level::from_number).map_or(declaration.level, |level| level.max(declaration.level));
-        if !self.all && self.profiles.setting(Some(&group), declaration, demanded) != Setting::Rules {
+        let setting = self.profiles.setting(Some(&group), declaration, demanded);
+        if setting == Setting::Off && !self.all {
             return None;
         }
         let task = call.task_id.as_deref().and_then(|task| task.parse::<TaskId>().ok());
@@ -125,17 +126,18 @@ impl Trial<'_> {
             provider: &provider,
             action: &action,
             demanded,
+            decides: self.all || setting == Setting::Rules,
             task: task.as_ref(),
             session: Exposure::NONE,
             now: call.at,
         };
         Some(match self.replay.foretell(&asking) {
+            Foretold::Certain(RulesFact::Unasked) => return None,
             Foretold::Certain(RulesFact::Permit { rule }) => Answer::Yes(format!("rule `{rule}` permits it")),
             Foretold::Certain(RulesFact::Silent) => Answer::No("no rule permits it".to_owned()),
             Foretold::Certain(RulesFact::Forbid { rule, .. }) => Answer::No(format!("rule `{rule}` forbids it")),
             Foretold::Certain(RulesFact::Failed { rule }) => Answer::No(format!("rule `{rule}` fails")),
             Foretold::Certain(RulesFact::Unput { why }) => Answer::CannotTell(why),
-            Foretold::Certain(RulesFact::Unasked) => Answer::CannotTell("the rules were not asked".to_owned()),
             Foretold::CannotTell(rules) => {
                 let rules: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
                 Answer::CannotTell(format!("the ledger does not hold what {} reads", rules.join(", ")))

@@ -90,9 +90,9 @@ impl Rules {
             gathered.faults.sort_by(|one, other| (&one.path, one.line).cmp(&(&other.path, other.line)));
             return Err(RulesError::Faults(gathered.faults));
         }
-        let Gathered { policies, of_one, of_several, rules, places, .. } = gathered;
+        let Gathered { of_one, of_several, rules, places, .. } = gathered;
         let digest = digest(files);
-        Ok(Self(Some(Arc::new(Set { policies, of_one, of_several, rules, places, vocabulary, digest }))))
+        Ok(Self(Some(Arc::new(Set { of_one, of_several, rules, places, vocabulary, digest }))))
     }
 }
 
@@ -109,6 +109,7 @@ fn digest(files: &[RuleFile]) -> Digest {
 
 #[derive(Default)]
 struct Gathered {
+    /// All of them, to be validated together.
     policies: PolicySet,
     of_one: BTreeMap<String, PolicySet>,
     of_several: PolicySet,

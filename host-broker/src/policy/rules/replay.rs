@@ -53,7 +53,7 @@ impl Replay {
         let fault = |error: &dyn std::fmt::Display| RulesError::Schema(error.to_string());
         let set = rules.0.clone().ok_or_else(|| fault(&"there are no rules"))?;
         let (mut known, mut about) = (PolicySet::new(), PolicySet::new());
-        for policy in set.policies.policies() {
+        for policy in set.policies() {
             let reads_unknown = set.rule(policy.id().as_ref()).is_none_or(|rule| rule.reads.any_of(unknown.parts()));
             if reads_unknown {
                 let mut written = policy.to_json().map_err(|error| fault(&error))?;
@@ -72,13 +72,16 @@ impl Replay {
 
     /// What the rules would say of this call.
     pub fn foretell(&self, asking: &Asking<'_>) -> Foretold {
+        if !asking.decides && self.set.rules.iter().all(|rule| rule.permits) {
+            return Foretold::Certain(RulesFact::Unasked);
+        }
         let vocabulary = &self.set.vocabulary;
         let request = match vocabulary.request_without_params(asking) {
             Ok(request) => request,
             Err(why) => return Foretold::Certain(RulesFact::Unput { why }),
         };
         let (authorizer, store) = (Authorizer::new(), vocabulary.store(asking.demanded));
-        let fact = self.set.fact(&[authorizer.is_authorized(&request, &self.known, store)]);
+        let fact = asking.heard(self.set.fact(&[authorizer.is_authorized(&request, &self.known, store)]));
         let open = authorizer.is_authorized(&request, &self.about, store);
         let mut open: Vec<&Rule> = open.diagnostics().reason().filter_map(|id| self.set.rule(id.as_ref())).collect();
         open.retain(|rule| could_change(rule, &fact));
@@ -95,9 +98,9 @@ impl Replay {
 fn could_change(rule: &Rule, others: &RulesFact) -> bool {
     match others {
         // Another yes changes nothing; that it fails would.
-        RulesFact::Permit { .. } => !rule.permits || rule.reads.can_fail,
+        RulesFact::Permit { .. } | RulesFact::Unasked => !rule.permits || rule.reads.can_fail,
         RulesFact::Silent => rule.permits,
-        RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::Unasked | RulesFact::Unput { .. } => false,
+        RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::Unput { .. } => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A call, as it is put to the rules.
 
+use crate::policy::facts::RulesFact;
 use crate::policy::rules::shape;
 use crate::policy::rules::vocabulary::{Vocabulary, level_name};
 use crate::providers::contract::Exposure;
@@ -18,12 +19,22 @@ pub struct Asking<'a> {
     pub action: &'a Action,
     /// The level that this very call demands.
     pub demanded: Level,
+    /// Whether the rules decide it; otherwise they can only forbid it.
+    pub decides: bool,
     /// The governance task that it names.
     pub task: Option<&'a TaskId>,
     /// What the caller's session has been exposed to before it.
     pub session: Exposure,
     /// When it is decided.
     pub now: Timestamp,
+}
+
+impl Asking<'_> {
+    /// What counts of what the rules say.
+    pub(super) fn heard(&self, said: RulesFact) -> RulesFact {
+        let is_no = !matches!(said, RulesFact::Permit { .. } | RulesFact::Silent);
+        if self.decides || is_no { said } else { RulesFact::Unasked }
+    }
 }
 
 const HOUR: i64 = 3_600_000;

@@ -87,6 +87,7 @@ impl Said {
             provider: &provider,
             action: &action,
             demanded: self.demanded,
+            decides: true,
             task: self.task.as_ref(),
             session: self.session,
             now: Timestamp::from_millis(self.now),

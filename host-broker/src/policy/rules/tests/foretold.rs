@@ -8,6 +8,13 @@ fn foretold(text: &str) -> Foretold {
     calling("create_event", Level::Write).asking(|asking| replay.foretell(asking))
 }
 
+/// The same, of a call that the rules do not decide.
+fn foretold_elsewhere(text: &str) -> Foretold {
+    let rules = rules(text);
+    let replay = Replay::new(&rules, Unknown::OfRows).unwrap();
+    calling("create_event", Level::Write).asking(|asking| replay.foretell(&Asking { decides: false, ..*asking }))
+}
+
 fn cannot_tell(rules: &[&str]) -> Foretold {
     Foretold::CannotTell(rules.iter().map(|rule| (*rule).to_owned()).collect())
 }
@@ -42,6 +49,16 @@ fn a_rule_that_reads_parameters_leaves_open_what_it_could_change() {
     assert_eq!(foretold(&reading("forbid", OWN)), Foretold::Certain(RulesFact::Silent));
     let no = "@id(\"no\") forbid (principal, action, resource);";
     assert_eq!(foretold(&format!("{no}{}", reading("permit", OWN))), Foretold::Certain(forbid("no", None)));
+}
+
+#[test]
+fn where_others_decide_only_what_could_forbid_leaves_anything_open() {
+    let no = "@id(\"no\") forbid (principal, action, resource);";
+    assert_eq!(foretold_elsewhere(no), Foretold::Certain(forbid("no", None)));
+    assert_eq!(foretold_elsewhere(&reading("forbid", OWN)), cannot_tell(&["reads"]));
+    for silent in ["", ALL, &reading("permit", OWN), &reading("forbid", "context.hour == 3")] {
+        assert_eq!(foretold_elsewhere(silent), Foretold::Certain(RulesFact::Unasked), "{silent}");
+    }
 }
 
 #[test]
