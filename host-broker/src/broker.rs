@@ -63,7 +63,8 @@ pub struct Broker {
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
-    /// What takes the broker's own secrets out of what it shows by itself; without, it shows no such thing.
+    /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
+    /// no such thing.
     pub(crate) filters: Option<Arc<Filters>>,
 }
 
@@ -159,7 +160,7 @@ impl Broker {
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
-        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy);
+        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy, self.filters.as_deref());
         let (facts, decision) = match judged {
             Ok(judged) => judged,
             Err(error) => return Err(unwritten(call, error)),

@@ -8,7 +8,6 @@ pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
 
 use crate::chat::Relayed;
 use crate::mailroom::Slot;
-use crate::policy::facts::DepartingFact;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
@@ -178,8 +177,6 @@ pub struct Call {
     pub applies: Option<ProposalId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<Sealed>,
-    /// What was found in what it would let leave.
-    pub departing: DepartingFact,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
 }
@@ -222,8 +219,8 @@ pub enum Target {
     Disabled(Arc<dyn Operation>),
     /// The action exists, and these are its parameters, or what is wrong with them.
     Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamFault>>),
-    /// The action, whose parameters are with the provider now.
-    Started(Arc<dyn Operation>),
+    /// The action, whose parameters are with the provider now, and the level that the call demands.
+    Started(Arc<dyn Operation>, Level),
 }
 
 impl Target {
@@ -231,12 +228,15 @@ impl Target {
     pub fn invocation(&self) -> Option<&dyn Invocation> {
         match self {
             Self::Action(_, Ok(invocation)) => Some(invocation.as_ref()),
-            Self::Action(_, Err(_)) | Self::Started(_) | Self::Disabled(_) | Self::NoAction | Self::NoProvider => None,
+            Self::Action(_, Err(_)) | Self::Started(..) | Self::Disabled(_) | Self::NoAction | Self::NoProvider => None,
         }
     }
 
     /// The level that this very call demands, as far as it is known.
     pub fn demanded(&self) -> Level {
+        if let Self::Started(_, demanded) = self {
+            return *demanded;
+        }
         let declared = self.operation().map_or(Level::None, |operation| operation.declaration().level);
         self.invocation().map_or(declared, |invocation| invocation.level().max(declared))
     }
@@ -250,13 +250,14 @@ impl Target {
 
     /// Takes the parameters out for the provider.
     pub fn start(&mut self) -> Option<Box<dyn Invocation>> {
+        let demanded = self.demanded();
         match std::mem::replace(self, Self::NoAction) {
             Self::Action(operation, Ok(invocation)) => {
-                *self = Self::Started(operation);
+                *self = Self::Started(operation, demanded);
                 Some(invocation)
             }
             other @ (Self::Action(_, Err(_))
-            | Self::Started(_)
+            | Self::Started(..)
             | Self::Disabled(_)
             | Self::NoAction
             | Self::NoProvider) => {
@@ -269,7 +270,7 @@ impl Target {
     /// Puts the parameters back, with what the provider added to them.
     pub fn resume(&mut self, invocation: Box<dyn Invocation>) {
         match std::mem::replace(self, Self::NoAction) {
-            Self::Started(operation) => *self = Self::Action(operation, Ok(invocation)),
+            Self::Started(operation, _) => *self = Self::Action(operation, Ok(invocation)),
             other @ (Self::Action(..) | Self::Disabled(_) | Self::NoAction | Self::NoProvider) => *self = other,
         }
     }
@@ -277,7 +278,7 @@ impl Target {
     /// The action, if it exists.
     pub fn operation(&self) -> Option<&Arc<dyn Operation>> {
         match self {
-            Self::Action(operation, _) | Self::Started(operation) | Self::Disabled(operation) => Some(operation),
+            Self::Action(operation, _) | Self::Started(operation, _) | Self::Disabled(operation) => Some(operation),
             Self::NoAction | Self::NoProvider => None,
         }
     }
@@ -312,7 +313,7 @@ impl fmt::Debug for Target {
             Self::Disabled(_) => "Disabled",
             Self::Action(_, Ok(_)) => "Action",
             Self::Action(_, Err(_)) => "Action with faults",
-            Self::Started(_) => "Started",
+            Self::Started(..) => "Started",
         })
     }
 }

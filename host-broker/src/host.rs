@@ -268,7 +268,6 @@ impl Host {
             ids: Arc::clone(&effects.ids),
             patience: office.config.patience(),
             foreign_types: office.config.broker.foreign_types,
-            filters: Some(Arc::clone(&office.filters)),
         };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -8,10 +8,8 @@
 use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
 use crate::config::ForeignTypes;
 use crate::effects::ids::{Ids, Nonce};
-use crate::filter::finished::Filters;
 use crate::intake::Inbound;
 use crate::ledger::LedgerKey;
-use crate::policy::facts::DepartingFact;
 use crate::providers::contract::{Needs, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
@@ -35,8 +33,6 @@ pub struct Desk {
     pub patience: Duration,
     /// What to do with documents whose type is not ours.
     pub foreign_types: ForeignTypes,
-    /// What looks at what would leave.
-    pub filters: Option<Arc<Filters>>,
 }
 
 /// Parses what a group wrote.
@@ -143,14 +139,6 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
             Target::Action(operation, parsed)
         }
     };
-    let departing = match (&target, &desk.filters) {
-        (Target::Action(operation, Ok(_)), Some(filters)) if operation.declaration().exposes.egress => {
-            filters.departing(&params)
-        }
-        (Target::Action(..) | Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider, _) => {
-            DepartingFact::Clean
-        }
-    };
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
             // What only describes a change changes nothing; what takes one back does so with its intent.
@@ -158,7 +146,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
                 operation.declaration().proposes && !matches!(invocation.needs(), Needs::ToWithdraw(_));
             operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
-        Target::Action(..) | Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
+        Target::Action(..) | Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
     };
     let planted = Planted { request_id: header.request_id.clone(), nonce };
     Parsed::Call(Box::new(Call {
@@ -178,7 +166,6 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         asked: Asked::No,
         applies: None,
         sealed: None,
-        departing,
         notices: Vec::new(),
     }))
 }

@@ -89,14 +89,13 @@ impl Explain {
         let secrets = Secrets::default();
         let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, &context.effects);
         let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
-        let filters = Arc::new(setup::filters(&catalogue, &secrets, &key, formats, deputy)?);
+        let filters = setup::filters(&catalogue, &secrets, &key, formats, deputy)?;
         let desk = Desk {
             catalogue,
             key,
             ids: Arc::clone(&context.effects.ids),
             patience: config.patience(),
             foreign_types: config.broker.foreign_types,
-            filters: Some(filters),
         };
         let no_object = |fault: &dyn Display| Fault::usage(format!("the parameters are not a JSON object: {fault}"));
         // By themselves first: they must not be able to add to the document around them.
@@ -108,7 +107,7 @@ impl Explain {
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
         let now = context.effects.clock.now();
         proposing::supply(&reading, now, &mut call)?;
-        let (facts, decision) = authorize::judge(&reading, now, &call, &policy)?;
+        let (facts, decision) = authorize::judge(&reading, now, &call, &policy, Some(&filters))?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));
         Ok(())

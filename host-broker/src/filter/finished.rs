@@ -14,7 +14,7 @@ use crate::policy::facts::DepartingFact;
 use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
 use jsonschema::Validator;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shared::digest::Digest;
 use shared::limits::SUMMARY_BYTES_MAX;
 use shared::reply::{Evidence, Notice};
@@ -100,11 +100,11 @@ impl Filters {
     /// What is found in what a call would let leave.
     ///
     /// Whoever is asked this serves every group, so a long text is not read to its end: a person is.
-    pub fn departing(&self, params: &Map<String, Value>) -> DepartingFact {
+    pub fn departing(&self, params: &Value) -> DepartingFact {
         if shared::json::canonical(params).len() > DEPARTING_MAX {
             return DepartingFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
         }
-        let mut value = Value::Object(params.clone());
+        let mut value = params.clone();
         let mut sentences: Vec<String> = Vec::new();
         if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {
             return DepartingFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);

@@ -5,6 +5,7 @@
 use crate::approvals::{self, Approval, State, sealing};
 use crate::call::{Call, Caller, KillScope, Target};
 use crate::config::limits::Limits;
+use crate::filter::finished::Filters;
 use crate::gates;
 use crate::grants::{self, Grant};
 use crate::kill;
@@ -13,8 +14,8 @@ use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Agreed, Ask, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact, ParamsFact, ProviderFact,
-    RulesFact, SessionFact, Stopped, TaskFact,
+    Agreed, Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
@@ -163,7 +164,7 @@ fn demanded(operation: Option<OperationFact>) -> Level {
     operation.map_or(Level::None, |operation| operation.demanded)
 }
 
-/// The facts of a call, and the decision on them.
+/// The facts of a call, and the decision on them; `filters` look at what would leave.
 ///
 /// # Errors
 /// [`LedgerError`] if a fact cannot be read; the call must then be refused.
@@ -172,13 +173,20 @@ pub fn judge(
     now: Timestamp,
     call: &Call,
     policy: &Policy,
+    filters: Option<&Filters>,
 ) -> Result<(Facts, Decision), LedgerError> {
-    let facts = facts(connection, now, call, policy)?;
+    let facts = facts(connection, now, call, policy, filters)?;
     let decision = decide(&facts);
     Ok((facts, decision))
 }
 
-fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) -> Result<Facts, LedgerError> {
+fn facts(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    policy: &Policy,
+    filters: Option<&Filters>,
+) -> Result<Facts, LedgerError> {
     let group = call.header.caller.group();
     let killed = kill::find(connection, group, &call.provider)?;
     let grant = match group {
@@ -188,8 +196,10 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
     let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
     let limits = limits::fact(connection, now, call, &policy.limits, grant.as_ref())?;
     let session = session_fact(connection, call, policy)?;
+    let grant = grant_fact(grant, &call.action, now);
+    let departing = departing_fact(call, &grant, filters);
     Ok(Facts {
-        grant: grant_fact(grant, &call.action, now),
+        grant,
         caller: sentence_subject(&call.header.caller),
         provider: call.provider.clone(),
         action: call.action.clone(),
@@ -202,7 +212,7 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
             (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
             (Target::NoProvider, _) => ProviderFact::Missing,
             (Target::Disabled(_), _) => ProviderFact::Disabled,
-            (Target::NoAction | Target::Action(..) | Target::Started(_), _) => ProviderFact::Enabled,
+            (Target::NoAction | Target::Action(..) | Target::Started(..), _) => ProviderFact::Enabled,
         },
         operation: operation_fact(&call.target, group, &policy.profiles),
         params: params_fact(call),
@@ -211,7 +221,7 @@ fn facts(connection: &Connection, now: Timestamp, call: &Call, policy: &Policy) 
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
         rules: rules_fact(call, now, policy, &session),
         session,
-        departing: call.departing.clone(),
+        departing,
         limits,
         agreed: agreed(connection, now, call, policy)?,
     })
@@ -279,6 +289,17 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     }
 }
 
+/// What would leave is looked at where it could: whoever has no authority costs the others no time.
+fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> DepartingFact {
+    let GrantFact::Live(grant) = grant else { return DepartingFact::Clean };
+    let may = grant.level >= call.target.demanded() && grant.allowed && !grant.denied;
+    let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
+    match (filters, call.target.invocation()) {
+        (Some(filters), Some(_fits)) if may && leaves => filters.departing(&call.params()),
+        (Some(_) | None, Some(_) | None) => DepartingFact::Clean,
+    }
+}
+
 fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
     let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
     Ok(SessionFact {
@@ -327,7 +348,7 @@ fn params_fact(call: &Call) -> ParamsFact {
                 pointer => format!("{pointer}: {}", fault.fault),
             })
             .collect(),
-        Target::Started(_) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => {
+        Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => {
             return ParamsFact::Unparsed;
         }
     };

@@ -58,7 +58,6 @@ impl Ruled {
             ids: Arc::clone(&world.clerk.ids),
             patience: Duration::from_secs(30),
             foreign_types: world.clerk.config.broker.foreign_types,
-            filters: None,
         };
         let groups = world.clerk.config.groups.keys().cloned();
         let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };
@@ -76,7 +75,7 @@ impl Ruled {
     /// What the rules say, and what their step does.
     fn said(&self, params: &Value) -> (RulesFact, Verdict) {
         let now = Timestamp::from_millis(START);
-        let (facts, decision) = judge(self.world.ledger.reader(), now, &self.call(params), &self.policy).unwrap();
+        let (facts, decision) = judge(self.world.ledger.reader(), now, &self.call(params), &self.policy, None).unwrap();
         let step = decision.judgements.into_iter().find(|judgement| judgement.step == Step::Rules).unwrap();
         (facts.rules, step.verdict)
     }
@@ -125,7 +124,7 @@ fn an_explanation_names_the_rule() {
     let ruled = Ruled::new(Setting::Rules);
     let call = ruled.call(&json!({ "calendar": "dev@example.com" }));
     let now = Timestamp::from_millis(START);
-    let (facts, decision) = judge(ruled.world.ledger.reader(), now, &call, &ruled.policy).unwrap();
+    let (facts, decision) = judge(ruled.world.ledger.reader(), now, &call, &ruled.policy, None).unwrap();
     let explained = explain(&facts, &decision);
     let steps = explained["steps"].as_array().unwrap();
     let named: Vec<&Value> = steps.iter().filter(|step| step.get("rule").is_some()).collect();

@@ -270,7 +270,6 @@ impl World {
             asked: host_broker::call::Asked::No,
             applies: None,
             sealed: None,
-            departing: host_broker::policy::facts::DepartingFact::Clean,
             notices: Vec::new(),
             header,
         }
