@@ -17,6 +17,26 @@ const NAMES: [&str; 10] = [
     "privatekey",
 ];
 
+/// The words with which JSON Schema says what a value is like. Those that hold a value (`default`, `const`, `enum`,
+/// `examples`) are not among them.
+const DESCRIBING: [&str; 15] = [
+    "$ref",
+    "type",
+    "title",
+    "description",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "nullable",
+    "readOnly",
+    "writeOnly",
+];
+
 /// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
 const EMBEDDED_MAX: usize = 3;
 
@@ -51,8 +71,8 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
             let mut any = false;
             for (key, item) in entries.iter_mut() {
                 any |= match credential_key(key) {
-                    Some(kind) => redact_whole(item, kind, stamp),
-                    None => redact_in(item, stamp, embedded),
+                    Some(kind) if !describes(item) && !is_version(item, kind) => redact_whole(item, kind, stamp),
+                    Some(_) | None => redact_in(item, stamp, embedded),
                 };
             }
             any
@@ -69,6 +89,27 @@ fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
     };
     *value = Value::String(stamp.mark(kind, &text));
     true
+}
+
+/// Whether this is no value of the member but a schema for one: `"password": {"type": "string"}` in an API's
+/// description.
+fn describes(value: &Value) -> bool {
+    let Value::Object(entries) = value else { return false };
+    let says_what = match (entries.get("type"), entries.get("$ref")) {
+        (Some(Value::String(name)), _) => name.parse::<jsonschema::JsonType>().is_ok(),
+        (_, Some(Value::String(place))) => place.starts_with("#/"),
+        _ => false,
+    };
+    says_what && entries.keys().all(|key| DESCRIBING.contains(&key.as_str()))
+}
+
+/// Whether this is the version of the package `cookie`, on which half of the web's servers depend. What a browser
+/// sends is never one.
+fn is_version(value: &Value, kind: &str) -> bool {
+    let Value::String(text) = value else { return false };
+    let version = text.strip_prefix(['^', '~']).unwrap_or(text);
+    let is_number = |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    kind == "cookie" && version.split('.').count() == 3 && version.split('.').all(is_number)
 }
 
 /// The text with its credentials replaced, if it is JSON and has any. It is written anew only then.
@@ -131,6 +172,40 @@ mod tests {
         }
         for value in [json!(null), json!(false), json!("")] {
             assert_eq!(redacted(json!({ "password": value })), (false, json!({ "password": value }).to_string()));
+        }
+    }
+
+    #[test]
+    fn a_schema_of_a_credential_stays_unless_it_holds_one() {
+        for schema in [
+            json!({"type": "string", "minLength": 8, "writeOnly": true}),
+            json!({"$ref": "#/definitions/secret"}),
+            json!({"type": "object", "properties": {"apiKey": {"type": "string"}}, "required": ["apiKey"]}),
+        ] {
+            let value = json!({"properties": {"password": schema}});
+            assert_eq!(redacted(value.clone()), (false, value.to_string()));
+        }
+        for held in [
+            json!({"type": "string", "default": "hunter2"}),
+            json!({"type": "hunter2"}),
+            json!({"$ref": "hunter2"}),
+            json!({"description": "hunter2"}),
+            json!({"type": "object", "properties": {"apiKey": "hunter2"}}),
+        ] {
+            let (any, text) = redacted(json!({"password": held}));
+            assert!(any && !text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_version_of_a_package_is_no_cookie() {
+        for version in ["0.7.1", "^0.7.1", "~1.0.12"] {
+            let value = json!({"dependencies": {"cookie": version}});
+            assert_eq!(redacted(value.clone()), (false, value.to_string()));
+            assert!(redacted(json!({"password": version})).0);
+        }
+        for cookie in ["sid=0.7.1", "1.2", "1.2.3.4", "1..2", "12345.1.1", "a.b.c"] {
+            assert!(redacted(json!({"cookie": cookie})).0, "{cookie}");
         }
     }
 
