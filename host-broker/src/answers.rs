@@ -46,10 +46,9 @@ pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) 
     };
     let refused = matches!(repeat, Repeat::Refuse | Repeat::Silence);
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         reason_code: refused.then_some(Code::ReplayedRequest),
         body: json!({ "request": header.request_digest }),
-        ..Draft::new(if refused { Kind::Refused } else { Kind::Repeated }, &header.caller_key)
+        ..Draft::about(if refused { Kind::Refused } else { Kind::Repeated }, header)
     })?;
     match repeat {
         Repeat::Join | Repeat::Silence => Ok(None),
@@ -79,10 +78,9 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         reason_code: code,
         body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
+        ..Draft::about(Kind::Answered, header)
     })?;
     let reply = match reply {
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
@@ -104,10 +102,9 @@ pub(crate) fn unfinished(
     of: &RequestId,
 ) -> Result<(Reply, Evidence), LedgerError> {
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         reason_code: Some(Code::StillRunning),
         body: json!({ "request": header.request_digest, "of_request": of }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
+        ..Draft::about(Kind::Answered, header)
     })?;
     let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
     reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
@@ -120,7 +117,6 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
     let header = &call.header;
     let level = call.target.operation().map(|operation| operation.declaration().level);
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         provider: Some(&call.provider),
         action: Some(&call.action),
         level: call.target.invocation().map(Invocation::level).max(level),
@@ -129,7 +125,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
         body: json!({ "request": header.request_digest }),
-        ..Draft::new(Kind::Refused, &header.caller_key)
+        ..Draft::about(Kind::Refused, header)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
@@ -150,12 +146,11 @@ pub(crate) fn explained(
         object.remove("steps");
     }
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         provider: Some(&call.provider),
         action: Some(&call.action),
         params_digest: Some(call.params_digest),
         body: json!({ "request": header.request_digest, "dry_run": true }),
-        ..Draft::new(Kind::Answered, &header.caller_key)
+        ..Draft::about(Kind::Answered, header)
     })?;
     let summary = "Decided only; nothing was executed.".to_owned();
     tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
@@ -164,9 +159,14 @@ pub(crate) fn explained(
 
 /// The row that closes an intent.
 pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed) -> Draft<'a> {
-    let (provider, action, task_id) = match &filtered.effect {
-        Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action, call.task_id.as_ref()),
-        Effect::Probe(probe) => (&probe.operation.declaration().provider, &probe.operation.declaration().action, None),
+    let (provider, action, task_id, person) = match &filtered.effect {
+        Effect::Run(call) | Effect::Prepare(call) => {
+            (&call.provider, &call.action, call.task_id.as_ref(), call.header.behalf.key())
+        }
+        Effect::Probe(probe) => {
+            let declaration = probe.operation.declaration();
+            (&declaration.provider, &declaration.action, None, None)
+        }
     };
     let (kind, code, shown) = match &filtered.outcome {
         Outcome::Succeeded(shown) | Outcome::Probed { shown, .. } => (Kind::Succeeded, None, Some(shown)),
@@ -176,6 +176,7 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
         Outcome::Failed { code, .. } => (Kind::Failed, Some(*code), None),
     };
     Draft {
+        person,
         request_id: Some(&closed.request_id),
         provider: Some(provider),
         action: Some(action),

@@ -20,6 +20,7 @@ pub use stored::*;
 
 use crate::call::Call;
 use crate::effects::ids::{Ids, NoRandomness};
+use crate::identity::Person;
 use crate::ledger::LedgerError;
 use crate::policy::authorize::Policy;
 use crate::policy::facts::Ask;
@@ -199,6 +200,8 @@ pub struct Question<'a> {
     pub level: Level,
     /// What is admitted again after the answer.
     pub document: Option<&'a [u8]>,
+    /// On whose behalf.
+    pub person: Option<&'a Person>,
     /// Of everything that is agreed to.
     pub digest: Digest,
     /// How many must say yes.
@@ -235,10 +238,16 @@ pub fn digest_of(call: &Call, sealed: Option<&Sealed>, policy: &Policy) -> Diges
         "idempotency_key": call.idempotency_key,
         "precondition": call.target.invocation().and_then(Invocation::precondition),
     });
-    if let (Some(sealed), Some(members)) = (sealed, agreed.as_object_mut()) {
-        members.insert("sealed".into(), json!(sealed.digest()));
+    if let Some(members) = agreed.as_object_mut() {
+        members.extend(sealed.map(|sealed| ("sealed".to_owned(), json!(sealed.digest()))));
+        members.extend(call.header.behalf.person().map(|person| ("person".to_owned(), json!(agreed_for(person)))));
     }
     Digest::of(&shared::json::canonical(&agreed))
+}
+
+/// What of the one on whose behalf a call is made a person agrees to: who, and in which chat; not in which token.
+fn agreed_for(person: &Person) -> Person {
+    Person { jti: None, ..person.clone() }
 }
 
 /// What of a proposal a person agrees to: the whole diff, and how the provider is set up.

@@ -7,13 +7,14 @@ mod parsing;
 pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
 
 use crate::chat::Relayed;
+use crate::identity::Behalf;
 use crate::mailroom::Slot;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
 use crate::providers::sealed::Sealed;
 use crate::questions::Given;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::reply::Notice;
 use shared::request::{
@@ -92,6 +93,8 @@ pub struct Header {
     pub caller: Caller,
     /// The same, as the ledger writes it.
     pub caller_key: Arc<str>,
+    /// On whose behalf.
+    pub behalf: Behalf,
     /// Its name; made from the file's identity if the document has none.
     pub request_id: RequestId,
     /// The keyed digest of its canonical body: two requests with the same are the same request.
@@ -186,6 +189,13 @@ pub struct Call {
 pub struct Written(Box<[u8]>);
 
 impl Written {
+    /// These bytes, but for the token: it says what is known by then, and must not be kept.
+    fn without_token(bytes: &[u8]) -> Self {
+        let mut document = serde_json::from_slice::<Map<String, Value>>(bytes).unwrap_or_default();
+        document.remove("context_token");
+        Self(serde_json::to_vec(&document).unwrap_or_default().into())
+    }
+
     /// The bytes, to be stored.
     pub fn bytes(&self) -> &[u8] {
         &self.0

@@ -7,6 +7,7 @@
 use crate::approvals;
 use crate::broker::Broker;
 use crate::call::{Caller, Header, Origin};
+use crate::identity::Behalf;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, at, export};
@@ -187,6 +188,7 @@ impl Broker {
         let in_person = Header {
             caller_key: Arc::from(caller.to_string()),
             caller,
+            behalf: Behalf::NOBODY,
             request_id: header.request_id.clone(),
             request_digest: header.request_digest,
             origin: Origin::Broker,
@@ -209,11 +211,10 @@ fn refuse(
     reason: &str,
 ) -> Result<(Answer, Evidence), LedgerError> {
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         reason_code: Some(code),
         approval: about,
         body: json!({ "request": header.request_digest, "channel": "chat", "from": handed_in.from }),
-        ..Draft::new(Kind::Refused, &header.caller_key)
+        ..Draft::about(Kind::Refused, header)
     })?;
     let reply = Reply::of_reason(header.request_id.clone(), code, reason, tx.now());
     Ok((tx.answer(&header.caller_key, reply, evidence)?, evidence))

@@ -40,6 +40,7 @@ pub mod session;
 pub mod status;
 pub mod stop;
 pub mod task;
+pub mod token;
 pub mod web;
 
 use crate::config::Environment;
@@ -97,6 +98,7 @@ enum Command {
     Answer(answer::Answer),
     Notices(notices::Notices),
     Task(task::Task),
+    Token(token::Token),
     Gate(gate::Gate),
     Kill(kill::Kill),
     Session(session::Session),
@@ -192,6 +194,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Answer(command) => command.run(context),
         Command::Notices(command) => command.run(context),
         Command::Task(command) => command.run(context),
+        Command::Token(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
         Command::Session(command) => command.run(context),

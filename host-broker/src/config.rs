@@ -6,6 +6,7 @@
 pub mod filter;
 pub mod deputy;
 pub mod home;
+pub mod identity;
 pub mod limits;
 pub mod notify;
 pub mod profiles;
@@ -17,6 +18,7 @@ use crate::filter::values::Formats;
 use crate::policy::rules::RulesError;
 use deputy::DeputyTable;
 use filter::FilterTable;
+use identity::IdentityTable;
 use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
 use provider::ProviderTable;
@@ -54,6 +56,9 @@ pub struct Config {
     /// The gates, and who may open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
+    /// Who may say on whose behalf a group asks.
+    #[serde(default)]
+    pub identity: IdentityTable,
     /// What becomes of results that others may have written.
     #[serde(default)]
     pub deputy: DeputyTable,
@@ -324,6 +329,7 @@ impl Config {
         self.check_tokens().or_else(fault)?;
         self.limits.check(self).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
+        self.identity.check().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {

@@ -13,6 +13,7 @@ use crate::config::notify::is_identity;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Entrance;
+use crate::identity::Behalf;
 use crate::ledger::transaction::Committed;
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::proposals::ProposalId;
@@ -187,6 +188,7 @@ impl Clerk {
         let header = Header {
             caller_key: caller.to_string().into(),
             caller,
+            behalf: Behalf::NOBODY,
             request_id,
             request_digest: self.key.digest(&shared::json::canonical(said)),
             origin,

@@ -21,7 +21,9 @@ use crate::questions::{self, Given, Resolved, Taken};
 use crate::sessions;
 use crate::snapshot;
 use serde_json::{Value, json};
-use shared::request::{CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest};
+use shared::request::{
+    CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
+};
 use shared::snapshot::{Availability, Snapshot};
 use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
@@ -62,6 +64,13 @@ impl Broker {
         let header = &directive.header;
         if main_only(&directive.order) && !self.may_administer(&header.caller) {
             let said = Said::no(Code::MainOnly, Code::MainOnly.meaning());
+            return write(tx, directive, None, said).map(Fulfilled::Answered);
+        }
+        if let Order::Result(ResultRequest { of, .. }) | Order::Cancel(CancelRequest { of }) = &directive.order
+            && !may_reach(tx, header, of)?
+        {
+            // It is told no more than that there is none.
+            let said = Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning());
             return write(tx, directive, None, said).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
@@ -240,18 +249,16 @@ impl Broker {
             Taken::Counted(kind, approval) => (kind, approval),
             Taken::No(code, reason, about) => {
                 let evidence = tx.append(&Draft {
-                    request_id: Some(&header.request_id),
                     reason_code: Some(code),
                     approval: about,
                     body: given.way(json!({ "request": header.request_digest })),
-                    ..Draft::new(Kind::Refused, &header.caller_key)
+                    ..Draft::about(Kind::Refused, header)
                 })?;
                 let reply = Reply::of_reason(header.request_id.clone(), code, &reason, tx.now());
                 return tx.answer(&header.caller_key, reply, evidence);
             }
         };
         let evidence = tx.append(&Draft {
-            request_id: Some(&header.request_id),
             provider: Some(&approval.provider),
             action: Some(&approval.action),
             level: Some(approval.level),
@@ -263,7 +270,7 @@ impl Broker {
                 "agrees_to": approval.digest,
                 "state": approval.state,
             })),
-            ..Draft::new(kind, &header.caller_key)
+            ..Draft::about(kind, header)
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
@@ -317,6 +324,12 @@ impl Broker {
     }
 }
 
+/// A request that was made on a person's behalf is that person's: others of the group do not reach it.
+fn may_reach(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<bool, LedgerError> {
+    let person = store::made_for(tx, &header.caller_key, of)?;
+    Ok(person.is_none() || person == header.behalf.key())
+}
+
 fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
@@ -343,24 +356,22 @@ fn write(
                 object.insert("request".into(), json!(header.request_digest));
             }
             let evidence = tx.append(&Draft {
-                request_id: Some(&header.request_id),
                 provider: subject.provider.as_ref(),
                 level: subject.level,
                 summary: (kind != Kind::Answered).then(|| summary.clone()),
                 task_id: subject.task_id.as_ref(),
                 approval,
                 body,
-                ..Draft::new(kind, &header.caller_key)
+                ..Draft::about(kind, header)
             })?;
             (evidence, Reply::executed(header.request_id.clone(), data, summary, tx.now()))
         }
         Said::No { code, reason } => {
             let evidence = tx.append(&Draft {
-                request_id: Some(&header.request_id),
                 reason_code: Some(code),
                 approval,
                 body: json!({ "request": header.request_digest }),
-                ..Draft::new(Kind::Refused, &header.caller_key)
+                ..Draft::about(Kind::Refused, header)
             })?;
             (evidence, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()))
         }

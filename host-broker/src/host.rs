@@ -19,7 +19,9 @@ use crate::filter::declared;
 use crate::filter::finished::Filters;
 use crate::http::Server;
 use crate::http::web::entrance::Address;
+use crate::identity::issuers::Issuers;
 use crate::intake::Intake;
+use crate::keys;
 use crate::ledger::{Ledger, LedgerError, LedgerKey};
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
@@ -30,7 +32,7 @@ use crate::providers::setup;
 use inbox::Inbox;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +76,8 @@ pub struct Office {
     pub courier: Arc<Courier>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
+    /// Who may say on whose behalf a group asks.
+    pub issuers: Arc<Issuers>,
     /// What rows name as the version that decided.
     pub policy_version: String,
 }
@@ -147,8 +151,10 @@ impl Office {
     /// [`StartError`], naming what is wrong and what to do.
     pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
         let config = Config::load(&home.config(), &effects.environment)?;
-        let key = Arc::new(ledger_key(&home, effects.ids.as_ref())?);
+        let key = Arc::new(keys::ledger(&home, effects.ids.as_ref())?);
+        let own = keys::identity(&home, effects.ids.as_ref())?;
         let secrets = setup::secrets(&config, effects);
+        let issuers = Arc::new(Issuers::new(&own, &config.identity, &secrets));
         let formats = config.formats(&home.config())?;
         let mut catalogue = setup::catalogue(&config, &home, effects, Some(&secrets));
         let policy = profiles::policy(&home, &config, &catalogue)?;
@@ -159,7 +165,8 @@ impl Office {
         let courier = Arc::new(Courier::new(&config, &secrets, effects));
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue, &policy);
-        Ok(Self { home, config: Arc::new(config), catalogue, policy, filters, courier, key, policy_version })
+        let config = Arc::new(config);
+        Ok(Self { home, config, catalogue, policy, filters, courier, key, issuers, policy_version })
     }
 
     /// The one writer of this home.
@@ -193,37 +200,6 @@ fn version(text: &str, catalogue: &Catalogue, policy: &Policy) -> String {
     let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
     let all = format!("{}\n{}\n{profiles}\n{rules}", Config::digest(text), catalogue.version());
     Config::digest(&all).hex().chars().take(12).collect()
-}
-
-/// The key of digests; made once, 0600, never shown.
-fn ledger_key(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
-    let path = home.keys().join("ledger.key");
-    let fault = |fault: String| StartError::Key { path: path.clone(), fault };
-    match std::fs::read(&path) {
-        Ok(bytes) if bytes.len() == 32 => {
-            private(&path).map_err(fault)?;
-            Ok(LedgerKey::new(bytes))
-        }
-        Ok(_) => Err(fault("it does not hold 32 bytes; restore it from a backup".into())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mut bytes = vec![0; 32];
-            ids.fill(&mut bytes)?;
-            make_private_directory(&home.keys()).map_err(|error| fault(error.to_string()))?;
-            let mut options = std::fs::OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600);
-            options
-                .open(&path)
-                .and_then(|mut file| std::io::Write::write_all(&mut file, &bytes).and_then(|()| file.sync_all()))
-                .map_err(|error| fault(error.to_string()))?;
-            Ok(LedgerKey::new(bytes))
-        }
-        Err(error) => Err(fault(error.to_string())),
-    }
-}
-
-fn private(path: &Path) -> Result<(), String> {
-    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode();
-    if mode.trailing_zeros() >= 6 { Ok(()) } else { Err(format!("others may read it; chmod 600 {}", path.display())) }
 }
 
 /// Makes a directory that only its owner may enter.
@@ -265,6 +241,7 @@ impl Host {
         let desk = Desk {
             catalogue: Arc::clone(&office.catalogue),
             key: Arc::clone(&office.key),
+            issuers: Arc::clone(&office.issuers),
             ids: Arc::clone(&effects.ids),
             patience: office.config.patience(),
             foreign_types: office.config.broker.foreign_types,

@@ -5,7 +5,7 @@
 //! sweep at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
 //! directories are listed with a growing pause.
 
-use crate::approvals::Kind;
+use crate::approvals::{Kind, Waiting};
 use crate::call::{self, Call, Desk, Parsed};
 use crate::config::ForeignTypes;
 use crate::effects::clock::Clock;
@@ -123,11 +123,12 @@ impl Intake {
     ///
     /// # Errors
     /// What is wrong with its document.
-    pub fn readmit(&self, kind: Kind, group: Group, id: RequestId, document: &[u8]) -> Result<Option<Event>, String> {
+    pub fn readmit(&self, group: Group, id: RequestId, waiting: Waiting) -> Result<Option<Event>, String> {
+        let Waiting { kind, document, behalf } = waiting;
         Ok(match kind {
-            Kind::Call => Some(Event::Readmitted(call::readmit(group, id, document, &self.desk)?)),
+            Kind::Call => Some(Event::Readmitted(call::readmit(group, id, behalf, &document, &self.desk)?)),
             Kind::Grant => {
-                let directive = call::readmit_grant(group, id, document, &self.desk)?;
+                let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
                 Some(Event::Arrived(Parsed::Directive(directive)))
             }
             Kind::File => None,

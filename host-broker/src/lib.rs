@@ -7,6 +7,7 @@ pub mod effects;
 pub mod mailroom;
 
 pub mod intake;
+pub mod identity;
 pub mod call;
 pub mod policy;
 pub mod grants;
@@ -19,6 +20,7 @@ pub mod sessions;
 pub mod ledger;
 pub mod providers;
 pub mod secrets;
+pub mod keys;
 pub mod filter;
 pub mod deputy;
 pub mod quarantine;

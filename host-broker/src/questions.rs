@@ -11,6 +11,7 @@ use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
+use crate::identity::Person;
 use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
@@ -264,6 +265,7 @@ impl Broker {
                 action: posed.action,
                 level: posed.level,
                 document: posed.document,
+                person: header.behalf.person(),
                 digest: posed.digest,
                 quorum,
                 asked_seq,
@@ -418,7 +420,6 @@ fn asked(
     expires_at: Timestamp,
 ) -> Result<Evidence, LedgerError> {
     tx.append(&Draft {
-        request_id: Some(&header.request_id),
         provider: Some(posed.provider),
         action: Some(posed.action),
         level: Some(posed.level),
@@ -433,7 +434,7 @@ fn asked(
             "quorum": posed.asking.0,
             "why": posed.card.reasons,
         }),
-        ..Draft::new(ledger::chain::Kind::Asked, &header.caller_key)
+        ..Draft::about(ledger::chain::Kind::Asked, header)
     })
 }
 
@@ -464,6 +465,9 @@ fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Opti
     if let Some(group) = call.header.caller.group() {
         card.say("Workspace", group.as_str());
     }
+    if let Some(person) = call.header.behalf.person() {
+        card.say("On behalf of", &on_behalf_of(person));
+    }
     card.say("Action", &format!("{}.{}", call.provider, call.action));
     card.say("Level", &level.to_string());
     if let Some(invocation) = call.target.invocation() {
@@ -487,6 +491,19 @@ fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Opti
         && (condition.is_null() || card.holds(&condition))
         && sealed.is_none_or(|sealed| card.sends(sealed));
     shown.then_some(card)
+}
+
+/// `ash:user-1 (Ann) in the private chat c7`: what the token proves, and what its issuer calls the person.
+fn on_behalf_of(person: &Person) -> String {
+    let shown = person.source_display_name.as_ref().or(person.source_username.as_ref());
+    let shown = shown.map_or_else(String::new, |name| format!(" ({name})"));
+    let kind = person.chat_type.map_or_else(String::new, |kind| format!("{} ", kind.word()));
+    let chat = match &person.chat_id {
+        Some(chat) => format!(" in the {kind}chat {chat}"),
+        None if kind.is_empty() => String::new(),
+        None => format!(" in a {kind}chat"),
+    };
+    format!("{}{shown}{chat}", person.key())
 }
 
 /// How a request ends before it is decided on again.
@@ -578,11 +595,10 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
 /// Another request about the same question, whose caller stops waiting.
 pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
     let evidence = tx.append(&Draft {
-        request_id: Some(&header.request_id),
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
-        ..Draft::new(ledger::chain::Kind::Answered, &header.caller_key)
+        ..Draft::about(ledger::chain::Kind::Answered, header)
     })?;
     tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
 }

@@ -3,7 +3,8 @@
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
 //! not has a [fault](SecretFault) that says what to do. Four doors lead to a value: [`Secret::expose`], for the
 //! transport of one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the
-//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results.
+//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results. A fifth answers
+//! without giving it: [`Secret::has_signed`].
 
 mod dotenv;
 mod file;
@@ -11,9 +12,12 @@ mod keyring;
 pub mod source;
 
 use crate::deputy::Submission;
+use crate::identity::shared_secret;
 use crate::notices::Outgoing;
 use crate::providers::execution::Execution;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretString};
+use sha2::Sha256;
 use source::{CommandOutput, SecretSource};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,6 +50,20 @@ impl Secret {
     /// The text, for the judge that is asked about this and nothing else.
     pub fn expose_for(&self, _proof: &Submission) -> &str {
         self.0.expose_secret()
+    }
+
+    /// Whether this is its HMAC-SHA256 over the message; compared in constant time.
+    pub fn has_signed(&self, message: &[u8], mac: &[u8]) -> bool {
+        let Ok(mut own) = Hmac::<Sha256>::new_from_slice(&shared_secret::key(self.0.expose_secret())) else {
+            return false;
+        };
+        own.update(message);
+        own.verify_slice(mac).is_ok()
+    }
+
+    /// How long the key of [`Secret::has_signed`] is.
+    pub fn key_bytes(&self) -> usize {
+        shared_secret::key(self.0.expose_secret()).len()
     }
 }
 

@@ -39,6 +39,12 @@ pub enum Code {
     NoGrant,
     /// The grant has expired.
     GrantExpired,
+    /// The call needs a person behind it, and there is no context token.
+    ContextTokenMissing,
+    /// There is one that is not to be believed.
+    ContextTokenInvalid,
+    /// There was one, and its time is over.
+    ContextTokenExpired,
     /// The provider has no such action.
     UnknownAction,
     /// The action demands more than the grant gives.
@@ -141,6 +147,9 @@ impl Code {
         Self::NoAnswer,
         Self::NoGrant,
         Self::GrantExpired,
+        Self::ContextTokenMissing,
+        Self::ContextTokenInvalid,
+        Self::ContextTokenExpired,
         Self::UnknownAction,
         Self::LevelTooLow,
         Self::ActionNotAllowed,
@@ -273,6 +282,21 @@ impl Code {
                 "grant_expired",
                 "This group's access to that provider has expired.",
                 "Ask the main group's agent or the operator to renew it.",
+            ),
+            Self::ContextTokenMissing => denied(
+                "context_token_missing",
+                "This call is made on a person's behalf, and nothing says on whose.",
+                "Whoever starts the sandbox must hand it a context token: host-broker token mint.",
+            ),
+            Self::ContextTokenInvalid => denied(
+                "context_token_invalid",
+                "The context token does not prove on whose behalf this call is made.",
+                "Have another one made for this group; host-broker token verify says what is wrong with this one.",
+            ),
+            Self::ContextTokenExpired => denied(
+                "context_token_expired",
+                "The context token has expired.",
+                "Whoever started the sandbox must renew it; a token file is read again for every request.",
             ),
             Self::UnknownAction => {
                 denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")

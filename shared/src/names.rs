@@ -139,6 +139,13 @@ fn is_part(text: &str) -> bool {
     text.len() <= 64 && text.bytes().next().is_some_and(word) && text.bytes().all(|b| word(b) || b == b'_' || b == b'-')
 }
 
+impl Name<ProviderGrammar> {
+    /// Whether it is a capability of a person: a name in two parts, `person.email`.
+    pub fn is_namespaced(&self) -> bool {
+        self.0.contains('.')
+    }
+}
+
 impl<G: Grammar> Name<G> {
     /// The name as text.
     pub fn as_str(&self) -> &str {

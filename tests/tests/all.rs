@@ -19,6 +19,7 @@ mod all {
     mod ledger;
     mod limits;
     mod notices;
+    mod persons;
     mod repeats;
     mod sealed;
     mod shim;

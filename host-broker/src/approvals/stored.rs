@@ -1,11 +1,13 @@
 //! The table of approvals.
 
 use super::{Answered, Approval, Kind, Question, State, reference};
+use crate::identity::Behalf;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::digest::Digest;
 use shared::{RequestId, Timestamp};
+use std::sync::Arc;
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
      asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
@@ -177,18 +179,37 @@ pub fn next_expiry(connection: &Connection) -> Result<Option<Timestamp>, LedgerE
     Ok(first.map(Timestamp::from_millis))
 }
 
-/// The document of the request that waits, and what it asks.
+/// A request that waits, as it was when it came.
+#[derive(Debug)]
+pub struct Waiting {
+    /// What it asks.
+    pub kind: Kind,
+    /// Its document.
+    pub document: Vec<u8>,
+    /// On whose behalf.
+    pub behalf: Behalf,
+}
+
+/// The request that waits.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
-pub fn document(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<(Kind, Vec<u8>)>, LedgerError> {
-    let found: Option<(String, Option<Vec<u8>>)> = connection
-        .prepare_cached("SELECT kind, document FROM approvals WHERE caller = ?1 AND request_id = ?2")
-        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+pub fn waiting(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<Waiting>, LedgerError> {
+    const SELECT: &str = "SELECT kind, document, person FROM approvals WHERE caller = ?1 AND request_id = ?2";
+    let found: Option<(String, Option<Vec<u8>>, Option<String>)> = connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            s.query_row(params![caller, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+        })
         .map_err(at("read a request that waits"))?;
-    let Some((kind, Some(document))) = found else { return Ok(None) };
-    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind);
-    Ok(Some((kind.ok_or(LedgerError::Stored { what: "kind" })?, document)))
+    let Some((kind, Some(document), person)) = found else { return Ok(None) };
+    let bad = |what: &'static str| LedgerError::Stored { what };
+    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
+    let behalf = match person {
+        Some(person) => Behalf::Person(serde_json::from_str(&person).map(Arc::new).map_err(|_bad| bad("person"))?),
+        None => Behalf::NOBODY,
+    };
+    Ok(Some(Waiting { kind, document, behalf }))
 }
 
 /// What was answered, oldest first.
@@ -220,10 +241,12 @@ pub fn answers(connection: &Connection, approval: i64) -> Result<Vec<Answered>, 
 pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerError> {
     const INSERT: &str = "INSERT INTO approvals
         (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
-         asked_at, expires_at, reply_by, told, card, document, asks)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19)";
+         asked_at, expires_at, reply_by, told, card, document, asks, person)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20)";
     let asks = serde_json::to_string(question.asks).map_err(|_bad| LedgerError::Stored { what: "reasons" })?;
     let card = serde_json::to_string(question.card).map_err(|_bad| LedgerError::Stored { what: "card" })?;
+    let person = question.person.map(serde_json::to_string).transpose();
+    let person = person.map_err(|_bad| LedgerError::Stored { what: "person" })?;
     tx.connection()
         .prepare_cached(INSERT)
         .and_then(|mut s| {
@@ -247,6 +270,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerE
                 question.document,
                 question.state.word(),
                 asks,
+                person,
             ])
         })
         .map_err(at("store a question"))
@@ -303,8 +327,8 @@ pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), 
 /// # Errors
 /// [`LedgerError`], also if it is not approved or was spent before; the intent must then not be written.
 pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
-    const UPDATE: &str =
-        "UPDATE approvals SET state = 'closed', became = 'spent', card = NULL, document = NULL, sealed = NULL
+    const UPDATE: &str = "UPDATE approvals
+         SET state = 'closed', became = 'spent', card = NULL, document = NULL, person = NULL, sealed = NULL
          WHERE id = ?1 AND state = 'approved'";
     changed_one(tx, UPDATE, params![approval])
 }
@@ -316,7 +340,8 @@ pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
 pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -> Result<(), LedgerError> {
     tx.connection()
         .prepare_cached(
-            "UPDATE approvals SET state = 'closed', became = ?3, card = NULL, document = NULL, sealed = NULL
+            "UPDATE approvals
+             SET state = 'closed', became = ?3, card = NULL, document = NULL, person = NULL, sealed = NULL
              WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
         )
         .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))

@@ -8,6 +8,8 @@
 use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
 use crate::config::ForeignTypes;
 use crate::effects::ids::{Ids, Nonce};
+use crate::identity::issuers::Issuers;
+use crate::identity::{self, Behalf, Person, Unproven, token};
 use crate::intake::Inbound;
 use crate::ledger::LedgerKey;
 use crate::providers::contract::{Needs, ParamFault};
@@ -27,6 +29,8 @@ pub struct Desk {
     pub catalogue: Arc<Catalogue>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
+    /// Who may say on whose behalf a group asks.
+    pub issuers: Arc<Issuers>,
     /// Where nonces come from.
     pub ids: Arc<dyn Ids>,
     /// How long a caller waits unless the provider says otherwise.
@@ -81,16 +85,27 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
         Some(id) => (id, None),
         None => (id_from(&inbound.identity, &bytes), stem),
     };
+    let behalf = behalf(document.envelope.context_token.as_deref(), &inbound.room.group, desk, inbound.wall);
     let header = Header {
         caller_key: caller.to_string().into(),
         caller,
         request_id,
-        request_digest: digest_of(&document.request, desk),
+        request_digest: digest_of(&document.request, &behalf, desk),
+        behalf,
         origin: Origin::File(FileOrigin { reply_as, ..file }),
         arrived: inbound.arrived,
         patience: patience.saturating_sub(inbound.age),
     };
     sort(document, header, &bytes, desk)
+}
+
+/// What the request's token proves.
+fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> Behalf {
+    let read = token.ok_or(Unproven::Missing).and_then(|token| token::read(token, group, &desk.issuers, wall));
+    match read {
+        Ok(person) => Behalf::Person(Arc::new(person)),
+        Err(why) => Behalf::Nobody(why),
+    }
 }
 
 fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
@@ -128,6 +143,12 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         Entry::Disabled(operation) => Target::Disabled(operation),
         Entry::Enabled(operation) => {
             let mut faults = inexact(bytes, &params);
+            if body.provider.is_namespaced() {
+                faults.extend(identity::claimed_in(&params).map(|name| ParamFault {
+                    pointer: format!("/{name}"),
+                    fault: "who the person is only the context token says".to_owned(),
+                }));
+            }
             let parsed = match operation.parse(&params) {
                 Ok(invocation) if faults.is_empty() => Ok(invocation),
                 Ok(_) => Err(faults),
@@ -149,6 +170,10 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         Target::Action(..) | Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
     };
     let planted = Planted { request_id: header.request_id.clone(), nonce };
+    let document = match header.behalf {
+        Behalf::Nobody(Unproven::Missing) => Written(bytes.into()),
+        Behalf::Person(_) | Behalf::Nobody(_) => Written::without_token(bytes),
+    };
     Parsed::Call(Box::new(Call {
         header,
         provider: body.provider,
@@ -162,7 +187,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         planted,
         prepared: false,
         mutating,
-        document: Written(bytes.into()),
+        document,
         asked: Asked::No,
         applies: None,
         sealed: None,
@@ -187,9 +212,13 @@ fn patience(request: &Request, desk: &Desk) -> Duration {
     said.map_or(patience, |ms| patience.min(Duration::from_millis(ms)))
 }
 
-/// The digest by which a repeated request is recognised.
-fn digest_of(request: &Request, desk: &Desk) -> Digest {
-    desk.key.digest(&json::canonical(&request.body()))
+/// The digest by which a repeated request is recognised. The same request of another person is another request.
+fn digest_of(request: &Request, behalf: &Behalf, desk: &Desk) -> Digest {
+    let body = request.body();
+    desk.key.digest(&match behalf.key() {
+        Some(person) => json::canonical(&serde_json::json!({ "person": person, "request": body })),
+        None => json::canonical(&body),
+    })
 }
 
 /// The id in a document that is not believed: only where to say so.
@@ -263,8 +292,14 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
 ///
 /// # Errors
 /// What is wrong with the document; it was right when it was stored.
-pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
-    let mut call = made(group, request_id, bytes, desk)?;
+pub fn readmit(
+    group: Group,
+    request_id: RequestId,
+    behalf: Behalf,
+    bytes: &[u8],
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let mut call = made(group, request_id, behalf, bytes, desk)?;
     // How long its caller was ready to wait says nothing about the answer of a person.
     call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     call.asked = Asked::Yes;
@@ -275,23 +310,30 @@ pub fn readmit(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -
 ///
 /// # Errors
 /// What is wrong with the document; it was right when it was stored.
-pub fn readmit_grant(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Directive>, String> {
+pub fn readmit_grant(
+    group: Group,
+    request_id: RequestId,
+    behalf: Behalf,
+    bytes: &[u8],
+    desk: &Desk,
+) -> Result<Box<Directive>, String> {
     let request: GrantRequest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let request = Request::Grant(request);
-    let request_digest = digest_of(&request, desk);
+    let request_digest = digest_of(&request, &behalf, desk);
     let Request::Grant(request) = request else { return Err("not a grant".into()) };
-    let header = made_header(group, request_id, request_digest, desk.patience);
+    let header = made_header(group, request_id, behalf, request_digest, desk.patience);
     Ok(Box::new(Directive { header, order: Order::Grant(request), asked: true }))
 }
 
-/// A call of a group that nobody made, parsed as if it had come from the group's directory: for explaining what would
-/// be decided. Its reply goes nowhere.
+/// A call of a group that nobody made, parsed as if it had come from the group's directory on this person's behalf: for
+/// explaining what would be decided. Its reply goes nowhere.
 ///
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
-pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
-    made(group, request_id, bytes, desk)
+    let behalf = person.map_or(Behalf::NOBODY, |person| Behalf::Person(Arc::new(person)));
+    made(group, request_id, behalf, bytes, desk)
 }
 
 /// A call that the broker makes on behalf of a group, because a person wants it. It is decided on like every other.
@@ -299,15 +341,15 @@ pub fn hypothetical(group: Group, bytes: &[u8], desk: &Desk) -> Result<Box<Call>
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
 pub fn on_behalf(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
-    made(group, request_id, bytes, desk)
+    made(group, request_id, Behalf::NOBODY, bytes, desk)
 }
 
-fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
+fn made(group: Group, request_id: RequestId, behalf: Behalf, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
     let patience = patience(&document.request, desk);
-    let request_digest = digest_of(&document.request, desk);
+    let request_digest = digest_of(&document.request, &behalf, desk);
     let Request::Call(body) = document.request else { return Err("not a call".into()) };
-    let header = made_header(group, request_id, request_digest, patience);
+    let header = made_header(group, request_id, behalf, request_digest, patience);
     match call(body, header, bytes, desk) {
         Parsed::Call(call) => Ok(call),
         Parsed::Rubbish(rubbish) => Err(rubbish.reason),
@@ -315,11 +357,18 @@ fn made(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Resul
     }
 }
 
-fn made_header(group: Group, request_id: RequestId, request_digest: Digest, patience: Duration) -> Header {
+fn made_header(
+    group: Group,
+    request_id: RequestId,
+    behalf: Behalf,
+    request_digest: Digest,
+    patience: Duration,
+) -> Header {
     let caller = Caller::Group(group);
     Header {
         caller_key: caller.to_string().into(),
         caller,
+        behalf,
         request_id,
         request_digest,
         origin: Origin::Broker,

@@ -3,8 +3,10 @@
 use crate::call::{Desk, hypothetical};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::known_group;
+use crate::cli::reading::{chat_type, known_group};
 use crate::deputy::Deputy;
+use crate::identity::issuers::Issuers;
+use crate::identity::{ChatType, Person};
 use crate::ledger::LedgerKey;
 use crate::policy::authorize;
 use crate::policy::explain::explain;
@@ -23,8 +25,9 @@ use std::sync::Arc;
 /// Every step is judged, also those after the first no. What only the provider could tell (`needs remote facts`) is
 /// not asked.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
+  host-broker explain family person.mail.send '{\"to\":\"bob\"}' --person broker:ann --chat-type private
 
 --json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?}]};
 verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
@@ -40,6 +43,20 @@ pub struct Explain {
     /// The governance task that the call would name.
     #[arg(long)]
     task: Option<TaskId>,
+    /// The person on whose behalf, as the ledger names persons: ash:user-1.
+    #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
+    person: Option<Person>,
+    /// The chat that the person would ask in.
+    #[arg(long, requires = "person")]
+    chat_id: Option<String>,
+    /// The kind of that chat: private, group or channel.
+    #[arg(long, requires = "person", value_parser = chat_type)]
+    chat_type: Option<ChatType>,
+}
+
+fn person(text: &str) -> Result<Person, String> {
+    let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
+    Ok(Person::new(issuer.to_owned(), sub.to_owned()))
 }
 
 /// `github.merge_pr`
@@ -93,6 +110,7 @@ impl Explain {
         let desk = Desk {
             catalogue,
             key,
+            issuers: Arc::new(Issuers::nobody()),
             ids: Arc::clone(&context.effects.ids),
             patience: config.patience(),
             foreign_types: config.broker.foreign_types,
@@ -101,7 +119,10 @@ impl Explain {
         // By themselves first: they must not be able to add to the document around them.
         serde_json::from_str::<Map<String, Value>>(&self.params).map_err(|fault| no_object(&fault))?;
         let document = document(&provider, &action, &self.params, self.task.as_ref());
-        let mut call = hypothetical(self.group, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
+        let (chat_id, chat_type) = (self.chat_id, self.chat_type);
+        let person = self.person.map(|person| Person { chat_id, chat_type, ..person });
+        let mut call =
+            hypothetical(self.group, person, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;

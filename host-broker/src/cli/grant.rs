@@ -3,7 +3,9 @@
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
+use crate::cli::reading::{chat_type, seconds};
 use crate::control::Control;
+use crate::identity::ChatType;
 use clap::Args;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
@@ -16,6 +18,7 @@ use shared::{Action, Gate, Group, Level, Provider};
 #[command(after_help = "Examples:
   host-broker grant security github 1
   host-broker grant developer github 2 --deny merge_pr --expires-in 30d
+  host-broker grant family person.mail 2 --chat-type private
   host-broker grant main github 3 --gate Security --expires 2027-01-01T00:00:00Z
 
 --json prints the reply: {status, summary, data: {granted, grant: {…}}, evidence: {seq, event_hash, prev_hash}}")]
@@ -42,6 +45,18 @@ pub struct Grant {
     /// When it ends, counted from now: 90m, 12h, 7d, or a number of seconds.
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     expires_in: Option<u64>,
+    /// At most so many calls a minute.
+    #[arg(long, value_name = "CALLS")]
+    rate_per_minute: Option<u32>,
+    /// At most so many calls a day.
+    #[arg(long, value_name = "CALLS")]
+    daily_quota: Option<u32>,
+    /// Only for persons in such chats (comma-separated): private, group, channel. It takes a context token.
+    #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = chat_type)]
+    chat_type: Option<Vec<ChatType>>,
+    /// Only for persons in these chats (comma-separated). It takes a context token.
+    #[arg(long, value_delimiter = ',', value_name = "CHAT")]
+    chat_id: Option<Vec<String>>,
 }
 
 impl Grant {
@@ -61,13 +76,17 @@ impl Grant {
                 requires_task_gate: self.gate,
                 expires_at: self.expires,
                 expires_in_s: self.expires_in,
-                rate_per_minute: None,
-                daily_quota: None,
-                chat_types: None,
-                chat_ids: None,
+                rate_per_minute: self.rate_per_minute,
+                daily_quota: self.daily_quota,
+                chat_types: words(self.chat_type),
+                chat_ids: self.chat_id,
             }),
         )
     }
+}
+
+fn words(kinds: Option<Vec<ChatType>>) -> Option<Vec<String>> {
+    kinds.map(|kinds| kinds.into_iter().map(|kind| kind.word().to_owned()).collect())
 }
 
 fn level(text: &str) -> Result<Level, String> {
@@ -77,12 +96,4 @@ fn level(text: &str) -> Result<Level, String> {
 
 fn expiry(text: &str) -> Result<Expiry, String> {
     if text == "never" { Ok(Expiry::Never) } else { text.parse().map(Expiry::At).map_err(|error| format!("{error}")) }
-}
-
-fn seconds(text: &str) -> Result<u64, String> {
-    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-    let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-    let (number, factor) = unit.unwrap_or((text, 1));
-    let seconds = number.parse().ok().and_then(|number: u64| number.checked_mul(factor));
-    seconds.ok_or_else(|| "a duration is a number of seconds, or a number and m, h or d: 90m, 12h, 7d".to_owned())
 }

@@ -4,6 +4,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, profiles};
+use crate::identity::ChatType;
 use crate::ledger::{LedgerError, open};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
@@ -104,4 +105,25 @@ pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl
         None => format!("there is {}", known.join(", ")),
     };
     Fault::usage(format!("there is no {what} `{name}`; {hint}"))
+}
+
+/// A duration of the command line, in seconds.
+///
+/// # Errors
+/// What one looks like.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let (number, factor) = unit.unwrap_or((text, 1));
+    let seconds = number.parse().ok().and_then(|number: u64| number.checked_mul(factor));
+    seconds.ok_or_else(|| "a duration is a number of seconds, or a number and m, h or d: 90m, 12h, 7d".to_owned())
+}
+
+/// A kind of chat of the command line.
+///
+/// # Errors
+/// What there are.
+pub fn chat_type(text: &str) -> Result<ChatType, String> {
+    let known = ChatType::ALL.into_iter().find(|kind| kind.word() == text);
+    known.ok_or_else(|| "a kind of chat is private, group or channel".to_owned())
 }

@@ -65,8 +65,8 @@ impl Loop {
             tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
             return;
         };
-        match approvals::document(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some((kind, document))) => match self.daemon.intake.readmit(kind, group, key.1.clone(), &document) {
+        match approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1) {
+            Ok(Some(waiting)) => match self.daemon.intake.readmit(group, key.1.clone(), waiting) {
                 Ok(event) => self.pending.extend(event),
                 Err(fault) => {
                     tracing::error!(request = %key.1, fault, "a request that waited cannot be read");

@@ -6,6 +6,7 @@ use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
 use crate::grants::{self, Grant};
+use crate::identity::ChatType;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
@@ -168,6 +169,10 @@ impl Broker {
         if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
             faults.push(format!("there is no gate '{gate}' in the configuration"));
         }
+        let known = |kind: &&String| !ChatType::ALL.iter().any(|chat| chat.word() == kind.as_str());
+        faults.extend(request.chat_types.iter().flatten().filter(known).map(|_unknown| {
+            "chat_types has a kind that no chat is of: private, group and channel are kinds".to_owned()
+        }));
         if request.rate_per_minute == Some(0) {
             faults.push("rate_per_minute must be at least 1; access_level 0 gives nothing".to_owned());
         }

@@ -8,6 +8,7 @@
 //! An export has one row a line, as a JSON object by column, digests as `sha256:<64 hex>`. That is all that a
 //! verifier in another language needs.
 
+use crate::call::Header;
 use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider, RequestId, TaskId, Timestamp};
@@ -121,6 +122,8 @@ pub struct Draft<'a> {
     pub kind: Kind,
     /// Who asked, as [`crate::call::Caller`] prints.
     pub caller: &'a str,
+    /// On whose behalf.
+    pub person: Option<String>,
     /// The request.
     pub request_id: Option<&'a RequestId>,
     /// The provider.
@@ -150,11 +153,21 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
+    /// A row about a request: who asked, on whose behalf, under which name.
+    pub fn about(kind: Kind, header: &'a Header) -> Self {
+        Self {
+            person: header.behalf.key(),
+            request_id: Some(&header.request_id),
+            ..Self::new(kind, &header.caller_key)
+        }
+    }
+
     /// A row with nothing but a kind and a caller.
     pub fn new(kind: Kind, caller: &'a str) -> Self {
         Self {
             kind,
             caller,
+            person: None,
             request_id: None,
             provider: None,
             action: None,

@@ -13,15 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 6] = [
+const VERSIONS: [&str; 7] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
     include_str!("proposals.sql"),
     include_str!("sealed.sql"),
     include_str!("policy.sql"),
+    include_str!("identity.sql"),
 ];
-const SCHEMA_VERSION: i64 = 6;
+const SCHEMA_VERSION: i64 = 7;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

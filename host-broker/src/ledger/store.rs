@@ -41,6 +41,20 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
     Ok(Some(Earlier { request_digest, open, reply: reply(tx, caller, id)? }))
 }
 
+/// On whose behalf a request was made, if there was one, and that is known.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn made_for(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<String>, LedgerError> {
+    const FIRST: &str = "SELECT person FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    let found: Option<Option<String>> = tx
+        .connection()
+        .prepare_cached(FIRST)
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
+        .map_err(at("look the request up"))?;
+    Ok(found.flatten())
+}
+
 /// Whether an effect of the request is under way, or a person is being asked about it.
 ///
 /// # Errors
@@ -325,7 +339,7 @@ pub struct Claimed {
 /// [`LedgerError`].
 pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, LedgerError> {
     const SELECT: &str = "SELECT params_digest, request_id FROM idempotency
-        WHERE caller = ?1 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
+        WHERE caller = ?1 AND person = ?6 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
     let Some(key) = &call.idempotency_key else { return Ok(None) };
     tx.connection()
         .prepare_cached(SELECT)
@@ -337,6 +351,7 @@ pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, Led
                     call.provider.as_str(),
                     call.action.as_str(),
                     key.as_str(),
+                    call.header.behalf.key().unwrap_or_default(),
                 ],
                 |row| {
                     Ok(Claimed {
@@ -357,7 +372,7 @@ pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, Led
 pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerError> {
     let Some(key) = &call.idempotency_key else { return Ok(()) };
     tx.connection()
-        .prepare_cached("INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+        .prepare_cached("INSERT INTO idempotency VALUES (?1, ?10, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
         .and_then(|mut s| {
             s.execute(params![
                 call.header.caller_key.as_ref(),
@@ -369,6 +384,7 @@ pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerEr
                 call.header.request_id.as_str(),
                 seq,
                 tx.now().millis(),
+                call.header.behalf.key().unwrap_or_default(),
             ])
         })
         .map_err(at("claim an idempotency key"))?;

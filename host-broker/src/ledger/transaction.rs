@@ -271,7 +271,7 @@ impl<'c> Transaction<'c> {
             ts: self.now.millis(),
             kind: draft.kind.word().to_owned(),
             caller: draft.caller.to_owned(),
-            person: None,
+            person: draft.person.clone(),
             request_id: draft.request_id.map(ToString::to_string),
             provider: draft.provider.map(ToString::to_string),
             action: draft.action.map(ToString::to_string),
@@ -419,7 +419,6 @@ impl<'c> Transaction<'c> {
 fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
     let invocation = call.target.invocation();
     Draft {
-        request_id: Some(&call.header.request_id),
         provider: Some(&call.provider),
         action: Some(&call.action),
         level: invocation.map(Invocation::level),
@@ -431,7 +430,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
             "stage": stage,
             "nonce": call.planted.nonce.as_str(),
         }),
-        ..Draft::new(Kind::Intended, &call.header.caller_key)
+        ..Draft::about(Kind::Intended, &call.header)
     }
 }
 

@@ -8,14 +8,15 @@ use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
 use crate::gates;
 use crate::grants::{self, Grant};
+use crate::identity::{Behalf, ChatType, Person, Unproven};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Agreed, Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
@@ -196,7 +197,7 @@ fn facts(
     let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
     let limits = limits::fact(connection, now, call, &policy.limits, grant.as_ref())?;
     let session = session_fact(connection, call, policy)?;
-    let grant = grant_fact(grant, &call.action, now);
+    let grant = grant_fact(grant, &call.action, call.header.behalf.person(), now);
     let departing = departing_fact(call, &grant, filters);
     Ok(Facts {
         grant,
@@ -208,6 +209,7 @@ fn facts(
             Some(KillScope::Group(_)) => Some(Stopped::Caller),
             Some(KillScope::Provider(_)) | None => None,
         },
+        person: person_fact(&call.header.behalf),
         provider_state: match (&call.target, killed) {
             (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
             (Target::NoProvider, _) => ProviderFact::Missing,
@@ -278,6 +280,7 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
         demanded,
         decides,
         task: call.task_id.as_ref(),
+        person: call.header.behalf.person(),
         session: session.so_far(),
         now,
     };
@@ -292,7 +295,8 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
 /// What would leave is looked at where it could: whoever has no authority costs the others no time.
 fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> DepartingFact {
     let GrantFact::Live(grant) = grant else { return DepartingFact::Clean };
-    let may = grant.level >= call.target.demanded() && grant.allowed && !grant.denied;
+    let may =
+        grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere;
     let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
     match (filters, call.target.invocation()) {
         (Some(filters), Some(_fits)) if may && leaves => filters.departing(&call.params()),
@@ -317,7 +321,7 @@ fn sentence_subject(caller: &Caller) -> String {
     }
 }
 
-fn grant_fact(grant: Option<Grant>, action: &Action, now: Timestamp) -> GrantFact {
+fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
     match grant {
         Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
         Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
@@ -325,9 +329,33 @@ fn grant_fact(grant: Option<Grant>, action: &Action, now: Timestamp) -> GrantFac
             catalogued: grant.catalogue.get(action).copied(),
             allowed: grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action)),
             denied: grant.denied.contains(action),
-            bound_to_chats: grant.chat_types.is_some() || grant.chat_ids.is_some(),
+            chats: chats_fact(&grant, person),
         }),
         Some(_) | None => GrantFact::None,
+    }
+}
+
+fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
+    let kind = person.and_then(|person| person.chat_type).map(ChatType::word);
+    let chat = person.and_then(|person| person.chat_id.as_deref());
+    let among = |listed: &Option<Vec<String>>, here: Option<&str>| {
+        listed.as_ref().is_none_or(|listed| here.is_some_and(|here| listed.iter().any(|chat| chat == here)))
+    };
+    match (&grant.chat_types, &grant.chat_ids) {
+        (None, None) => ChatsFact::Any,
+        (types, ids) if among(types, kind) && among(ids, chat) => ChatsFact::Here,
+        (_, _) => ChatsFact::Elsewhere,
+    }
+}
+
+fn person_fact(behalf: &Behalf) -> PersonFact {
+    match behalf {
+        Behalf::Person(_) => PersonFact::Known,
+        Behalf::Nobody(Unproven::Invalid(why)) => PersonFact::Unknown {
+            code: Code::ContextTokenInvalid,
+            reason: format!("The context token does not prove on whose behalf this call is made: {why}."),
+        },
+        Behalf::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.code().meaning().to_owned() },
     }
 }
 

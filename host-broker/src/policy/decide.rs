@@ -4,8 +4,8 @@
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
 use crate::policy::facts::{
-    Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact, ParamsFact,
-    ProviderFact, RulesFact, Stopped, TaskFact,
+    Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
 use crate::providers::contract::Exposure;
@@ -19,6 +19,8 @@ pub enum Step {
     KillSwitch,
     /// A grant in force.
     Grant,
+    /// The person on whose behalf, and the chat.
+    Person,
     /// The provider takes calls, and the action is in the grant's catalogue.
     Catalogue,
     /// The level suffices.
@@ -133,9 +135,10 @@ pub fn decide(facts: &Facts) -> Decision {
 
 type Judge = fn(&Facts) -> Verdict;
 
-const STEPS: [(Step, Judge); 13] = [
+const STEPS: [(Step, Judge); 14] = [
     (Step::KillSwitch, kill_switch),
     (Step::Grant, grant),
+    (Step::Person, person),
     (Step::Catalogue, catalogue),
     (Step::Level, level),
     (Step::Lists, lists),
@@ -169,15 +172,25 @@ fn grant(facts: &Facts) -> Verdict {
             Code::GrantExpired,
             format!("The access of {} to {} has expired.", uncapped(&facts.caller), facts.provider),
         ),
-        GrantFact::Live(grant) if grant.bound_to_chats => Verdict::refuse(
+        GrantFact::Live(_) => Verdict::Permit,
+    }
+}
+
+/// What is a person's own, or was granted for certain chats, takes a person who is known.
+fn person(facts: &Facts) -> Verdict {
+    let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    let matters = facts.provider.is_namespaced() || grant.chats != ChatsFact::Any;
+    match (&facts.person, grant.chats) {
+        (PersonFact::Unknown { code, reason }, _) if matters => Verdict::refuse(*code, reason.clone()),
+        (PersonFact::Known, ChatsFact::Elsewhere) => Verdict::refuse(
             Code::NoGrant,
             format!(
-                "The access of {} to {} is bound to chats, and this call comes from none.",
+                "The access of {} to {} is for other chats than the one that this call comes from.",
                 uncapped(&facts.caller),
                 facts.provider
             ),
         ),
-        GrantFact::Live(_) => Verdict::Permit,
+        (PersonFact::Known | PersonFact::Unknown { .. }, _) => Verdict::Permit,
     }
 }
 
@@ -418,6 +431,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Self::KillSwitch => "kill switch",
             Self::Grant => "grant",
+            Self::Person => "person and chat",
             Self::Catalogue => "catalogue",
             Self::Level => "level",
             Self::Lists => "allowed and denied",

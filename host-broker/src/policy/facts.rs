@@ -20,6 +20,8 @@ pub struct Facts {
     pub kill: Option<Stopped>,
     /// What the caller was granted at the provider.
     pub grant: GrantFact,
+    /// Who stands behind the call.
+    pub person: PersonFact,
     /// The provider's state.
     pub provider_state: ProviderFact,
     /// The action, if the catalogue has it.
@@ -187,8 +189,33 @@ pub struct LiveGrant {
     pub allowed: bool,
     /// Whether the grant denies the action.
     pub denied: bool,
-    /// Whether it is bound to chats. Without a verified person no call comes from one.
-    pub bound_to_chats: bool,
+    /// From which chats.
+    pub chats: ChatsFact,
+}
+
+/// From which chats a grant lets call, held against the one that this call comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatsFact {
+    /// It does not matter.
+    Any,
+    /// From certain ones, and this is one.
+    Here,
+    /// From certain ones, and this is none, or there is none.
+    Elsewhere,
+}
+
+/// Who stands behind a call, as far as a token proves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersonFact {
+    /// A person.
+    Known,
+    /// Nobody who is known.
+    Unknown {
+        /// `context_token_missing`, `context_token_invalid` or `context_token_expired`.
+        code: Code,
+        /// One sentence with a period.
+        reason: String,
+    },
 }
 
 /// A provider's state.

@@ -14,6 +14,7 @@ use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
 use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
+use crate::identity::issuers;
 use crate::ledger::LedgerKey;
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
@@ -51,6 +52,7 @@ fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bo
     if let Some(source) = config.deputy.judge.as_ref().and_then(|judge| judge.token.as_ref()).filter(|s| wanted(s)) {
         sources.insert(JUDGE_TOKEN.to_owned(), source.clone());
     }
+    sources.extend(sources_of_issuers(config, &wanted));
     for table in &config.notify {
         for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
             sources.insert(table.secret_name(key), source.clone());
@@ -58,6 +60,19 @@ fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bo
     }
     let helper = Helper(Arc::clone(&effects.commands));
     effects.runtime.block_on(Secrets::load(&sources, &effects.environment, &helper))
+}
+
+/// Those that context tokens are verified with.
+pub fn secrets_of_issuers(config: &Config, effects: &Effects) -> Secrets {
+    let helper = Helper(Arc::clone(&effects.commands));
+    let sources = sources_of_issuers(config, &|_| true);
+    effects.runtime.block_on(Secrets::load(&sources, &effects.environment, &helper))
+}
+
+fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {
+    let issuers = config.identity.issuers.iter();
+    let secrets = issuers.filter_map(|(name, table)| Some((issuers::secret_name(name), table.secret.clone()?)));
+    secrets.filter(|(_, source)| wanted(source)).collect()
 }
 
 /// One secret of a provider, as it can be seen without running anything.

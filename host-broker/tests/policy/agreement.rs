@@ -1,10 +1,11 @@
 //! The decision agrees with its model on random facts, and keeps the promises that follow from the policy.
 
-use crate::policy::facts::{agreed, any_facts, exceeded, exposure};
+use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody};
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Judgement, Step, Verdict, decide};
 use host_broker::policy::facts::{
-    Agreed, Ask, DepartingFact, Facts, GrantFact, LiveGrant, ProviderFact, RulesFact, SessionFact, Stopped,
+    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, PersonFact, ProviderFact, RulesFact,
+    SessionFact, Stopped,
 };
 use host_broker::policy::profile::Setting;
 use proptest::prelude::*;
@@ -49,6 +50,9 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
         Code::KillSwitch,
         Code::NoGrant,
         Code::GrantExpired,
+        Code::ContextTokenMissing,
+        Code::ContextTokenInvalid,
+        Code::ContextTokenExpired,
         Code::ProviderDisabled,
         Code::UnknownAction,
         Code::ActionNotAllowed,
@@ -84,6 +88,7 @@ fn a_caller_without_a_grant_learns_nothing_about_provider_or_action() {
         one.grant = GrantFact::None;
         other.grant = GrantFact::None;
         other.kill = one.kill;
+        other.provider = one.provider.clone();
         let (first, second) = (decide(&one).verdict, decide(&other).verdict);
         // Not only the code: the sentence too is the same whatever exists.
         prop_assert_eq!(&first, &second);
@@ -101,7 +106,11 @@ fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
         }
         let GrantFact::Live(live) = &facts.grant else { return Err(TestCaseError::fail("no live grant")) };
         let operation = facts.operation.ok_or_else(|| TestCaseError::fail("no such action"))?;
-        prop_assert!(live.level >= operation.demanded && live.allowed && !live.denied && !live.bound_to_chats);
+        prop_assert!(live.level >= operation.demanded && live.allowed && !live.denied);
+        prop_assert!(live.chats != ChatsFact::Elsewhere);
+        if live.chats == ChatsFact::Here || facts.provider.is_namespaced() {
+            prop_assert_eq!(facts.person, PersonFact::Known);
+        }
         prop_assert_eq!(live.catalogued, Some(operation.declared));
         prop_assert_eq!(facts.provider_state, ProviderFact::Enabled);
         prop_assert_eq!(facts.kill, None);
@@ -117,7 +126,8 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
         |f| f.operation.is_none(),
         |f| match (&f.grant, f.operation) {
             (GrantFact::Live(live), Some(found)) => {
-                live.bound_to_chats
+                live.chats == ChatsFact::Elsewhere
+                    || (live.chats == ChatsFact::Here || f.provider.is_namespaced()) && f.person != PersonFact::Known
                     || live.catalogued != Some(found.declared)
                     || live.level < found.demanded
                     || live.denied
@@ -162,7 +172,8 @@ fn another_restriction_never_turns_a_refusal_into_a_permit() {
         |f| with_grant(f, |live| live.denied = true),
         |f| with_grant(f, |live| live.allowed = false),
         |f| with_grant(f, |live| live.catalogued = None),
-        |f| with_grant(f, |live| live.bound_to_chats = true),
+        |f| with_grant(f, |live| live.chats = ChatsFact::Elsewhere),
+        |f| Facts { provider: "person.mail".parse().unwrap(), person: nobody(Code::ContextTokenMissing), ..f.clone() },
         |f| Facts { kill: Some(Stopped::Caller), ..f.clone() },
         |f| Facts { kill: Some(Stopped::Everything), ..f.clone() },
         |f| Facts { grant: GrantFact::None, ..f.clone() },
@@ -193,7 +204,7 @@ fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order
         sorted.sort_unstable();
         sorted.dedup();
         prop_assert_eq!(&steps, &sorted);
-        prop_assert_eq!(steps.len(), 13);
+        prop_assert_eq!(steps.len(), 14);
         let refused = decision.judgements.iter().any(|judgement| Answer::of(&judgement.verdict).is_refusal());
         prop_assert_eq!(refused, Answer::of(&decision.verdict).is_refusal());
         Ok(())

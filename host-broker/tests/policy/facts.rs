@@ -1,8 +1,8 @@
 //! Facts for the tests: some that permit, and random ones.
 
 use host_broker::policy::facts::{
-    Agreed, Ask, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    Agreed, Ask, ChatsFact, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -19,6 +19,7 @@ pub(super) fn orderly() -> Facts {
         action: "merge_pr".parse().unwrap(),
         kill: None,
         grant: GrantFact::Live(live(Level::Write, Level::Read)),
+        person: PersonFact::Known,
         provider_state: ProviderFact::Enabled,
         operation: Some(operation(Level::Read)),
         params: ParamsFact::Valid,
@@ -35,7 +36,7 @@ pub(super) fn orderly() -> Facts {
 
 /// A grant of this level that knows the action at that level and restricts nothing.
 pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
-    LiveGrant { level, catalogued: Some(catalogued), allowed: true, denied: false, bound_to_chats: false }
+    LiveGrant { level, catalogued: Some(catalogued), allowed: true, denied: false, chats: ChatsFact::Any }
 }
 
 /// An action that demands what it declares.
@@ -89,6 +90,11 @@ pub(super) fn session(before: Exposure, adds: Exposure) -> SessionFact {
     SessionFact { earlier: vec![earlier], adds, waived: false }
 }
 
+/// Nothing says who stands behind the call.
+pub(super) fn nobody(code: Code) -> PersonFact {
+    PersonFact::Unknown { code, reason: code.meaning().to_owned() }
+}
+
 /// More than one may do.
 pub(super) fn exceeded(code: Code) -> LimitsFact {
     LimitsFact::Exceeded { code, reason: "It is too much.".to_owned(), retry_after: Some(Duration::from_secs(1)) }
@@ -115,18 +121,23 @@ fn chosen(bytes: &[u8; 24]) -> Facts {
             Setting::Rules
         },
     };
-    let live = LiveGrant {
-        level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
-        catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),
-        allowed: bytes[5] <= 220,
-        denied: bytes[6] > 220,
-        bound_to_chats: bytes[7] > 235,
-    };
+    let live = chosen_grant(bytes, declared);
     Facts {
         kill: choose(bytes[8], &[None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
         grant: choose(
             bytes[9],
             &[GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
+        ),
+        // Every eighth is a person's own.
+        provider: if bytes[23].is_multiple_of(8) { "person.mail" } else { "github" }.parse().unwrap(),
+        person: choose(
+            bytes[23],
+            &[
+                PersonFact::Known,
+                nobody(Code::ContextTokenMissing),
+                nobody(Code::ContextTokenInvalid),
+                nobody(Code::ContextTokenExpired),
+            ],
         ),
         provider_state: choose(
             bytes[10],
@@ -186,5 +197,21 @@ fn chosen(bytes: &[u8; 24]) -> Facts {
         ),
         agreed: bytes[2].is_multiple_of(3).then(|| Agreed { covers, ..agreed() }),
         ..orderly()
+    }
+}
+
+fn chosen_grant(bytes: &[u8; 24], declared: Level) -> LiveGrant {
+    LiveGrant {
+        level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
+        catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),
+        allowed: bytes[5] <= 220,
+        denied: bytes[6] > 220,
+        chats: if bytes[7] > 235 {
+            ChatsFact::Elsewhere
+        } else if bytes[7] > 215 {
+            ChatsFact::Here
+        } else {
+            ChatsFact::Any
+        },
     }
 }

@@ -6,10 +6,11 @@ use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::gates;
+use host_broker::identity::{Behalf, ChatType, Person};
 use host_broker::ledger::Durability;
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
 use host_broker::policy::authorize::{Policy, judge};
-use host_broker::policy::facts::{Facts, GateFact, GrantFact, ParamsFact, TaskFact};
+use host_broker::policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use host_broker::providers::registry::Listed;
 use serde_json::{Value, json};
 use shared::{Level, Reply, Timestamp};
@@ -315,12 +316,39 @@ fn a_quorum_is_different_people_and_one_no_is_enough() {
 
 #[test]
 fn a_grant_that_is_bound_to_chats_gives_nothing_to_a_call_that_comes_from_none() {
-    for bound in [json!({ "chat_types": ["direct"] }), json!({ "chat_ids": ["c1"] })] {
+    for bound in [json!({ "chat_types": ["private"] }), json!({ "chat_ids": ["c1"] })] {
         let mut world = World::new();
         let mut grant = json!({ "access_level": 1 });
         grant.as_object_mut().unwrap().extend(bound.as_object().unwrap().clone());
         world.grant(grant);
-        assert_eq!(world.result("read", &json!({}), None), "no_grant", "{bound}");
+        assert_eq!(world.result("read", &json!({}), None), "context_token_missing", "{bound}");
+    }
+}
+
+#[test]
+fn a_grant_that_is_bound_to_chats_is_for_persons_in_them() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1, "chat_types": ["private", "group"], "chat_ids": ["c1", "c2"] }));
+    let mut chats = |chat_id: Option<&str>, chat_type: Option<ChatType>| {
+        let mut call = world.call("developer", "read", &json!({}), None);
+        let person = Person::new("broker".to_owned(), "ann".to_owned());
+        let person = Person { chat_id: chat_id.map(str::to_owned), chat_type, ..person };
+        call.header.behalf = Behalf::Person(Arc::new(person));
+        let now = Timestamp::from_millis(START);
+        let judged = judge(world.ledger.reader(), now, &call, &policy(&world.clerk.config), None).unwrap();
+        let GrantFact::Live(grant) = judged.0.grant else { panic!("{:?}", judged.0.grant) };
+        grant.chats
+    };
+    assert_eq!(chats(Some("c1"), Some(ChatType::Private)), ChatsFact::Here);
+    assert_eq!(chats(Some("c2"), Some(ChatType::Group)), ChatsFact::Here);
+    for (chat_id, chat_type) in [
+        (Some("c3"), Some(ChatType::Private)),
+        (Some("c1"), Some(ChatType::Channel)),
+        (None, Some(ChatType::Private)),
+        (Some("c1"), None),
+        (None, None),
+    ] {
+        assert_eq!(chats(chat_id, chat_type), ChatsFact::Elsewhere, "{chat_id:?} {chat_type:?}");
     }
 }
 

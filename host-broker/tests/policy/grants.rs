@@ -300,7 +300,7 @@ fn stored(world: &World) -> Grant {
 fn a_grant_is_stored_as_it_was_asked_for_and_the_next_one_replaces_it_whole() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3, "allowed_actions": ["write", "read"], "denied_actions": ["ask"],
-        "requires_task_gate": "Security", "expires_at": "2026-02-15T10:00:00Z", "chat_types": ["direct"],
+        "requires_task_gate": "Security", "expires_at": "2026-02-15T10:00:00Z", "chat_types": ["private"],
         "chat_ids": ["c2", "c1"] }));
     let catalogue = world.catalogue.levels(&"mock".parse().unwrap()).unwrap();
     let first = Grant {
@@ -317,7 +317,7 @@ fn a_grant_is_stored_as_it_was_asked_for_and_the_next_one_replaces_it_whole() {
         catalogue: catalogue.clone(),
         rate_per_minute: None,
         daily_quota: None,
-        chat_types: Some(vec!["direct".to_owned()]),
+        chat_types: Some(vec!["private".to_owned()]),
         chat_ids: Some(vec!["c2".to_owned(), "c1".to_owned()]),
         revoked_by: None,
     };

@@ -1,12 +1,12 @@
 //! The matrix that a person can read: what is decided about every combination that matters, compared with
 //! `authorization.txt` beside this file.
 
-use crate::policy::facts::{agreed, closed, exceeded, exposure, live, open, operation, orderly, session};
+use crate::policy::facts::{agreed, closed, exceeded, exposure, live, nobody, open, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{
-    DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, ProviderFact,
-    RulesFact, Stopped, TaskFact,
+    ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, PersonFact,
+    ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -127,12 +127,18 @@ fn grants() -> String {
     for granted in LEVELS {
         rows.push((granted.to_string(), LEVELS.map(|action| cell(&governed(granted, action))).to_vec()));
     }
-    for granted in LEVELS {
-        let bound = LEVELS.map(|action| {
-            let grant = GrantFact::Live(LiveGrant { bound_to_chats: true, ..live(granted, action) });
-            cell(&Facts { grant, ..governed(granted, action) })
-        });
-        rows.push((format!("{granted}, only for calls from certain chats"), bound.to_vec()));
+    for (chats, person, name) in [
+        (ChatsFact::Here, PersonFact::Known, "from one of certain chats"),
+        (ChatsFact::Elsewhere, PersonFact::Known, "only for calls from certain chats"),
+        (ChatsFact::Elsewhere, nobody(Code::ContextTokenMissing), "only for certain chats, without a token"),
+    ] {
+        for granted in LEVELS {
+            let bound = LEVELS.map(|action| {
+                let grant = GrantFact::Live(LiveGrant { chats, ..live(granted, action) });
+                cell(&Facts { grant, person: person.clone(), ..governed(granted, action) })
+            });
+            rows.push((format!("{granted}, {name}"), bound.to_vec()));
+        }
     }
     let note = "Everything else is in order: no kill switch, the provider takes calls, the grant restricts nothing,\n\
                 the parameters fit, the guardrails agree, the task is usable, and its gate is open.\n\n";
@@ -241,13 +247,21 @@ fn granted(facts: &mut Facts, change: impl FnOnce(&mut LiveGrant)) {
     }
 }
 
+fn personal(facts: &mut Facts, code: Code) {
+    facts.provider = "person.mail".parse().unwrap();
+    facts.person = nobody(code);
+}
+
 /// In the order of the policy's steps. Where two would set the same fact, the earlier is set last and stays.
 const FAULTS: &[Fault] = &[
     ("all calls stopped", |f| f.kill = Some(Stopped::Everything)),
     ("the caller's calls stopped", |f| f.kill = Some(Stopped::Caller)),
     ("no grant", |f| f.grant = GrantFact::None),
     ("grant expired", |f| f.grant = GrantFact::Expired),
-    ("grant bound to chats", |f| granted(f, |live| live.bound_to_chats = true)),
+    ("a person's, no token", |f| personal(f, Code::ContextTokenMissing)),
+    ("a person's, a bad token", |f| personal(f, Code::ContextTokenInvalid)),
+    ("a person's, an old token", |f| personal(f, Code::ContextTokenExpired)),
+    ("granted for other chats", |f| granted(f, |live| live.chats = ChatsFact::Elsewhere)),
     ("provider stopped", |f| f.provider_state = ProviderFact::Killed),
     ("provider switched off", |f| f.provider_state = ProviderFact::Disabled),
     ("no such provider", |f| f.provider_state = ProviderFact::Missing),

@@ -3,8 +3,8 @@
 
 use host_broker::policy::decide::{Decision, Step, Verdict};
 use host_broker::policy::facts::{
-    Ask, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, ParamsFact, ProviderFact,
-    RulesFact, TaskFact,
+    Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, ParamsFact,
+    PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -52,10 +52,17 @@ type Clause = (Step, fn(&Facts) -> Option<Answer>);
 const CLAUSES: &[Clause] = &[
     // 1. Global and group kill switch.
     (Step::KillSwitch, |f| no(Code::KillSwitch, f.kill.is_some())),
-    // 2. An active grant; not over. A grant that is bound to chats gives nothing to a call that comes from none.
+    // 2. An active grant; not over.
     (Step::Grant, |f| no(Code::NoGrant, f.grant == GrantFact::None)),
     (Step::Grant, |f| no(Code::GrantExpired, f.grant == GrantFact::Expired)),
-    (Step::Grant, |f| no(Code::NoGrant, grant(f).is_some_and(|g| g.bound_to_chats))),
+    // What is a person's own, and a grant that is bound to chats, takes a good token; and the chat must be one of them.
+    (Step::Person, |f| match &f.person {
+        PersonFact::Known => None,
+        PersonFact::Unknown { code, .. } => {
+            no(*code, grant(f)?.chats != ChatsFact::Any || f.provider.as_str().contains('.'))
+        }
+    }),
+    (Step::Person, |f| no(Code::NoGrant, grant(f)?.chats == ChatsFact::Elsewhere)),
     // 3. The provider takes calls; the action is known, and in the grant's catalogue at this level.
     (Step::Catalogue, |f| no(Code::KillSwitch, f.provider_state == ProviderFact::Killed)),
     (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Disabled)),

@@ -3,6 +3,7 @@
 
 use crate::policy::world::{START, World, with_mock};
 use host_broker::call::{Call, Desk, hypothetical};
+use host_broker::identity::issuers::Issuers;
 use host_broker::policy::authorize::{Policy, judge};
 use host_broker::policy::decide::{Step, Verdict};
 use host_broker::policy::explain::explain;
@@ -55,6 +56,7 @@ impl Ruled {
         let desk = Desk {
             catalogue: Arc::clone(&catalogue),
             key: Arc::clone(&world.clerk.key),
+            issuers: Arc::new(Issuers::nobody()),
             ids: Arc::clone(&world.clerk.ids),
             patience: Duration::from_secs(30),
             foreign_types: world.clerk.config.broker.foreign_types,
@@ -69,7 +71,7 @@ impl Ruled {
 
     fn call(&self, params: &Value) -> Box<Call> {
         let document = json!({ "type": "ext_call", "provider": "mock", "action": "create_event", "params": params });
-        hypothetical("developer".parse().unwrap(), document.to_string().as_bytes(), &self.desk).unwrap()
+        hypothetical("developer".parse().unwrap(), None, document.to_string().as_bytes(), &self.desk).unwrap()
     }
 
     /// What the rules say, and what their step does.

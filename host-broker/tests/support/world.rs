@@ -228,6 +228,7 @@ impl World {
         Header {
             caller_key: caller.to_string().into(),
             caller,
+            behalf: host_broker::identity::Behalf::NOBODY,
             request_digest: Digest::of(id.as_bytes()),
             request_id: id.parse().unwrap(),
             origin: Origin::Broker,

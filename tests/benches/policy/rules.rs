@@ -39,6 +39,7 @@ fn deciding(rules: &Rules) -> Duration {
         action: &action,
         demanded: Level::Write,
         decides: true,
+        person: None,
         task: None,
         session: Exposure::NONE,
         now: Timestamp::from_millis(1_771_063_200_000),

@@ -101,6 +101,7 @@ fn unpermitted(
                 action: &declaration.action,
                 demanded: declaration.level,
                 decides: true,
+                person: None,
                 task: None,
                 session: Exposure::NONE,
                 now: Timestamp::from_millis(0),

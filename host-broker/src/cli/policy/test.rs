@@ -128,6 +128,7 @@ impl Trial<'_> {
             demanded,
             decides: self.all || setting == Setting::Rules,
             task: task.as_ref(),
+            person: None,
             session: Exposure::NONE,
             now: call.at,
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// What is not known of the calls that rules are tried on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// What the ledger does not hold: the parameters, and what the session had been exposed to.
+    /// What the ledger does not hold: the parameters, what the session had been exposed to, and the chat.
     OfRows,
     /// All but who calls what at which level.
     OfActions,
@@ -20,8 +20,8 @@ pub enum Unknown {
 impl Unknown {
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::OfRows => &["params", "session"],
-            Self::OfActions => &["params", "session", "task", "now", "hour", "weekday"],
+            Self::OfRows => &["params", "session", "person", "chat"],
+            Self::OfActions => &["params", "session", "person", "chat", "task", "now", "hour", "weekday"],
         }
     }
 }

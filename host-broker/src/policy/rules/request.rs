@@ -1,5 +1,6 @@
 //! A call, as it is put to the rules.
 
+use crate::identity::{ChatType, Person};
 use crate::policy::facts::RulesFact;
 use crate::policy::rules::shape;
 use crate::policy::rules::vocabulary::{Vocabulary, level_name};
@@ -23,6 +24,8 @@ pub struct Asking<'a> {
     pub decides: bool,
     /// The governance task that it names.
     pub task: Option<&'a TaskId>,
+    /// On whose behalf it is made.
+    pub person: Option<&'a Person>,
     /// What the caller's session has been exposed to before it.
     pub session: Exposure,
     /// When it is decided.
@@ -71,12 +74,24 @@ impl Vocabulary {
             ("weekday".to_owned(), text(weekday)),
         ];
         context.extend(asking.task.map(|task| ("task".to_owned(), text(task.as_str()))));
+        if let Some(person) = asking.person {
+            context.push(("person".to_owned(), text(&person.key())));
+            context.push(("chat".to_owned(), chat(person)?));
+        }
         let context = Context::from_pairs(context).map_err(|error| error.to_string())?;
         let schema = checked.then_some(&self.schema);
         let action = self.action(asking.provider, asking.action);
         Request::new(self.group(asking.group), action, self.provider(asking.provider), context, schema)
             .map_err(|error| error.to_string())
     }
+}
+
+fn chat(person: &Person) -> Result<RestrictedExpression, String> {
+    let named = [("id", person.chat_id.as_deref()), ("kind", person.chat_type.map(ChatType::word))];
+    let fields = named
+        .into_iter()
+        .filter_map(|(name, said)| Some((name.to_owned(), RestrictedExpression::new_string(said?.to_owned()))));
+    RestrictedExpression::new_record(fields).map_err(|error| error.to_string())
 }
 
 fn session(exposed: Exposure) -> Result<RestrictedExpression, String> {

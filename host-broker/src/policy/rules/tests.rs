@@ -88,6 +88,7 @@ impl Said {
             action: &action,
             demanded: self.demanded,
             decides: true,
+            person: None,
             task: self.task.as_ref(),
             session: self.session,
             now: Timestamp::from_millis(self.now),

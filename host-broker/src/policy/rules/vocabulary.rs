@@ -164,10 +164,14 @@ fn written(catalogue: &Catalogue, params: &BTreeMap<(Provider, Action), Record>)
         }
     }
     let kind = json!({ "type": "Record", "attributes": { "kind": { "type": "String" } } });
+    let said = json!({ "type": "String", "required": false });
     let flag = json!({ "type": "Boolean" });
     let flags = json!({ "untrusted": flag, "sensitive": flag, "egress": flag });
     json!({ "": {
-        "commonTypes": { "Session": { "type": "Record", "attributes": flags } },
+        "commonTypes": {
+            "Session": { "type": "Record", "attributes": flags },
+            "Chat": { "type": "Record", "attributes": { "id": said, "kind": said } },
+        },
         "entityTypes": { "Group": {}, "Provider": { "shape": kind } },
         "actions": actions,
     } })
@@ -178,6 +182,8 @@ fn applies_to(params: &Record) -> Value {
         "params": shape::written_record(params),
         "level": { "type": "String" },
         "task": { "type": "String", "required": false },
+        "person": { "type": "String", "required": false },
+        "chat": { "type": "Chat", "required": false },
         "session": { "type": "Session" },
         "now": { "type": "Extension", "name": "datetime" },
         "hour": { "type": "Long" },

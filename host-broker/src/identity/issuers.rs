@@ -1,0 +1,200 @@
+//! Who may say on whose behalf a group asks.
+//!
+//! The broker itself, with a key of its own in the home, and whoever the configuration names, each with one algorithm:
+//! the header of a token never chooses how it is verified, and a name never has two.
+
+use super::Unproven;
+use crate::config::identity::{IdentityTable, IssuerTable};
+use crate::secrets::{Secret, SecretFault, Secrets};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of the broker among the issuers.
+pub const OWN: &str = "broker";
+/// A shared secret whose key has fewer bytes could be guessed.
+pub const KEY_BYTES_MIN: usize = 8;
+
+/// How tokens of an issuer are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Ed25519 (RFC 8037): whoever verifies cannot sign.
+    EdDsa,
+    /// HMAC-SHA256 with a shared secret: for tokens as Ash makes them.
+    Hs256,
+}
+
+impl Scheme {
+    /// The word in a token's header.
+    fn word(self) -> &'static str {
+        match self {
+            Self::EdDsa => "EdDSA",
+            Self::Hs256 => "HS256",
+        }
+    }
+}
+
+/// Who signs, and how that is verified.
+pub struct Issuer {
+    name: String,
+    /// What it calls itself in tokens.
+    iss: String,
+    keys: Keys,
+}
+
+enum Keys {
+    /// Any of these: a new one is named before the old one goes.
+    Public(Vec<[u8; 32]>),
+    Shared(Arc<Secret>),
+}
+
+impl Issuer {
+    /// Its name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it signs.
+    pub fn scheme(&self) -> Scheme {
+        match self.keys {
+            Keys::Public(_) => Scheme::EdDsa,
+            Keys::Shared(_) => Scheme::Hs256,
+        }
+    }
+
+    /// Whether it has signed this.
+    pub fn verifies(&self, signed: &[u8], signature: &[u8]) -> bool {
+        match &self.keys {
+            Keys::Public(keys) => {
+                keys.iter().any(|key| UnparsedPublicKey::new(&ED25519, key).verify(signed, signature).is_ok())
+            }
+            Keys::Shared(secret) => secret.has_signed(signed, signature),
+        }
+    }
+}
+
+/// Everybody who may say so.
+pub struct Issuers {
+    /// What tokens call this broker.
+    pub audience: String,
+    all: Vec<Issuer>,
+}
+
+impl fmt::Debug for Issuers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.all.iter().map(Issuer::name)).finish()
+    }
+}
+
+impl Issuers {
+    /// The broker, with this key, and those of the configuration. One whose secret cannot be used signs nothing, and the
+    /// log says why.
+    pub fn new(own: &OwnKey, table: &IdentityTable, secrets: &Secrets) -> Self {
+        let audience = table.audience.clone().unwrap_or_else(|| own.audience());
+        let mut all =
+            vec![Issuer { name: OWN.to_owned(), iss: OWN.to_owned(), keys: Keys::Public(vec![own.public()]) }];
+        for (name, table) in &table.issuers {
+            match keys(name, table, secrets) {
+                Ok(keys) => {
+                    let iss = table.iss.clone().unwrap_or_else(|| name.clone());
+                    all.push(Issuer { name: name.clone(), iss, keys });
+                }
+                Err(fault) => tracing::warn!(issuer = name, %fault, "its tokens are not believed"),
+            }
+        }
+        Self { audience, all }
+    }
+
+    /// Nobody, so that no token proves anything.
+    pub fn nobody() -> Self {
+        Self { audience: String::new(), all: Vec::new() }
+    }
+
+    /// Whoever has signed a token with this header and this `iss`. Only old tokens may leave it out, and only where it
+    /// can be but one.
+    ///
+    /// # Errors
+    /// [`Unproven::Invalid`] if there is no such issuer, or it signs in another way.
+    pub fn find(&self, header: &Map<String, Value>, iss: Option<&str>) -> Result<&Issuer, Unproven> {
+        let issuer = if let Some(iss) = iss {
+            self.all.iter().find(|issuer| issuer.iss == iss)
+        } else {
+            let mut legacy = self.all.iter().filter(|issuer| issuer.scheme() == Scheme::Hs256);
+            legacy.next().filter(|_| legacy.next().is_none())
+        };
+        let issuer = issuer.ok_or(Unproven::Invalid("nobody who may sign tokens has that name"))?;
+        if header.get("alg").and_then(Value::as_str) == Some(issuer.scheme().word()) {
+            Ok(issuer)
+        } else {
+            Err(Unproven::Invalid("it is signed in another way than its issuer's"))
+        }
+    }
+}
+
+fn keys(name: &str, table: &IssuerTable, secrets: &Secrets) -> Result<Keys, String> {
+    let Some(_) = &table.secret else {
+        let keys: Option<Vec<_>> = table.public_keys.iter().map(|key| public_key(key)).collect();
+        return keys.map(Keys::Public).ok_or_else(|| "a public key of it is none".to_owned());
+    };
+    let secret_name = secret_name(name);
+    let fault = |fault: Option<&SecretFault>| fault.map_or("its secret is missing".to_owned(), ToString::to_string);
+    let secret = secrets.get(&secret_name).ok_or_else(|| fault(secrets.fault(&secret_name)))?;
+    if secret.key_bytes() < KEY_BYTES_MIN {
+        return Err(format!("the key in its secret has fewer than {KEY_BYTES_MIN} bytes"));
+    }
+    Ok(Keys::Shared(secret))
+}
+
+/// The name of an issuer's secret among all.
+pub fn secret_name(issuer: &str) -> String {
+    format!("identity.{issuer}")
+}
+
+/// An Ed25519 public key, as configuration and `token key` write it: 32 bytes in base64url without padding.
+pub fn public_key(text: &str) -> Option<[u8; 32]> {
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
+
+/// The key with which the broker signs tokens.
+pub struct OwnKey(Ed25519KeyPair);
+
+impl fmt::Debug for OwnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnKey(…)")
+    }
+}
+
+impl OwnKey {
+    /// Of these 32 bytes, the private key of RFC 8032.
+    ///
+    /// # Errors
+    /// The implementation's own, of which there is none for 32 bytes.
+    pub fn new(seed: &[u8]) -> Result<Self, String> {
+        Ed25519KeyPair::from_seed_unchecked(seed).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// The other half.
+    pub fn public(&self) -> [u8; 32] {
+        self.0.public_key().as_ref().try_into().unwrap_or_default()
+    }
+
+    /// The other half, as configuration writes it.
+    pub fn public_text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.public())
+    }
+
+    /// What tokens call this broker unless the configuration says otherwise: no two brokers have one.
+    pub fn audience(&self) -> String {
+        let digest: String = Digest::of(&self.public()).hex().chars().take(16).collect();
+        format!("host-broker:{digest}")
+    }
+
+    /// Signs.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.0.sign(message).as_ref().to_vec()
+    }
+}

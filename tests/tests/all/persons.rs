@@ -1,0 +1,315 @@
+//! Persons: what a context token opens, and that nothing else does; two of them in one group reach nothing of each
+//! other's.
+
+use host_broker::config::home::Home;
+use host_broker::identity::ChatType;
+use host_broker::identity::issuers::OwnKey;
+use host_broker::identity::token::{LIFE, Wanted, claims, signed};
+use host_broker::keys;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tests::group::{Group, code, error, with};
+use tests::programs::programs;
+use tests::shim::{Shim, text};
+use tests::world::CONFIG;
+use tests::{World, until};
+
+const MAIL: &str = r#"
+[actions.read]
+level = 1
+exposes = []
+reply = "$params"
+
+[actions.send]
+level = 2
+exposes = []
+append_to = "send.log"
+latency_param = "ms"
+
+[actions.delete]
+level = 2
+exposes = []
+human = true
+append_to = "delete.log"
+"#;
+
+fn builder() -> tests::world::Builder {
+    let provider = "[providers.\"person.mail\"]\nkind = \"mock\"\nscript = \"mail.toml\"\n";
+    World::builder().config(&format!("{CONFIG}\n{provider}")).file("mail.toml", MAIL)
+}
+
+/// The developers may use persons' mail.
+fn world() -> World {
+    let world = builder().up();
+    grant(&world, &json!({}));
+    world.grant("developer", 2);
+    world
+}
+
+fn grant(world: &World, more: &Value) {
+    let mut grant =
+        json!({ "type": "grant", "group_folder": "developer", "provider": "person.mail", "access_level": 2 });
+    grant.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let reply = world.command(grant);
+    assert_eq!(code(&reply), "executed", "{reply}");
+}
+
+fn own_key(world: &World) -> OwnKey {
+    keys::identity(&Home::at(world.home()), world.ids.as_ref()).unwrap()
+}
+
+/// A token of this person's for the developers.
+fn token(world: &mut World, person: &str) -> String {
+    let wanted = Wanted { sub: person.to_owned(), group: Some("developer".parse().unwrap()), ..Wanted::default() };
+    mint(world, &wanted, LIFE)
+}
+
+fn mint(world: &mut World, wanted: &Wanted, life: Duration) -> String {
+    let own = own_key(world);
+    let claims = claims(wanted, &own.audience(), world.ids.below(u64::MAX).to_string(), world.now(), life);
+    let token = signed(claims, |bytes| own.sign(bytes));
+    // It stands in no row, no log, no reply and no stored request.
+    world.keep_secret(token.clone());
+    token
+}
+
+fn call(action: &str, params: &Value) -> Value {
+    json!({ "type": "ext_call", "provider": "person.mail", "action": action, "params": params })
+}
+
+fn ask(group: &Group, document: Value, token: &str) -> Value {
+    group.ask(with(document, "context_token", token))
+}
+
+#[test]
+fn a_persons_capability_takes_a_token_that_proves_who_it_is() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let read = || call("read", &json!({ "a": 1 }));
+    let missing = developer.ask(read());
+    assert_eq!(code(&missing), "context_token_missing", "{missing}");
+    assert!(error(&missing).contains("host-broker token mint"), "{missing}");
+    let ann = token(&mut world, "ann");
+    let reply = ask(&developer, read(), &ann);
+    assert_eq!(reply["data"], json!({ "a": 1 }), "{reply}");
+    let id = reply["request_id"].as_str().unwrap();
+    let rows = world.rows_of(&developer, id);
+    assert!(rows.iter().all(|row| row.person.as_deref() == Some("broker:ann")), "{rows:?}");
+    assert_eq!(rows.len(), 2);
+    let mut forged = ann.clone();
+    forged.replace_range(ann.len() - 4.., "AAAA");
+    let reply = ask(&developer, read(), &forged);
+    assert_eq!(code(&reply), "context_token_invalid", "{reply}");
+    assert!(error(&reply).contains("its signature"), "{reply}");
+    let elsewhere = Wanted { sub: "ann".into(), group: Some("security".parse().unwrap()), ..Wanted::default() };
+    let elsewhere = mint(&mut world, &elsewhere, LIFE);
+    assert_eq!(code(&ask(&developer, read(), &elsewhere)), "context_token_invalid");
+    world.clock.advance(LIFE + Duration::from_secs(31));
+    assert_eq!(code(&ask(&developer, read(), &ann)), "context_token_expired");
+    // What a group asks for itself needs none, and one that has expired does no harm.
+    let own = || tests::group::call("echo", json!({}));
+    for any in [ann.as_str(), forged.as_str(), "", "rubbish"] {
+        let reply = ask(&developer, own(), any);
+        assert_eq!(code(&reply), "executed", "{reply}");
+        let rows = world.rows_of(&developer, reply["request_id"].as_str().unwrap());
+        assert!(rows.iter().all(|row| row.person.is_none()), "{rows:?}");
+    }
+}
+
+#[test]
+fn whoever_has_no_grant_learns_nothing_from_a_token() {
+    let mut world = builder().up();
+    let developer = world.group("developer");
+    let ann = token(&mut world, "ann");
+    for document in [call("read", &json!({})), with(call("read", &json!({})), "context_token", ann)] {
+        assert_eq!(code(&developer.ask(document)), "no_grant");
+    }
+}
+
+#[test]
+fn two_persons_of_one_group_reach_nothing_of_each_other() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let (ann, bob) = (token(&mut world, "ann"), token(&mut world, "bob"));
+    let mail = with(call("send", &json!({ "to": "carol" })), "idempotency_key", "k1");
+    let id = developer.fresh_id();
+    let of_ann = with(mail.clone(), "request_id", id.as_str());
+    let sent = ask(&developer, of_ann.clone(), &ann);
+    assert_eq!(code(&sent), "executed", "{sent}");
+
+    let none = ask(&developer, json!({ "type": "ext_result", "of": "r-nowhere" }), &bob);
+    assert_eq!(code(&none), "unknown_request");
+    for document in [json!({ "type": "ext_result", "of": id }), json!({ "type": "ext_cancel", "of": id })] {
+        let to_bob = ask(&developer, document.clone(), &bob);
+        assert_eq!((code(&to_bob), error(&to_bob)), ("unknown_request", error(&none)), "as if there were none");
+        let to_nobody = developer.ask(document.clone());
+        assert_eq!(code(&to_nobody), "unknown_request", "{to_nobody}");
+    }
+    let again = ask(&developer, json!({ "type": "ext_result", "of": id }), &ann);
+    assert_eq!(again["data"], sent["data"]);
+
+    // The same id, the same key: another person's are other ones.
+    let replayed = ask(&developer, of_ann.clone(), &bob);
+    assert_eq!(code(&replayed), "replayed_request", "{replayed}");
+    let repeated = ask(&developer, of_ann, &ann);
+    assert_eq!(repeated["data"], sent["data"]);
+    assert_eq!(world.effects_of("send").len(), 1);
+    let by_key = ask(&developer, mail.clone(), &ann);
+    assert_eq!(code(&by_key), "executed", "{by_key}");
+    assert_eq!(world.effects_of("send").len(), 1, "it is hers, and was sent before");
+    assert_eq!(code(&ask(&developer, mail.clone(), &bob)), "executed");
+    assert_eq!(world.effects_of("send").len(), 2, "his is his own");
+    let other = with(call("send", &json!({ "to": "dave" })), "idempotency_key", "k1");
+    assert_eq!(code(&ask(&developer, other, &bob)), "idempotency_conflict");
+}
+
+#[test]
+fn a_question_is_one_persons_and_outlives_the_token() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let wanted = |sub: &str| Wanted {
+        sub: sub.to_owned(),
+        chat_id: Some("c7".into()),
+        chat_type: Some(ChatType::Private),
+        source_display_name: Some("Ann \u{202e}nnA".into()),
+        ..Wanted::default()
+    };
+    let (ann, bob) =
+        (mint(&mut world, &wanted("ann"), Duration::from_secs(60)), mint(&mut world, &wanted("bob"), LIFE));
+    let document = call("delete", &json!({ "id": 1 }));
+    let send = |token: &str| developer.send(with(document.clone(), "context_token", token));
+    let of_ann = send(&ann);
+    let waiting = |world: &World, least: usize| {
+        until("the questions", || {
+            let found = world.query("SELECT code, card, person FROM approvals WHERE state = 'waiting' ORDER BY id");
+            (found.len() >= least).then_some(found)
+        })
+    };
+    let first = waiting(&world, 1);
+    let of_bob = send(&bob);
+    let questions = waiting(&world, 2);
+    assert_eq!(questions.len(), 2, "nobody joins another's question");
+    let head = serde_json::from_str::<Value>(first[0]["card"].as_str().unwrap()).unwrap()["head"].clone();
+    let line = head.as_array().unwrap().iter().find(|line| line["field"] == "On behalf of").unwrap();
+    assert_eq!(line["value"], "broker:ann (Ann <U+202E>nnA) in the private chat c7");
+    // Bob stops his; hers he cannot.
+    let cancel = |of: &str| json!({ "type": "ext_cancel", "of": of });
+    assert_eq!(code(&ask(&developer, cancel(&of_ann), &bob)), "unknown_request");
+    assert_eq!(code(&ask(&developer, cancel(&of_bob), &bob)), "executed");
+    assert_eq!(code(&developer.reply(&of_bob)), "cancelled");
+    // Who it was stays known, also to the next host, and when the token is long over.
+    world.restart();
+    world.clock.advance(Duration::from_secs(290));
+    let yes = json!({ "type": "answer", "code": questions[0]["code"], "yes": true });
+    assert_eq!(code(&world.command(yes)), "executed");
+    until("the effect", || (!world.effects_of("delete").is_empty()).then_some(()));
+    world.settle();
+    let rows = world.rows_of(&developer, &of_ann);
+    let intended = rows.iter().find(|row| row.kind == "intended").unwrap();
+    assert_eq!(intended.person.as_deref(), Some("broker:ann"));
+    assert_eq!(world.query("SELECT 1 FROM approvals WHERE person IS NOT NULL").len(), 0, "kept no longer than needed");
+}
+
+#[test]
+fn a_grant_can_be_for_certain_chats() {
+    let mut world = builder().up();
+    let developer = world.group("developer");
+    grant(&world, &json!({ "chat_types": ["private"] }));
+    let mut from = |chat_type: Option<ChatType>| {
+        let wanted = Wanted { sub: "ann".into(), chat_type, ..Wanted::default() };
+        let token = mint(&mut world, &wanted, LIFE);
+        ask(&developer, call("read", &json!({})), &token)
+    };
+    assert_eq!(code(&from(Some(ChatType::Private))), "executed");
+    for elsewhere in [Some(ChatType::Group), Some(ChatType::Channel), None] {
+        let reply = from(elsewhere);
+        assert_eq!(code(&reply), "no_grant");
+        assert!(error(&reply).contains("other chats"), "{reply}");
+    }
+    assert_eq!(code(&developer.ask(call("read", &json!({})))), "context_token_missing");
+}
+
+#[test]
+fn who_a_person_is_never_stands_in_the_parameters() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let ann = token(&mut world, "ann");
+    let claiming = json!({ "user_id": "bob", "chat_id": "c1", "chat_type": "private", "to": "carol" });
+    let reply = ask(&developer, call("read", &claiming), &ann);
+    assert_eq!(code(&reply), "invalid_params");
+    for name in ["/user_id", "/chat_id", "/chat_type"] {
+        assert!(error(&reply).contains(name), "{reply}");
+    }
+    let own = with(tests::group::call("echo", claiming.clone()), "context_token", ann);
+    assert_eq!(developer.ask(own)["data"], claiming, "elsewhere these are names like others");
+}
+
+#[test]
+fn the_shim_carries_the_token_and_a_file_is_read_again() {
+    let mut world = world();
+    let path = world.outside().join("token");
+    let (ann, bob) = (token(&mut world, "ann"), token(&mut world, "bob"));
+    std::fs::write(&path, format!("{ann}\n")).unwrap();
+    let shim = Shim::start_with(&world, "developer", &[("EXT_CONTEXT_TOKEN_FILE", path.to_str().unwrap())]);
+    let arguments = || json!({ "provider": "person.mail", "action": "send", "params": { "to": "carol" } });
+    let result = shim.call("ext_call", arguments());
+    assert_eq!(result["isError"], json!(false), "{}", text(&result));
+    std::fs::write(&path, &bob).unwrap();
+    shim.call("ext_call", arguments());
+    std::fs::write(&path, "").unwrap();
+    let result = shim.call("ext_call", arguments());
+    assert!(text(&result).contains("nothing says on whose"), "{}", text(&result));
+    let persons = world.query("SELECT DISTINCT person FROM ledger WHERE kind = 'intended' ORDER BY person");
+    assert_eq!(json!(persons), json!([{ "person": "broker:ann" }, { "person": "broker:bob" }]));
+}
+
+fn broker(world: &World, arguments: &[&str], input: &str) -> (Option<i32>, Value) {
+    #[expect(clippy::disallowed_methods, reason = "the command is a process of its own")]
+    let mut child = Command::new(programs().host_broker())
+        .arg("--home")
+        .arg(world.home())
+        .arg("--json")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let document = serde_json::from_slice(&said).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&said)));
+    (output.status.code(), document)
+}
+
+#[test]
+fn the_command_line_mints_what_the_daemon_believes() {
+    let mut world = builder().process();
+    grant(&world, &json!({ "chat_types": ["private"] }));
+    let developer = world.group("developer");
+    let (status, minted) =
+        broker(&world, &["token", "mint", "ann", "--group", "developer", "--chat-type", "private", "--for", "90s"], "");
+    assert_eq!(status, Some(0), "{minted}");
+    let token = minted["token"].as_str().unwrap().to_owned();
+    world.keep_secret(token.clone());
+    assert_eq!(code(&ask(&developer, call("read", &json!({})), &token)), "executed");
+    let (status, verified) = broker(&world, &["token", "verify", "--group", "developer"], &format!("{token}\n"));
+    assert_eq!((status, &verified["person"]["sub"]), (Some(0), &json!("ann")), "{verified}");
+    let (status, refused) = broker(&world, &["token", "verify", "--group", "security"], &token);
+    assert_eq!((status, &refused["code"]), (Some(3), &json!("context_token_invalid")), "{refused}");
+    let (_, key) = broker(&world, &["token", "key"], "");
+    assert_eq!(key["audience"], minted["audience"]);
+    assert_eq!(key["public_key"], json!(own_key(&world).public_text()));
+    for wrong in [
+        &["token", "mint", "ann", "--group", "nobody"][..],
+        &["token", "mint", "ann", "--for", "2h"],
+        &["token", "mint", "ann", "--for", "0"],
+        &["token", "mint", "ann", "--chat-type", "direct"],
+        &["token", "mint", " "],
+    ] {
+        let (status, document) = broker(&world, wrong, "");
+        assert_eq!(status, Some(2), "{wrong:?}: {document}");
+        assert!(document.get("token").is_none());
+    }
+}
