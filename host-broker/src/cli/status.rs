@@ -5,6 +5,7 @@ use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::config::Config;
 use crate::grants::{self, Grant};
+use crate::identity::issuers::secret_name;
 use crate::kill;
 use crate::ledger::calls::{self, Unsettled};
 use crate::ledger::chain::Row;
@@ -27,7 +28,7 @@ use std::time::Duration;
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
-    failing_channels: [{channel, event, state, attempts, fault, …}], \
+    failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
     ending_soon: [{group, provider, level, expires_at}]}"
 )]
 pub struct Status {}
@@ -150,6 +151,8 @@ impl Page<'_> {
             "unknown_outcomes": self.recorded.unknown,
             "kill_switches": self.recorded.killed,
             "failing_channels": self.recorded.silent,
+            "failing_issuers": self.unbelieved().map(|(issuer, reason)| json!({ "issuer": issuer, "reason": reason }))
+                .collect::<Vec<_>>(),
             "ending_soon": ending.collect::<Vec<_>>(),
         })
     }
@@ -183,6 +186,10 @@ impl Page<'_> {
             let rows: Vec<_> = self.recorded.silent.iter().map(row).collect();
             parts.push(format!("People are not told:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
         }
+        let unbelieved: Vec<_> = self.unbelieved().map(|(issuer, reason)| vec![issuer.to_owned(), reason]).collect();
+        if !unbelieved.is_empty() {
+            parts.push(format!("Tokens are not believed:\n{}", Output::table(&["ISSUER", "WHY"], &unbelieved)));
+        }
         parts.extend(unsettled("Under way, no outcome yet:", &self.recorded.open));
         parts.extend(unsettled("Outcome unknown; look at the target before repeating:", &self.recorded.unknown));
         let ending: Vec<_> = self
@@ -196,6 +203,14 @@ impl Page<'_> {
             parts.push(Output::table(&["ENDS SOON", "PROVIDER", "LEVEL", "AT"], &ending));
         }
         parts.join("\n\n")
+    }
+
+    /// Issuers of context tokens whose secret cannot be used, as far as that can be seen.
+    fn unbelieved(&self) -> impl Iterator<Item = (&str, String)> {
+        self.config.identity.issuers.keys().filter_map(|issuer| {
+            let fault = self.secrets.fault(&secret_name(issuer))?;
+            Some((issuer.as_str(), format!("its secret is {fault}")))
+        })
     }
 
     fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {

@@ -232,6 +232,49 @@ fn the_status_of_a_provider_is_also_that_of_its_secret_and_shows_nothing_of_it()
 }
 
 #[test]
+fn the_status_names_issuers_whose_tokens_are_not_believed() {
+    let world = World::empty();
+    std::fs::create_dir_all(&world.home).unwrap();
+    let config = "[identity.issuers.ash]\nsecret = { env = \"ASH_SECRET\" }\n";
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    let status = |secret: &str| {
+        let text = finish(world.command(&["status"]).env("ASH_SECRET", secret)).ok();
+        let json = finish(world.command(&["status", "--json"]).env("ASH_SECRET", secret)).json();
+        (text, json["failing_issuers"].clone())
+    };
+    let (text, failing) = status("");
+    assert!(text.contains("Tokens are not believed") && text.contains("ASH_SECRET"), "{text}");
+    assert_eq!(failing[0]["issuer"], "ash");
+    let (text, failing) = status("sesame-sesame");
+    assert!(!text.contains("Tokens") && !text.contains("sesame"), "{text}");
+    assert_eq!(failing, serde_json::json!([]));
+}
+
+#[test]
+fn an_issuer_that_cannot_be_told_from_another_or_signs_in_two_ways_stops_the_start() {
+    let world = World::empty();
+    std::fs::create_dir_all(&world.home).unwrap();
+    let key = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+    for (issuers, word) in [
+        ("[identity.issuers.broker]\npublic_keys = [\"K\"]\n", "the broker's own name"),
+        ("[identity.issuers.a]\niss = \"broker\"\npublic_keys = [\"K\"]\n", "another iss"),
+        (
+            "[identity.issuers.a]\npublic_keys = [\"K\"]\n[identity.issuers.b]\niss = \"a\"\npublic_keys = [\"K\"]\n",
+            "another iss",
+        ),
+        ("[identity.issuers.a]\n", "public_keys"),
+        ("[identity.issuers.a]\npublic_keys = [\"K\"]\nsecret = { env = \"S\" }\n", "not both"),
+        ("[identity.issuers.a]\npublic_keys = [\"short\"]\n", "43 characters"),
+        ("[identity.issuers.\"A b\"]\npublic_keys = [\"K\"]\n", "lower-case"),
+        ("[identity]\naudience = \" \"\n", "audience"),
+        ("[identity.issuers.a]\npublic_key = \"K\"\n", "public_keys"),
+    ] {
+        std::fs::write(world.home.join("broker.toml"), issuers.replace('K', key)).unwrap();
+        world.run(&["config", "check"]).fails(4, &["identity", word]);
+    }
+}
+
+#[test]
 fn every_code_is_listed_with_its_remedy() {
     let world = World::empty();
     let codes = world.run(&["codes", "--json"]).json();

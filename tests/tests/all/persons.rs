@@ -7,6 +7,8 @@ use host_broker::identity::issuers::OwnKey;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
 use serde_json::{Value, json};
+use shared::Timestamp;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tests::group::{Group, code, error, with};
@@ -262,6 +264,33 @@ fn the_shim_carries_the_token_and_a_file_is_read_again() {
     assert!(text(&result).contains("nothing says on whose"), "{}", text(&result));
     let persons = world.query("SELECT DISTINCT person FROM ledger WHERE kind = 'intended' ORDER BY person");
     assert_eq!(json!(persons), json!([{ "person": "broker:ann" }, { "person": "broker:bob" }]));
+}
+
+#[test]
+fn a_token_of_an_ash_installation_is_believed_where_its_secret_is_configured() {
+    let vectors: Value = serde_json::from_str(include_str!("../../fixtures/ash-context-tokens.json")).unwrap();
+    let token = vectors["tokens"][0]["token"].as_str().unwrap();
+    let clock = Timestamp::from_millis(vectors["now"].as_i64().unwrap() * 1000);
+    let secret = vectors["env_secret"].as_str().unwrap();
+    for configured in [true, false] {
+        let mut world = builder().clock(clock).down();
+        let path = world.path("ash-secret");
+        std::fs::write(&path, secret).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        if configured {
+            let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+            let issuer = format!("[identity.issuers.ash]\nsecret = {{ file = {path:?} }}\n");
+            world.rewrite("broker.toml", &format!("{config}\n{issuer}"));
+        }
+        world.start();
+        grant(&world, &json!({ "chat_types": ["private"] }));
+        let reply = ask(&world.group("developer"), call("read", &json!({})), token);
+        let expected = if configured { "executed" } else { "context_token_invalid" };
+        assert_eq!(code(&reply), expected, "{reply}");
+        let persons = world.query("SELECT DISTINCT person FROM ledger WHERE kind = 'intended'");
+        let known = if configured { json!([{ "person": "ash:user-1" }]) } else { json!([]) };
+        assert_eq!(json!(persons), known);
+    }
 }
 
 fn broker(world: &World, arguments: &[&str], input: &str) -> (Option<i32>, Value) {
