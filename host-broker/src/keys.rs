@@ -5,9 +5,10 @@ use crate::effects::ids::Ids;
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
 use crate::ledger::LedgerKey;
+use shared::digest::Digest;
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// The key of digests: without it, what was small could be guessed from its digest.
@@ -31,29 +32,80 @@ pub fn identity(home: &Home, ids: &dyn Ids) -> Result<OwnKey, StartError> {
 fn key(home: &Home, name: &str, ids: &dyn Ids) -> Result<Zeroizing<Vec<u8>>, StartError> {
     let path = home.keys().join(name);
     let fault = |fault: String| StartError::Key { path: path.clone(), fault };
-    match std::fs::read(&path).map(Zeroizing::new) {
-        Ok(bytes) if bytes.len() == 32 => {
-            private(&path).map_err(fault)?;
-            Ok(bytes)
-        }
-        Ok(_) => Err(fault("it does not hold 32 bytes; restore it from a backup".into())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut bytes = Zeroizing::new(vec![0; 32]);
-            ids.fill(&mut bytes)?;
-            make_private_directory(&home.keys()).map_err(|error| fault(error.to_string()))?;
-            let mut options = std::fs::OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600);
-            options
-                .open(&path)
-                .and_then(|mut file| std::io::Write::write_all(&mut file, &bytes).and_then(|()| file.sync_all()))
-                .map_err(|error| fault(error.to_string()))?;
-            Ok(bytes)
-        }
-        Err(error) => Err(fault(error.to_string())),
+    if !path.exists() {
+        let mut bytes = Zeroizing::new([0; 32]);
+        ids.fill(bytes.as_mut())?;
+        make(&path, bytes.as_ref()).map_err(|error| fault(error.to_string()))?;
     }
+    let bytes = Zeroizing::new(std::fs::read(&path).map_err(|error| fault(error.to_string()))?);
+    if bytes.len() != 32 {
+        return Err(fault("it does not hold 32 bytes; restore it from a backup".into()));
+    }
+    private(&path).map_err(fault)?;
+    Ok(bytes)
+}
+
+/// Whole or not at all, and not in place of another's: two commands may be the first ones at the same time.
+fn make(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
+    let directory = path.parent().unwrap_or(path);
+    make_private_directory(directory)?;
+    let new = beside(path, bytes);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let made = options.open(&new).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()?;
+        std::fs::hard_link(&new, path)
+    });
+    std::fs::remove_file(&new).ok();
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => std::fs::File::open(directory)?.sync_all(),
+    }
+}
+
+/// Nobody else's: its name is made of what will be in it.
+fn beside(path: &Path, bytes: &[u8]) -> PathBuf {
+    let unique: String = Digest::of(bytes).hex().chars().take(16).collect();
+    path.with_extension(format!("{unique}.new"))
 }
 
 fn private(path: &Path) -> Result<(), String> {
     let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode();
     if mode.trailing_zeros() >= 6 { Ok(()) } else { Err(format!("others may read it; chmod 600 {}", path.display())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::ids::SystemIds;
+
+    #[test]
+    fn whoever_comes_first_at_the_same_time_has_the_same_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let keys = || identity(&home, &SystemIds).unwrap().public();
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..16).map(|_| scope.spawn(keys)).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|key| *key == found[0]));
+        let names: Vec<_> = std::fs::read_dir(home.keys()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["identity.key"]);
+        let mode = std::fs::metadata(home.keys().join("identity.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_that_is_cut_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        ledger(&home, &SystemIds).unwrap();
+        let path = home.keys().join("ledger.key");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(ledger(&home, &SystemIds).unwrap_err().to_string().contains("chmod 600"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, [7; 31]).unwrap();
+        assert!(ledger(&home, &SystemIds).unwrap_err().to_string().contains("32 bytes"));
+    }
 }
