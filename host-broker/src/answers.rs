@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
+use crate::broker::Parked;
 use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
 use crate::filter::inspect::Reason;
@@ -63,6 +64,19 @@ pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) 
             Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
         }
     }
+}
+
+/// A request under the id of one that waits for another, and that has no row yet. It gets no reply, because the id is the
+/// other one's; nor is its row under that id, which would then be taken.
+pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parked) -> Result<(), LedgerError> {
+    let same = parked.request_digest == header.request_digest;
+    tx.append(&Draft {
+        person: header.behalf.key(),
+        reason_code: (!same).then_some(Code::ReplayedRequest),
+        body: json!({ "request": header.request_digest, "of_request": header.request_id }),
+        ..Draft::new(if same { Kind::Repeated } else { Kind::Refused }, &header.caller_key)
+    })
+    .map(|_evidence| ())
 }
 
 /// The kept reply of another request, under this request's id.

@@ -10,7 +10,7 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
-use crate::answers::{copied, explained, refused, repeated, unfinished};
+use crate::answers::{copied, explained, refused, repeated, unfinished, while_parked};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
@@ -18,6 +18,7 @@ use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
 use crate::folding::Folding;
+use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
@@ -34,6 +35,7 @@ use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
 use serde_json::json;
+use shared::digest::Digest;
 use shared::{Code, Group, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,8 +54,8 @@ pub struct Broker {
     /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request,
     /// and by which row.
     pub(crate) cancelled: BTreeMap<(Arc<str>, RequestId), i64>,
-    /// Calls that wait for another request, and for which.
-    pub(crate) parked: BTreeMap<(Arc<str>, RequestId), RequestId>,
+    /// Requests that wait for another one. They have no row yet.
+    pub(crate) parked: BTreeMap<(Arc<str>, RequestId), Parked>,
     /// Requests about which a person was asked, and that are decided on again now.
     pub(crate) resolved: Vec<Resolved>,
     /// Proposals that people want applied now.
@@ -140,6 +142,10 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        if let Some(parked) = self.parked.get(&call.header.key()) {
+            let noted = while_parked(tx, &call.header, parked);
+            return closed(tx, Event::Arrived(Parsed::Call(call)), noted.map(|()| None));
+        }
         match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
             Ok(None) => self.decide(tx, call),
             Ok(Some(earlier)) => {
@@ -212,6 +218,13 @@ impl Broker {
     fn before_the_effect(&self, tx: &Transaction<'_>, call: &Call, decision: &Decision) -> Result<Before, LedgerError> {
         if !decision.has_authority() {
             return Ok(Before::Go);
+        }
+        if let Behalf::Nobody(why) = call.header.behalf
+            && store::is_claimed_by_a_person(tx, call)?
+        {
+            // It may be that person's call once more: without knowing, nothing is executed a second time.
+            let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
+            return refused(tx, call, &refusal).map(Before::Answered);
         }
         if let Some(claimed) = store::claimed(tx, call)? {
             if claimed.params_digest != call.params_digest {
@@ -302,6 +315,10 @@ impl Broker {
         directive: Box<Directive>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let header = &directive.header;
+        if let Some(parked) = self.parked.get(&header.key()).filter(|_| !directive.asked) {
+            let noted = while_parked(tx, header, parked);
+            return closed(tx, Event::Arrived(Parsed::Directive(directive)), noted.map(|()| None));
+        }
         let earlier =
             if directive.asked { Ok(None) } else { store::earlier(tx, &header.caller_key, &header.request_id) };
         let result = match earlier {
@@ -329,6 +346,7 @@ impl Broker {
             let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
             let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
             let evidence = tx.append(&Draft {
+                person: store::person_of(tx, &closed.caller, &closed.request_id)?,
                 request_id: Some(&closed.request_id),
                 reason_code: Some(code),
                 body: json!({ "of": closed.seq, "stage": closed.stage, "why": "the broker died in between" }),
@@ -373,6 +391,19 @@ impl Broker {
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
         Ok(())
     }
+}
+
+/// A request that waits for another one.
+#[derive(Debug, Clone)]
+pub(crate) struct Parked {
+    /// For which.
+    pub(crate) of: RequestId,
+    /// On whose behalf it was made.
+    pub(crate) person: Option<String>,
+    /// What it asks.
+    pub(crate) request_digest: Digest,
+    /// Whether it is a call, which can be cancelled.
+    pub(crate) is_call: bool,
 }
 
 /// How a directive ends.

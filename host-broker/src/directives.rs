@@ -12,11 +12,14 @@ use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
 use crate::gates::{self, Task, TaskState};
 use crate::grants;
+use crate::identity::{Behalf, Unproven};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store;
+use crate::ledger::store::{self, Owner};
 use crate::ledger::transaction::{Answer, Transaction};
+use crate::policy::authorize::chats_fact;
+use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::sessions;
 use crate::snapshot;
@@ -67,11 +70,9 @@ impl Broker {
             return write(tx, directive, None, said).map(Fulfilled::Answered);
         }
         if let Order::Result(ResultRequest { of, .. }) | Order::Cancel(CancelRequest { of }) = &directive.order
-            && !may_reach(tx, header, of)?
+            && !self.may_reach(tx, header, of)?
         {
-            // It is told no more than that there is none.
-            let said = Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning());
-            return write(tx, directive, None, said).map(Fulfilled::Answered);
+            return write(tx, directive, None, out_of_reach(&header.behalf)).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
             Order::Result(request) => return self.result(tx, header, request),
@@ -219,10 +220,34 @@ impl Broker {
         })
     }
 
+    /// Whether a request is there and whoever asks may know of it. One that was made on a person's behalf is that
+    /// person's, and only where the person may call its provider from: what was read in a private chat is not handed
+    /// over in another one.
+    fn may_reach(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<bool, LedgerError> {
+        let key = (Arc::clone(&header.caller_key), of.clone());
+        let owner = match self.parked.get(&key) {
+            Some(parked) => Some(Owner { person: parked.person.clone(), provider: None }),
+            None => store::owner(tx, &header.caller_key, of)?,
+        };
+        let Some(owner) = owner else { return Ok(false) };
+        if owner.person.is_some() && owner.person != header.behalf.key() {
+            return Ok(false);
+        }
+        let provider = owner.provider.and_then(|provider| provider.parse::<Provider>().ok());
+        let (Some(_), Some(group), Some(provider)) = (&owner.person, header.caller.group(), provider) else {
+            return Ok(true);
+        };
+        let grant = grants::find(tx.connection(), group, &provider)?;
+        Ok(grant.is_none_or(|grant| chats_fact(&grant, header.behalf.person()) != ChatsFact::Elsewhere))
+    }
+
     /// Waits like a call: the reply of the other request is the reply of this one.
     fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
         // Whoever joined another's question was told of that one, and has its outcome.
         let of = &questions::behind(tx, header, &request.of)?;
+        if !self.may_reach(tx, header, of)? {
+            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        }
         if !store::is_open(tx, &header.caller_key, of)? {
             return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
         }
@@ -310,8 +335,8 @@ impl Broker {
                 said(true, "preparing", "It had not started and will not.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),
-            None if self.parked.contains_key(&key) => {
-                if let Some(waits_for) = self.parked.get(&key).cloned() {
+            None if self.parked.get(&key).is_some_and(|parked| parked.is_call) => {
+                if let Some(waits_for) = self.parked.get(&key).map(|parked| parked.of.clone()) {
                     let key = (Arc::clone(&header.caller_key), waits_for);
                     self.resolved.push(Resolved { kind: approvals::Kind::File, key, row });
                 }
@@ -324,10 +349,14 @@ impl Broker {
     }
 }
 
-/// A request that was made on a person's behalf is that person's: others of the group do not reach it.
-fn may_reach(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<bool, LedgerError> {
-    let person = store::made_for(tx, &header.caller_key, of)?;
-    Ok(person.is_none() || person == header.behalf.key())
+/// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
+/// nothing it may well be one's own.
+fn out_of_reach(behalf: &Behalf) -> Said {
+    let code = match behalf {
+        Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
+        Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
+    };
+    Said::no(code, code.meaning())
 }
 
 fn main_only(order: &Order) -> bool {

@@ -126,6 +126,15 @@ impl Behalf {
     /// There is no token.
     pub const NOBODY: Self = Self::Nobody(Unproven::Missing);
 
+    /// As it was stored: the person as JSON, or nothing.
+    ///
+    /// # Errors
+    /// It is no person.
+    pub fn stored(person: Option<&str>) -> Result<Self, serde_json::Error> {
+        let person = person.map(serde_json::from_str).transpose()?;
+        Ok(person.map_or(Self::NOBODY, |person| Self::Person(Arc::new(person))))
+    }
+
     /// The person.
     pub fn person(&self) -> Option<&Person> {
         match self {

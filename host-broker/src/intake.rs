@@ -10,6 +10,7 @@ use crate::call::{self, Call, Desk, Parsed};
 use crate::config::ForeignTypes;
 use crate::effects::clock::Clock;
 use crate::event::Event;
+use crate::identity::Behalf;
 use crate::mailroom::{Mailroom, Room, Slot};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -139,8 +140,8 @@ impl Intake {
     ///
     /// # Errors
     /// What is wrong with its document.
-    pub fn on_behalf(&self, group: Group, id: RequestId, document: &[u8]) -> Result<Box<Call>, String> {
-        call::on_behalf(group, id, document, &self.desk)
+    pub fn on_behalf(&self, group: Group, id: RequestId, behalf: Behalf, document: &[u8]) -> Result<Box<Call>, String> {
+        call::on_behalf(group, id, behalf, document, &self.desk)
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With

@@ -300,6 +300,7 @@ fn use_up(tx: &Transaction<'_>, caller: &str, provider: &str, scope: &str, uses:
 fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), LedgerError> {
     tracing::warn!(caller = %call.header.caller_key, provider = %call.provider, scope, used, "a soft quota is used up");
     tx.append(&Draft {
+        person: call.header.behalf.key(),
         provider: Some(&call.provider),
         body: json!({ "soft_quota": scope, "used": used, "of_request": call.header.request_id }),
         ..Draft::new(Kind::Noted, &call.header.caller_key)

@@ -4,6 +4,7 @@
 //! applies it spends the yes. What was changed is kept for a while, so that it can be undone.
 
 use crate::approvals::{self, Approval, State};
+use crate::identity::Behalf;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::providers::contract::{Listed, Stored};
@@ -204,6 +205,8 @@ pub struct Wanted {
     pub path: String,
     /// The request that is to apply it.
     pub request_id: RequestId,
+    /// On whose behalf it was proposed.
+    pub behalf: Behalf,
 }
 
 const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at, is_revert,
@@ -308,23 +311,26 @@ pub fn diff(connection: &Connection, id: &ProposalId) -> Result<Option<String>, 
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
 pub fn wanted(connection: &Connection, approval: Option<i64>) -> Result<Vec<Wanted>, LedgerError> {
-    const SELECT: &str = "SELECT p.id, p.path, p.apply_as, a.provider, coalesce(a.for_group, substr(a.caller, 7))
+    const SELECT: &str =
+        "SELECT p.id, p.path, p.apply_as, a.provider, coalesce(a.for_group, substr(a.caller, 7)), a.person
         FROM approvals a JOIN proposals p ON p.approval = a.id
         WHERE a.state <> 'closed' AND a.state = 'approved' AND p.apply_as IS NOT NULL AND (?1 IS NULL OR a.id = ?1)";
     let bad = |what: &'static str| LedgerError::Stored { what };
     let mut statement = connection.prepare_cached(SELECT).map_err(at("look proposals up"))?;
     let rows = statement.query_map(params![approval], |row| {
-        Ok([row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
+        let texts = [row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+        Ok((texts, row.get(5)?))
     });
-    let rows: Vec<[String; 5]> = rows.and_then(Iterator::collect).map_err(at("look proposals up"))?;
+    let rows: Vec<([String; 5], Option<String>)> = rows.and_then(Iterator::collect).map_err(at("look proposals up"))?;
     rows.into_iter()
-        .map(|[id, path, request_id, provider, group]| {
+        .map(|([id, path, request_id, provider, group], person)| {
             Ok(Wanted {
                 group: group.parse().map_err(|_bad| bad("group"))?,
                 provider: provider.parse().map_err(|_bad| bad("provider"))?,
                 id: id.parse().map_err(|_bad| bad("proposal"))?,
                 path,
                 request_id: request_id.parse().map_err(|_bad| bad("request id"))?,
+                behalf: Behalf::stored(person.as_deref()).map_err(|_bad| bad("person"))?,
             })
         })
         .collect()

@@ -9,6 +9,7 @@ use crate::approvals::{self, Kind, State};
 use crate::broker::Broker;
 use crate::call::{Call, Caller, Directive, Header};
 use crate::effects::ids::Nonce;
+use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
@@ -174,7 +175,13 @@ impl Broker {
         let paths: Vec<WorkspacePath> = proposed.paths.iter().flat_map(|path| WorkspacePath::new(path)).collect();
         let free = paths.len() == proposed.paths.len()
             && self.policy.profiles.of_paths(group, &call.provider, &paths) == Setting::Auto;
-        let asked = Asked { group, caller: &call.header.caller_key, provider: &call.provider, action: &call.action };
+        let asked = Asked {
+            group,
+            behalf: &call.header.behalf,
+            caller: &call.header.caller_key,
+            provider: &call.provider,
+            action: &call.action,
+        };
         let born = if free { Some(intent) } else { None };
         let stored = self.store_proposal(tx, &call.header, &asked, proposed, born, false)?;
         Ok(stored.map(|_| born.is_none()))
@@ -310,8 +317,13 @@ impl Broker {
             window: REVERT_TTL,
         };
         let approval = &proposal.approval;
-        let asked =
-            Asked { group: &group, caller: &approval.caller, provider: &approval.provider, action: &approval.action };
+        let asked = Asked {
+            group: &group,
+            behalf: &header.behalf,
+            caller: &approval.caller,
+            provider: &approval.provider,
+            action: &approval.action,
+        };
         let question = match self.store_proposal(tx, header, &asked, &proposed, None, true)? {
             Ok(question) => question,
             Err(refusal) => return Ok(Err(refusal)),
@@ -361,6 +373,7 @@ const REVERT_TTL: Duration = Duration::from_secs(120);
 /// About whose change a person is asked.
 struct Asked<'a> {
     group: &'a Group,
+    behalf: &'a Behalf,
     caller: &'a str,
     provider: &'a Provider,
     action: &'a Action,
@@ -370,6 +383,7 @@ struct Asked<'a> {
 fn card(asked: &Asked<'_>, proposed: &Proposed) -> Option<Card> {
     let mut card = Card::new();
     card.say("Workspace", asked.group.as_str());
+    questions::say_for_whom(&mut card, asked.behalf);
     card.say("Action", &format!("{}.{}", asked.provider, asked.action));
     card.say("Level", &Level::Write.to_string());
     card.say("In short", &proposed.summary);

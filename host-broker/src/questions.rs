@@ -11,7 +11,7 @@ use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
-use crate::identity::Person;
+use crate::identity::{Behalf, ChatType};
 use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
@@ -352,8 +352,10 @@ impl Broker {
                 Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
                 Kind::Call | Kind::Grant => None,
             };
+            let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
             let evidence = tx.append(&Draft {
-                request_id: Some(proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by)),
+                person: store::person_of(tx, &approval.caller, id)?,
+                request_id: Some(id),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
@@ -365,6 +367,7 @@ impl Broker {
         for proposal in proposals::uncollected(tx.connection(), tx.now())? {
             let approval = &proposal.approval;
             let evidence = tx.append(&Draft {
+                person: store::person_of(tx, &approval.caller, &proposal.proposed_by)?,
                 request_id: Some(&proposal.proposed_by),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
@@ -465,9 +468,7 @@ fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Opti
     if let Some(group) = call.header.caller.group() {
         card.say("Workspace", group.as_str());
     }
-    if let Some(person) = call.header.behalf.person() {
-        card.say("On behalf of", &on_behalf_of(person));
-    }
+    say_for_whom(&mut card, &call.header.behalf);
     card.say("Action", &format!("{}.{}", call.provider, call.action));
     card.say("Level", &level.to_string());
     if let Some(invocation) = call.target.invocation() {
@@ -493,17 +494,21 @@ fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Opti
     shown.then_some(card)
 }
 
-/// `ash:user-1 (Ann) in the private chat c7`: what the token proves, and what its issuer calls the person.
-fn on_behalf_of(person: &Person) -> String {
-    let shown = person.source_display_name.as_ref().or(person.source_username.as_ref());
-    let shown = shown.map_or_else(String::new, |name| format!(" ({name})"));
-    let kind = person.chat_type.map_or_else(String::new, |kind| format!("{} ", kind.word()));
-    let chat = match &person.chat_id {
-        Some(chat) => format!(" in the {kind}chat {chat}"),
-        None if kind.is_empty() => String::new(),
-        None => format!(" in a {kind}chat"),
-    };
-    format!("{}{shown}{chat}", person.key())
+/// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
+/// stands on a line of its own, between quotes.
+pub(crate) fn say_for_whom(card: &mut Card, behalf: &Behalf) {
+    let Some(person) = behalf.person() else { return };
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    card.say("On behalf of", &person.key());
+    if let Some(name) = person.source_display_name.as_ref().or(person.source_username.as_ref()) {
+        card.say("Who goes by", &quoted(name));
+    }
+    let kind = person.chat_type.map(ChatType::word);
+    let chat = person.chat_id.as_deref().map(quoted);
+    let words: Vec<&str> = kind.into_iter().chain(chat.as_deref()).collect();
+    if !words.is_empty() {
+        card.say("Chat", &words.join(" "));
+    }
 }
 
 /// How a request ends before it is decided on again.
@@ -584,6 +589,7 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
     }
     approvals::tell(tx, approval.id)?;
     let evidence = tx.append(&Draft {
+        person: store::person_of(tx, caller, id)?,
         request_id: Some(id),
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),

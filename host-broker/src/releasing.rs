@@ -7,6 +7,7 @@ use crate::directives::Said;
 use crate::filter::finished::Shown;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::store;
 use crate::ledger::transaction::Transaction;
 use crate::quarantine::{self, Kept};
 use serde_json::json;
@@ -48,6 +49,7 @@ impl Broker {
 /// Its caller has had its one reply, and asks for this one.
 fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), LedgerError> {
     let evidence = tx.append(&Draft {
+        person: store::person_of(tx, &kept.caller, &kept.request_id)?,
         request_id: Some(&kept.request_id),
         provider: Some(&kept.provider),
         action: Some(&kept.action),

@@ -145,6 +145,7 @@ fn settle_unknown(
     proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
     let declaration = probe.operation.declaration();
     let evidence = tx.append(&Draft {
+        person: store::person_of(tx, &probe.asked_by, &probe.planted.request_id)?,
         request_id: Some(&probe.planted.request_id),
         provider: Some(&declaration.provider),
         action: Some(&declaration.action),

@@ -7,7 +7,6 @@ use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::digest::Digest;
 use shared::{RequestId, Timestamp};
-use std::sync::Arc;
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
      asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
@@ -205,10 +204,7 @@ pub fn waiting(connection: &Connection, caller: &str, id: &RequestId) -> Result<
     let Some((kind, Some(document), person)) = found else { return Ok(None) };
     let bad = |what: &'static str| LedgerError::Stored { what };
     let kind = Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
-    let behalf = match person {
-        Some(person) => Behalf::Person(serde_json::from_str(&person).map(Arc::new).map_err(|_bad| bad("person"))?),
-        None => Behalf::NOBODY,
-    };
+    let behalf = Behalf::stored(person.as_deref()).map_err(|_bad| bad("person"))?;
     Ok(Some(Waiting { kind, document, behalf }))
 }
 

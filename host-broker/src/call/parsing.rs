@@ -340,8 +340,14 @@ pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &D
 ///
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
-pub fn on_behalf(group: Group, request_id: RequestId, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
-    made(group, request_id, Behalf::NOBODY, bytes, desk)
+pub fn on_behalf(
+    group: Group,
+    request_id: RequestId,
+    behalf: Behalf,
+    bytes: &[u8],
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    made(group, request_id, behalf, bytes, desk)
 }
 
 fn made(group: Group, request_id: RequestId, behalf: Behalf, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {

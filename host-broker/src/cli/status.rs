@@ -5,7 +5,7 @@ use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::config::Config;
 use crate::grants::{self, Grant};
-use crate::identity::issuers::secret_name;
+use crate::identity::issuers;
 use crate::kill;
 use crate::ledger::calls::{self, Unsettled};
 use crate::ledger::chain::Row;
@@ -207,10 +207,11 @@ impl Page<'_> {
 
     /// Issuers of context tokens whose secret cannot be used, as far as that can be seen.
     fn unbelieved(&self) -> impl Iterator<Item = (&str, String)> {
-        self.config.identity.issuers.keys().filter_map(|issuer| {
-            let fault = self.secrets.fault(&secret_name(issuer))?;
-            Some((issuer.as_str(), format!("its secret is {fault}")))
-        })
+        self.config
+            .identity
+            .issuers
+            .keys()
+            .filter_map(|issuer| issuers::fault(issuer, self.secrets).map(|fault| (issuer.as_str(), fault)))
     }
 
     fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {

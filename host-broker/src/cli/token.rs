@@ -56,9 +56,12 @@ enum Command {
 struct Mint {
     /// The person, by the name that is used in every token of theirs.
     person: String,
-    /// The one group that may use it; without it, any that gets hold of it.
-    #[arg(long)]
+    /// The one group that may use it.
+    #[arg(long, required_unless_present = "any_group")]
     group: Option<Group>,
+    /// Any group that gets hold of it may use it.
+    #[arg(long, conflicts_with = "group")]
+    any_group: bool,
     /// How long it lives: 90s, 15m; at most 1h.
     #[arg(long = "for", value_name = "DURATION", value_parser = seconds, default_value = "15m")]
     life: u64,

@@ -84,7 +84,7 @@ impl Loop {
 
     /// A person wants a proposal applied at once: a call of its group, decided on like every other.
     pub(super) fn apply(&mut self, wanted: Wanted) {
-        let Wanted { group, provider, id, path, request_id } = wanted;
+        let Wanted { group, provider, id, path, request_id, behalf } = wanted;
         let document = json!({
             "type": "ext_call",
             "request_id": request_id,
@@ -92,7 +92,7 @@ impl Loop {
             "action": "apply_proposal",
             "params": { "path": path, "hitl_id": id },
         });
-        match self.daemon.intake.on_behalf(group, request_id, document.to_string().as_bytes()) {
+        match self.daemon.intake.on_behalf(group, request_id, behalf, document.to_string().as_bytes()) {
             Ok(call) => self.pending.push_back(Event::Arrived(Parsed::Call(call))),
             Err(fault) => tracing::error!(proposal = %id, fault, "an approved proposal cannot be applied"),
         }

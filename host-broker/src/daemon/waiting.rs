@@ -1,6 +1,7 @@
 //! Events that wait for another request of the same caller: until that is over, or their own time is.
 
 use super::Loop;
+use crate::broker::Parked;
 use crate::call::Parsed;
 use crate::event::Event;
 use shared::RequestId;
@@ -35,16 +36,20 @@ impl Loop {
         // Nothing else ever waits.
         let Some(header) = event.header() else { return };
         let (key, until) = ((Arc::clone(&header.caller_key), of), header.reply_deadline());
-        if let Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) = &event {
-            self.daemon.broker.parked.insert(call.header.key(), key.1.clone());
-        }
+        let parked = Parked {
+            of: key.1.clone(),
+            person: header.behalf.key(),
+            request_digest: header.request_digest,
+            is_call: !matches!(event, Event::Arrived(Parsed::Directive(_))),
+        };
+        self.daemon.broker.parked.insert(header.key(), parked);
         self.daemon.broker.waiting.entry(Arc::clone(&key.0)).and_modify(|n| *n += 1).or_insert(1);
         self.waiting.entry(key).or_default().push((until, event));
     }
 
     fn unpark(&mut self, event: &Event) {
-        if let Event::Arrived(Parsed::Call(call)) | Event::Prepared(call) | Event::Readmitted(call) = event {
-            self.daemon.broker.parked.remove(&call.header.key());
+        if let Some(header) = event.header() {
+            self.daemon.broker.parked.remove(&header.key());
         }
     }
 

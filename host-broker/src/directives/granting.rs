@@ -6,7 +6,7 @@ use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
 use crate::grants::{self, Grant};
-use crate::identity::ChatType;
+use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
@@ -55,7 +55,7 @@ impl Broker {
             Some((group, reason))
         });
         if let Some((granter, reason)) = &above {
-            let digest = agreement(granter, request, &grant, stored.as_ref());
+            let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
             match &asked {
                 None => return self.ask_for(tx, directive, granter, request, &grant, stored.as_ref(), reason),
                 Some(approval) if approval.state == State::Approved && approval.digest == digest => {
@@ -107,7 +107,7 @@ impl Broker {
     ) -> Result<Fulfilled, LedgerError> {
         let header = &directive.header;
         let no = |code, reason| write(tx, directive, None, Said::No { code, reason }).map(Fulfilled::Answered);
-        let digest = agreement(granter, request, grant, stored);
+        let digest = agreement(granter, &header.behalf, request, grant, stored);
         let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
         let lives = |approval: &&Approval| {
             approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
@@ -117,6 +117,7 @@ impl Broker {
         }
         let mut card = Card::new();
         card.say("Workspace", granter.as_str());
+        questions::say_for_whom(&mut card, &header.behalf);
         card.say("Action", "give access");
         card.say("In short", &format!("{} gets {} access to {}", grant.group, grant.level, grant.provider));
         card.reasons.push(reason.to_owned());
@@ -212,13 +213,23 @@ impl Broker {
 }
 
 /// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.
-fn agreement(granter: &Group, request: &GrantRequest, grant: &Grant, stored: Option<&Grant>) -> Digest {
-    Digest::of(&shared::json::canonical(&json!({
+fn agreement(
+    granter: &Group,
+    behalf: &Behalf,
+    request: &GrantRequest,
+    grant: &Grant,
+    stored: Option<&Grant>,
+) -> Digest {
+    let mut agreed = json!({
         "granter": granter,
         "grant": request,
         "catalogue": grant.catalogue,
         "instead_of": stored.map(grant_value),
-    })))
+    });
+    if let (Some(person), Some(members)) = (behalf.key(), agreed.as_object_mut()) {
+        members.insert("person".to_owned(), Value::from(person));
+    }
+    Digest::of(&shared::json::canonical(&agreed))
 }
 
 /// A grant as a person is shown it: with every action that it allows.

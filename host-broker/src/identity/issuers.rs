@@ -5,7 +5,7 @@
 
 use super::Unproven;
 use crate::config::identity::{IdentityTable, IssuerTable};
-use crate::secrets::{Secret, SecretFault, Secrets};
+use crate::secrets::{Secret, Secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// The name of the broker among the issuers.
 pub const OWN: &str = "broker";
-/// A shared secret whose key has fewer bytes could be guessed.
-pub const KEY_BYTES_MIN: usize = 8;
+/// A shared secret whose key has fewer bytes could be searched for by whoever has one token. (RFC 7518, section 3.2)
+const KEY_BYTES_MIN: usize = 32;
 
 /// How tokens of an issuer are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,18 +140,27 @@ fn keys(name: &str, table: &IssuerTable, secrets: &Secrets) -> Result<Keys, Stri
         let keys: Option<Vec<_>> = table.public_keys.iter().map(|key| public_key(key)).collect();
         return keys.map(Keys::Public).ok_or_else(|| "a public key of it is none".to_owned());
     };
-    let secret_name = secret_name(name);
-    let fault = |fault: Option<&SecretFault>| fault.map_or("its secret is missing".to_owned(), ToString::to_string);
-    let secret = secrets.get(&secret_name).ok_or_else(|| fault(secrets.fault(&secret_name)))?;
-    if secret.key_bytes() < KEY_BYTES_MIN {
-        return Err(format!("the key in its secret has fewer than {KEY_BYTES_MIN} bytes"));
+    match (secrets.get(&secret_name(name)), fault(name, secrets)) {
+        (Some(secret), None) => Ok(Keys::Shared(secret)),
+        (_, fault) => Err(fault.unwrap_or_else(|| "its secret is missing".to_owned())),
     }
-    Ok(Keys::Shared(secret))
 }
 
-/// The name of an issuer's secret among all.
+/// Why an issuer's shared secret cannot be used, as far as these secrets tell.
+pub fn fault(name: &str, secrets: &Secrets) -> Option<String> {
+    let secret_name = secret_name(name);
+    match (secrets.get(&secret_name), secrets.fault(&secret_name)) {
+        (_, Some(fault)) => Some(format!("its secret is {fault}")),
+        (Some(secret), None) if secret.key_bytes() < KEY_BYTES_MIN => {
+            Some(format!("the key in its secret has fewer than {KEY_BYTES_MIN} bytes"))
+        }
+        (Some(_) | None, None) => None,
+    }
+}
+
+/// The name of an issuer's secret among all: one that no provider's has.
 pub fn secret_name(issuer: &str) -> String {
-    format!("identity.{issuer}")
+    format!("identity:{issuer}")
 }
 
 /// An Ed25519 public key, as configuration and `token key` write it: 32 bytes in base64url without padding.

@@ -20,3 +20,8 @@ SELECT caller, '', account, provider, action, key, params_digest, request_id, se
 DROP TABLE idempotency;
 ALTER TABLE keys_of_persons RENAME TO idempotency;
 CREATE INDEX idempotency_age ON idempotency (claimed_at);
+
+-- Tokens that were kept with requests before anybody read them.
+UPDATE approvals SET document = CAST(json_remove(CAST(document AS TEXT), '$.context_token') AS BLOB)
+WHERE document IS NOT NULL AND json_valid(CAST(document AS TEXT))
+      AND json_type(CAST(document AS TEXT), '$.context_token') IS NOT NULL;

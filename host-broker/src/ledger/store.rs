@@ -41,18 +41,35 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
     Ok(Some(Earlier { request_digest, open, reply: reply(tx, caller, id)? }))
 }
 
-/// On whose behalf a request was made, if there was one, and that is known.
+/// Whose a request is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// On whose behalf it was made, if that is known.
+    pub person: Option<String>,
+    /// The provider that it called.
+    pub provider: Option<String>,
+}
+
+/// Whose a request is, if there was one.
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn made_for(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<String>, LedgerError> {
-    const FIRST: &str = "SELECT person FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
-    let found: Option<Option<String>> = tx
-        .connection()
+pub fn owner(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Owner>, LedgerError> {
+    const FIRST: &str =
+        "SELECT person, provider FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| Ok(Owner { person: row.get(0)?, provider: row.get(1)? });
+    tx.connection()
         .prepare_cached(FIRST)
-        .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
-        .map_err(at("look the request up"))?;
-    Ok(found.flatten())
+        .and_then(|mut s| s.query_row(params![caller, id.as_str()], read).optional())
+        .map_err(at("look the request up"))
+}
+
+/// On whose behalf a request was made, for later rows about it.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn person_of(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<String>, LedgerError> {
+    Ok(owner(tx, caller, id)?.and_then(|owner| owner.person))
 }
 
 /// Whether an effect of the request is under way, or a person is being asked about it.
@@ -333,13 +350,14 @@ pub struct Claimed {
     pub request_id: RequestId,
 }
 
-/// Who holds the call's idempotency key, if anybody.
+/// Who holds the call's idempotency key, if anybody: its person, or the group itself.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, LedgerError> {
     const SELECT: &str = "SELECT params_digest, request_id FROM idempotency
-        WHERE caller = ?1 AND person = ?6 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
+        WHERE caller = ?1 AND person IN (?6, '') AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
+        ORDER BY person DESC LIMIT 1";
     let Some(key) = &call.idempotency_key else { return Ok(None) };
     tx.connection()
         .prepare_cached(SELECT)
@@ -361,6 +379,28 @@ pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, Led
                 },
             )
             .optional()
+        })
+        .map_err(at("look an idempotency key up"))
+}
+
+/// Whether a person holds the call's idempotency key, whoever that is.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn is_claimed_by_a_person(tx: &Transaction<'_>, call: &Call) -> Result<bool, LedgerError> {
+    const SELECT: &str = "SELECT 1 FROM idempotency
+        WHERE caller = ?1 AND person > '' AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
+    let Some(key) = &call.idempotency_key else { return Ok(false) };
+    tx.connection()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            s.exists(params![
+                call.header.caller_key.as_ref(),
+                call.account_ref.as_deref().unwrap_or(""),
+                call.provider.as_str(),
+                call.action.as_str(),
+                key.as_str(),
+            ])
         })
         .map_err(at("look an idempotency key up"))
 }

@@ -335,7 +335,8 @@ fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, no
     }
 }
 
-fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
+/// From which chats a grant lets call, held against the one that this person asks in.
+pub(crate) fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
     let kind = person.and_then(|person| person.chat_type).map(ChatType::word);
     let chat = person.and_then(|person| person.chat_id.as_deref());
     let among = |listed: &Option<Vec<String>>, here: Option<&str>| {

@@ -245,7 +245,8 @@ fn the_status_names_issuers_whose_tokens_are_not_believed() {
     let (text, failing) = status("");
     assert!(text.contains("Tokens are not believed") && text.contains("ASH_SECRET"), "{text}");
     assert_eq!(failing[0]["issuer"], "ash");
-    let (text, failing) = status("sesame-sesame");
+    assert!(status("sesame-sesame").0.contains("fewer than 32 bytes"));
+    let (text, failing) = status("sesame-sesame!sesame-sesame!sesame-sesame!sesame-sesame!");
     assert!(!text.contains("Tokens") && !text.contains("sesame"), "{text}");
     assert_eq!(failing, serde_json::json!([]));
 }

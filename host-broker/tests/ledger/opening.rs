@@ -218,12 +218,18 @@ fn a_ledger_of_another_version_is_left_alone() {
 
 #[test]
 fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
-    const VERSIONS: [&str; 4] = [
+    const VERSIONS: [&str; 6] = [
         include_str!("../../src/ledger/schema.sql"),
         include_str!("../../src/ledger/approvals.sql"),
         include_str!("../../src/ledger/notices.sql"),
         include_str!("../../src/ledger/proposals.sql"),
+        include_str!("../../src/ledger/sealed.sql"),
+        include_str!("../../src/ledger/policy.sql"),
     ];
+    const KEY: &str = "INSERT INTO idempotency VALUES
+        ('group:developer', 'work', 'demo', 'charge', 'k1', x'01', 'r-0', 7, 8)";
+    const TOKEN: &str = r#"UPDATE approvals SET document =
+        CAST('{"type":"ext_call","context_token":"a.b.c","params":{"n":1e2,"m":0.10}}' AS BLOB)"#;
     const QUESTION: &str = "INSERT INTO approvals
         (code, kind, caller, request_id, provider, action, level, digest, quorum, state, asked_seq, asked_at,
          expires_at, reply_by, told)
@@ -236,8 +242,9 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         database.execute_batch(&VERSIONS[..version].join("\n")).unwrap();
         database.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
         let has_questions = version > 1;
+        database.execute_batch(KEY).unwrap();
         if has_questions {
-            database.execute_batch(QUESTION).unwrap();
+            database.execute_batch(&format!("{QUESTION}; {TOKEN}")).unwrap();
         }
         drop(database);
         let mut ledger = open(home.path(), &clock).unwrap();
@@ -248,6 +255,15 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         // Whoever waits when this version comes is not forgotten.
         assert_eq!((count("notice_events"), count("notices")), (i64::from(has_questions), 0), "from {version}");
         assert_eq!(count("approvals WHERE sealed IS NULL"), i64::from(has_questions), "from {version}");
+        // A key stays the group's own, and no token stays.
+        let key =
+            "idempotency WHERE caller = 'group:developer' AND person = '' AND account = 'work' AND provider = 'demo'
+            AND action = 'charge' AND key = 'k1' AND params_digest = x'01' AND request_id = 'r-0' AND seq = 7
+            AND claimed_at = 8";
+        assert_eq!(count(key), 1, "from {version}");
+        assert_eq!(count("sqlite_schema WHERE name = 'idempotency_age' AND tbl_name = 'idempotency'"), 1);
+        let stripped = r#"approvals WHERE CAST(document AS TEXT) = '{"type":"ext_call","params":{"n":1e2,"m":0.10}}'"#;
+        assert_eq!(count(stripped), i64::from(has_questions), "from {version}");
         drop(ledger);
         let again = open(home.path(), &clock).unwrap();
         assert_eq!(again.head().seq, 1);

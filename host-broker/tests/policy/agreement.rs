@@ -99,6 +99,22 @@ fn a_caller_without_a_grant_learns_nothing_about_provider_or_action() {
 }
 
 #[test]
+fn what_is_a_persons_own_takes_a_person_who_is_known() {
+    check(20_000, &(any_facts(), any::<bool>()), |(facts, is_named)| {
+        let provider = if is_named { "person.mail" } else { "github" }.parse().unwrap();
+        let known = Facts { provider, person: PersonFact::Known, ..facts };
+        let unknown = Facts { person: nobody(Code::ContextTokenMissing), ..known.clone() };
+        let bound = matches!(&known.grant, GrantFact::Live(live) if live.chats != ChatsFact::Any);
+        if is_named || bound {
+            prop_assert!(answer(&unknown).is_refusal());
+        } else {
+            prop_assert_eq!(answer(&unknown), answer(&known));
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn nothing_is_permitted_without_a_live_grant_at_an_enabled_provider() {
     check(20_000, &any_facts(), |facts| {
         if answer(&facts).is_refusal() {

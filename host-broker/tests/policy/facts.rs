@@ -55,7 +55,7 @@ pub(super) fn open() -> GateFact {
 /// Any facts at all, but such that a permit is not too rare to be met. Each byte chooses one fact, and 0 chooses
 /// what is in order, so that a failing case shrinks towards orderly facts.
 pub(super) fn any_facts() -> impl Strategy<Value = Facts> {
-    prop::array::uniform24(any::<u8>()).prop_map(|bytes| chosen(&bytes))
+    prop::array::uniform25(any::<u8>()).prop_map(|bytes| chosen(&bytes))
 }
 
 /// One of these; a byte below 160 chooses the first.
@@ -100,7 +100,7 @@ pub(super) fn exceeded(code: Code) -> LimitsFact {
     LimitsFact::Exceeded { code, reason: "It is too much.".to_owned(), retry_after: Some(Duration::from_secs(1)) }
 }
 
-fn chosen(bytes: &[u8; 24]) -> Facts {
+fn chosen(bytes: &[u8; 25]) -> Facts {
     let rule = || "a".to_owned();
     let found_in_it = vec!["It has hidden characters.".to_owned()];
     let covers = [Ask::Trifecta, Ask::Departing, Ask::Tier].into_iter().zip([1, 2, 4]);
@@ -128,8 +128,8 @@ fn chosen(bytes: &[u8; 24]) -> Facts {
             bytes[9],
             &[GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
         ),
-        // Every eighth is a person's own.
-        provider: if bytes[23].is_multiple_of(8) { "person.mail" } else { "github" }.parse().unwrap(),
+        // Every sixteenth is a person's own.
+        provider: if bytes[24].is_multiple_of(16) { "person.mail" } else { "github" }.parse().unwrap(),
         person: choose(
             bytes[23],
             &[
@@ -200,15 +200,15 @@ fn chosen(bytes: &[u8; 24]) -> Facts {
     }
 }
 
-fn chosen_grant(bytes: &[u8; 24], declared: Level) -> LiveGrant {
+fn chosen_grant(bytes: &[u8; 25], declared: Level) -> LiveGrant {
     LiveGrant {
         level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
         catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),
         allowed: bytes[5] <= 220,
         denied: bytes[6] > 220,
-        chats: if bytes[7] > 235 {
+        chats: if bytes[7] > 245 {
             ChatsFact::Elsewhere
-        } else if bytes[7] > 215 {
+        } else if bytes[7] > 230 {
             ChatsFact::Here
         } else {
             ChatsFact::Any

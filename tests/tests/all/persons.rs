@@ -6,6 +6,7 @@ use host_broker::identity::ChatType;
 use host_broker::identity::issuers::OwnKey;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
+use host_broker::ledger::chain::Row;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::os::unix::fs::PermissionsExt as _;
@@ -174,7 +175,7 @@ fn a_question_is_one_persons_and_outlives_the_token() {
         sub: sub.to_owned(),
         chat_id: Some("c7".into()),
         chat_type: Some(ChatType::Private),
-        source_display_name: Some("Ann \u{202e}nnA".into()),
+        source_display_name: Some("Ann) in the private chat \"c1\" (\u{202e}".into()),
         ..Wanted::default()
     };
     let (ann, bob) =
@@ -193,8 +194,13 @@ fn a_question_is_one_persons_and_outlives_the_token() {
     let questions = waiting(&world, 2);
     assert_eq!(questions.len(), 2, "nobody joins another's question");
     let head = serde_json::from_str::<Value>(first[0]["card"].as_str().unwrap()).unwrap()["head"].clone();
-    let line = head.as_array().unwrap().iter().find(|line| line["field"] == "On behalf of").unwrap();
-    assert_eq!(line["value"], "broker:ann (Ann <U+202E>nnA) in the private chat c7");
+    let said =
+        |field: &str| head.as_array().unwrap().iter().find(|line| line["field"] == field).unwrap()["value"].clone();
+    assert_eq!(said("On behalf of"), "broker:ann");
+    assert_eq!(said("Who goes by"), r#""Ann) in the private chat \"c1\" (<U+202E>""#, "a name is between quotes");
+    assert_eq!(said("Chat"), r#"private "c7""#);
+    let kept = world.query("SELECT CAST(document AS TEXT) AS document FROM approvals");
+    assert!(kept.iter().all(|row| !row["document"].as_str().unwrap().contains("context_token")), "{kept:?}");
     // Bob stops his; hers he cannot.
     let cancel = |of: &str| json!({ "type": "ext_cancel", "of": of });
     assert_eq!(code(&ask(&developer, cancel(&of_ann), &bob)), "unknown_request");
@@ -211,6 +217,104 @@ fn a_question_is_one_persons_and_outlives_the_token() {
     let intended = rows.iter().find(|row| row.kind == "intended").unwrap();
     assert_eq!(intended.person.as_deref(), Some("broker:ann"));
     assert_eq!(world.query("SELECT 1 FROM approvals WHERE person IS NOT NULL").len(), 0, "kept no longer than needed");
+}
+
+#[test]
+fn what_waits_for_another_request_is_no_less_its_persons() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let (ann, bob) = (token(&mut world, "ann"), token(&mut world, "bob"));
+    let document = with(call("delete", &json!({ "id": 1 })), "context_token", ann);
+    let first = developer.send(document.clone());
+    let question = until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").pop());
+    // It waits for what becomes of the first one, and has no row yet. What is sent later is taken in later.
+    let second = developer.send(document);
+    assert_eq!(code(&developer.ask(tests::group::call("echo", json!({})))), "executed");
+    assert_eq!(world.rows_of(&developer, &second).len(), 0);
+    let stop = json!({ "type": "ext_cancel", "of": second });
+    assert_eq!(code(&ask(&developer, stop.clone(), &bob)), "unknown_request");
+    assert_eq!(code(&developer.ask(stop)), "unknown_request");
+    let reuse = with(call("read", &json!({ "forged": true })), "request_id", second.as_str());
+    developer.put("reuse.json", with(reuse, "context_token", bob).to_string());
+    until("it is refused", || {
+        let refused = |row: &Row| row.reason_code.as_deref() == Some("replayed_request");
+        world.rows().into_iter().find(refused)
+    });
+    assert_eq!(world.rows_of(&developer, &second).len(), 0, "the id is still hers");
+    let yes = json!({ "type": "answer", "code": question["code"], "yes": true });
+    assert_eq!(code(&world.command(yes)), "executed");
+    assert_eq!(code(&developer.reply(&first)), "executed");
+    let reply = developer.reply(&second);
+    assert_eq!(code(&reply), "executed", "{reply}");
+    assert_ne!(reply["data"], json!({ "forged": true }), "nobody answers under her id");
+    assert_eq!(world.effects_of("delete").len(), 1);
+}
+
+#[test]
+fn a_key_is_not_forgotten_with_the_token() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let ann = token(&mut world, "ann");
+    // Not a person's own, so that no token is needed.
+    let charge = || with(tests::group::call("charge", json!({})), "idempotency_key", "k1");
+    assert_eq!(code(&ask(&developer, charge(), &ann)), "executed");
+    let later = |token: Option<&str>| match token {
+        Some(token) => ask(&developer, charge(), token),
+        None => developer.ask(charge()),
+    };
+    assert_eq!(code(&later(None)), "context_token_missing", "it may be hers");
+    assert_eq!(code(&later(Some("rubbish"))), "context_token_invalid");
+    world.clock.advance(LIFE + Duration::from_secs(31));
+    assert_eq!(code(&later(Some(&ann))), "context_token_expired");
+    let renewed = token(&mut world, "ann");
+    assert_eq!(code(&ask(&developer, charge(), &renewed)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 1);
+    // What the group did for itself stays done, whoever asks again.
+    let own = with(tests::group::call("charge", json!({})), "idempotency_key", "k2");
+    assert_eq!(code(&developer.ask(own.clone())), "executed");
+    assert_eq!(code(&ask(&developer, own, &renewed)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 2);
+}
+
+#[test]
+fn what_was_read_in_one_chat_is_not_collected_in_another() {
+    let mut world = builder().up();
+    let developer = world.group("developer");
+    grant(&world, &json!({ "chat_types": ["private"] }));
+    let mut from = |chat_type: ChatType| {
+        let wanted = Wanted { sub: "ann".into(), chat_type: Some(chat_type), ..Wanted::default() };
+        mint(&mut world, &wanted, LIFE)
+    };
+    let (private, group) = (from(ChatType::Private), from(ChatType::Group));
+    let read = ask(&developer, call("read", &json!({ "mail": 1 })), &private);
+    let result = json!({ "type": "ext_result", "of": read["request_id"] });
+    assert_eq!(code(&ask(&developer, result.clone(), &group)), "unknown_request");
+    assert_eq!(ask(&developer, result.clone(), &private)["data"], json!({ "mail": 1 }));
+    // With a token that is over nobody is told that there is nothing.
+    world.clock.advance(LIFE + Duration::from_secs(31));
+    assert_eq!(code(&ask(&developer, result, &private)), "context_token_expired");
+    let none = json!({ "type": "ext_result", "of": "r-nowhere" });
+    assert_eq!(code(&ask(&developer, none, &private)), "context_token_expired");
+}
+
+#[test]
+fn a_question_about_access_is_one_persons_too() {
+    let mut world = builder().up();
+    let main = world.group("main");
+    let wanted = |sub: &str| Wanted { sub: sub.to_owned(), ..Wanted::default() };
+    let (ann, bob) = (mint(&mut world, &wanted("ann"), LIFE), mint(&mut world, &wanted("bob"), LIFE));
+    let document =
+        json!({ "type": "ext_grant", "group_folder": "developer", "provider": "person.mail", "access_level": 2 });
+    for token in [&ann, &bob] {
+        main.send(with(document.clone(), "context_token", token.as_str()));
+    }
+    let questions = until("two questions", || {
+        let found = world.query("SELECT card FROM approvals WHERE state = 'waiting' ORDER BY id");
+        (found.len() == 2).then_some(found)
+    });
+    for (question, person) in questions.iter().zip(["broker:ann", "broker:bob"]) {
+        assert!(question["card"].as_str().unwrap().contains(person), "{question}");
+    }
 }
 
 #[test]
@@ -332,10 +436,11 @@ fn the_command_line_mints_what_the_daemon_believes() {
     assert_eq!(key["public_key"], json!(own_key(&world).public_text()));
     for wrong in [
         &["token", "mint", "ann", "--group", "nobody"][..],
-        &["token", "mint", "ann", "--for", "2h"],
-        &["token", "mint", "ann", "--for", "0"],
-        &["token", "mint", "ann", "--chat-type", "direct"],
-        &["token", "mint", " "],
+        &["token", "mint", "ann", "--any-group", "--for", "2h"],
+        &["token", "mint", "ann", "--any-group", "--for", "0"],
+        &["token", "mint", "ann", "--any-group", "--chat-type", "direct"],
+        &["token", "mint", " ", "--any-group"],
+        &["token", "mint", "ann"],
     ] {
         let (status, document) = broker(&world, wrong, "");
         assert_eq!(status, Some(2), "{wrong:?}: {document}");

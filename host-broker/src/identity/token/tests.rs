@@ -58,7 +58,7 @@ fn issuers() -> Issuers {
         ]
         .into(),
     };
-    let sources = [("identity.ash".to_owned(), source.secret.unwrap())].into();
+    let sources = [("identity:ash".to_owned(), source.secret.unwrap())].into();
     let environment = [("ASH".to_owned(), secret)].into();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let secrets = runtime.block_on(Secrets::load(&sources, &environment, &NoPrograms));
@@ -218,6 +218,46 @@ fn each_claim_has_its_rule() {
         json!({ "ver": 1, "group": "family", "unheard_of": { "a": 1 } }),
     ] {
         assert_eq!(read_now(&with(&fine)).map(|person| person.sub), Ok("user-1".to_owned()), "{fine}");
+    }
+}
+
+/// A token as Ash signs it, with this header and these claims beside the necessary ones.
+fn by_ash(header: &Value, changes: &Value) -> String {
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    let mut claims = json!({ "sub": "user-1", "iat": NOW, "exp": NOW + 900, "ver": 1 });
+    claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    let signed =
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let secret = vectors()["env_secret"].as_str().unwrap().to_owned();
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&shared_secret::key(&secret)).unwrap();
+    mac.update(signed.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+}
+
+#[test]
+fn old_tokens_have_the_rules_of_all_but_for_what_they_may_leave_out() {
+    let header = || json!({ "alg": "HS256", "typ": "ASH_CONTEXT", "ver": 1 });
+    for fine in [json!({}), json!({ "aud": ISSUERS.audience, "iss": "ash", "group": "family", "chat_id": 7 })] {
+        assert_eq!(read_now(&by_ash(&header(), &fine)).map(|person| person.key()), Ok("ash:user-1".to_owned()));
+    }
+    assert_eq!(read_now(&by_ash(&header(), &json!({ "iat": NOW - 931, "exp": NOW - 31 }))), Err(Unproven::Expired));
+    for (changes, why) in [
+        (json!({ "group": "office" }), "it is for another group"),
+        (json!({ "aud": "gog" }), "it is for somebody else"),
+        (json!({ "iss": "friend" }), "it is signed in another way than its issuer's"),
+        (json!({ "exp": " 1770000900" }), "a time in it is not a whole number of seconds"),
+        (json!({ "exp": "" }), "a time in it is not a whole number of seconds"),
+        (json!({ "sub": 4.5 }), "a claim is of another type than it must be"),
+        (json!({ "ver": 2 }), "its version is not known"),
+    ] {
+        assert_eq!(read_now(&by_ash(&header(), &changes)), Err(Unproven::Invalid(why)), "{changes}");
+    }
+    for (header, why) in [
+        (json!({ "alg": "HS256", "ver": 1 }), "its type is another one"),
+        (json!({ "alg": "HS256", "typ": "ASH_CONTEXT" }), "its version is not known"),
+        (json!({ "alg": "HS256", "typ": "ASH_CONTEXT", "ver": "1" }), "its version is not known"),
+    ] {
+        assert_eq!(read_now(&by_ash(&header, &json!({}))), Err(Unproven::Invalid(why)), "{header}");
     }
 }
 
