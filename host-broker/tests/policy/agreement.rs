@@ -1,13 +1,14 @@
 //! The decision agrees with its model on random facts, and keeps the promises that follow from the policy.
 
-use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody};
+use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Judgement, Step, Verdict, decide};
 use host_broker::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, PersonFact, ProviderFact, RulesFact,
-    SessionFact, Stopped,
+    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, OperationFact, PersonFact, ProviderFact,
+    RulesFact, SessionFact, Stopped,
 };
 use host_broker::policy::profile::Setting;
+use host_broker::providers::contract::Exposure;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use shared::{Code, Level};
@@ -294,4 +295,40 @@ fn a_persons_yes_satisfies_what_stood_on_the_card_and_nothing_else() {
         prop_assert_eq!(answer(&agreed).is_refusal(), answer(&facts).is_refusal());
         Ok(())
     });
+}
+
+#[test]
+fn every_reason_for_which_a_person_is_asked_is_told() {
+    let all = session(
+        Exposure { untrusted: true, sensitive: true, egress: false },
+        Exposure { egress: true, ..Exposure::NONE },
+    );
+    let facts = Facts {
+        operation: Some(OperationFact { setting: Setting::Human, ..operation(Level::Read) }),
+        session: all,
+        departing: DepartingFact::Suspicious(vec!["It has hidden characters.".to_owned()]),
+        ..orderly()
+    };
+    let asks = decide(&facts).asks();
+    assert_eq!(asks.iter().map(|(ask, _)| *ask).collect::<Vec<_>>(), [Ask::Trifecta, Ask::Departing, Ask::Tier]);
+    for (reason, word) in asks.iter().map(|(_, reason)| reason).zip(["mail.read at", "hidden characters", "must agree"])
+    {
+        assert!(reason.contains(word), "{reason}");
+    }
+    assert_eq!(decide(&orderly()).asks(), []);
+}
+
+#[test]
+fn of_many_earlier_calls_eight_are_named_and_the_others_counted() {
+    let reason = |calls: usize| {
+        let one = session(Exposure { egress: false, ..Exposure::ALL }, Exposure { egress: true, ..Exposure::NONE });
+        let earlier = one.earlier.iter().cycle().take(calls).cloned().collect();
+        let facts = Facts { session: SessionFact { earlier, ..one }, ..orderly() };
+        let Verdict::RequireApproval { reason, .. } = decide(&facts).verdict else { panic!() };
+        reason
+    };
+    // Each for content that others wrote and for private data.
+    assert_eq!((reason(8).matches("mail.read").count(), reason(8).contains("more")), (16, false));
+    assert_eq!((reason(9).matches("mail.read").count(), reason(9).matches("1 more").count()), (16, 2));
+    assert!(reason(9).contains("a way out (this call)"), "{}", reason(9));
 }

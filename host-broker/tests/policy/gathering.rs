@@ -110,6 +110,7 @@ fn a_grant_permits_its_level_and_below_from_the_next_call_on() {
 fn a_grant_is_one_groups_at_one_provider() {
     let mut world = World::new();
     world.grant(json!({ "access_level": 3 }));
+    assert_eq!(world.facts("read", &json!({}), None).caller, "Group 'developer'");
     let other = world.call("finance", "read", &json!({}), None);
     let now = Timestamp::from_millis(START);
     assert_eq!(
