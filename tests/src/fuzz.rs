@@ -1,9 +1,12 @@
 //! Every parser of bytes that somebody else chose, as one function of bytes: what `fuzz/` runs by the million, and one
 //! test by the thousand. A target panics where something is wrong: the parser itself, or what must hold of what it read.
 
+use host_broker::config::identity::IdentityTable;
 use host_broker::filter::mark::Stamp;
 use host_broker::filter::scrub::Scrubber;
 use host_broker::filter::{Rules, Strictness, clean, clean_text};
+use host_broker::identity::issuers::{Issuers, OwnKey};
+use host_broker::identity::{self, Person};
 use host_broker::providers::cloud_logs::fuzzing;
 use host_broker::providers::files::change::{Change, ChangeSet, FileState};
 use host_broker::providers::files::diff::{Diff, PREVIEW_MAX};
@@ -32,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("json", json),
     ("request", request),
     ("names", names),
@@ -45,6 +48,7 @@ pub const TARGETS: [Target; 12] = [
     ("transport", transport),
     ("patch", patch),
     ("chat", chat),
+    ("token", token),
 ];
 
 /// Strict JSON: what was read says the same when it is written and read again.
@@ -56,6 +60,29 @@ pub fn json(bytes: &[u8]) {
     let canonical = shared::json::canonical(&value);
     let again = shared::json::parse(&canonical).expect("canonical JSON is JSON");
     assert_eq!(shared::json::canonical(&again), canonical);
+}
+
+/// A context token: nobody has signed the bytes themselves; as claims that somebody has, they are believed only within
+/// the rules.
+pub fn token(bytes: &[u8]) {
+    static OWN: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[7; 32]).expect("a key"));
+    static ISSUERS: LazyLock<Issuers> =
+        LazyLock::new(|| Issuers::new(&OWN, &IdentityTable::default(), &Secrets::default()));
+    const NOW_S: i64 = 1_770_000_000;
+    let (group, now): (Group, _) = ("family".parse().expect("a group"), Timestamp::from_millis(NOW_S * 1000));
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        assert!(identity::token::read(text, &group, &ISSUERS, now).is_err());
+    }
+    let token = identity::token::signed(bytes, |message| OWN.sign(message));
+    let Ok(person) = identity::token::read(&token, &group, &ISSUERS, now) else { return };
+    let claims = shared::json::parse_object(bytes).expect("what was believed is an object");
+    let seconds = |name: &str| claims.get(name).and_then(Value::as_i64).expect("whole seconds");
+    assert!(seconds("exp") >= NOW_S - 30 && seconds("iat") <= NOW_S + 30 && seconds("exp") - seconds("iat") <= 3600);
+    assert_eq!(claims.get("sub").and_then(Value::as_str), Some(person.sub.as_str()));
+    assert!(!person.sub.trim().is_empty() && !person.sub.chars().any(char::is_control));
+    assert!(claims.get("group").is_none_or(|named| named.is_null() || named == "family"));
+    let stored = serde_json::to_string(&person).expect("JSON");
+    assert_eq!(serde_json::from_str::<Person>(&stored).ok(), Some(person));
 }
 
 /// An answer from a chat: what is taken is one word, one code and for a no a reason, and says the same when it is written

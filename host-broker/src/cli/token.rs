@@ -125,7 +125,7 @@ impl Mint {
         let jti = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
         let now = context.effects.clock.now();
         let claims = token::claims(&wanted, &audience, jti.as_str().to_owned(), now, life);
-        let token = token::signed(claims, |bytes| own.sign(bytes));
+        let token = token::signed(&claims, |bytes| own.sign(bytes));
         // Nobody is handed a token that will not be believed.
         let group = wanted.group.or_else(|| config.groups.keys().next().cloned());
         if let Some(group) = group

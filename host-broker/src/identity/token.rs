@@ -98,8 +98,8 @@ pub struct Wanted {
     pub source_display_name: Option<String>,
 }
 
-/// The claims of a token that lives from `now` on for `life`; `jti` is its name.
-pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life: Duration) -> Map<String, Value> {
+/// The claims of a token that lives from `now` on for `life`, as JSON; `jti` is its name.
+pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
     let iat = now.millis().div_euclid(1000);
     let text = |text: &Option<String>| text.clone().map(Value::from);
     let members = [
@@ -116,14 +116,14 @@ pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life
         ("source_username", text(&wanted.source_username)),
         ("source_display_name", text(&wanted.source_display_name)),
     ];
-    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    let claims: Map<_, _> = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    json::canonical(&claims)
 }
 
-/// The token of these claims; `sign` makes the signature.
-pub fn signed(claims: Map<String, Value>, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
-    let part = |value: &Value| URL_SAFE_NO_PAD.encode(json::canonical(value));
-    let header = serde_json::json!({ "alg": "EdDSA", "typ": "JWT" });
-    let mut token = format!("{}.{}", part(&header), part(&Value::Object(claims)));
+/// The token of these claims, a JSON object; `sign` makes the signature.
+pub fn signed(claims: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let header = json::canonical(&serde_json::json!({ "alg": "EdDSA", "typ": "JWT" }));
+    let mut token = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = URL_SAFE_NO_PAD.encode(sign(token.as_bytes()));
     token.push('.');
     token.push_str(&signature);

@@ -71,7 +71,7 @@ fn token(world: &mut World, person: &str) -> String {
 fn mint(world: &mut World, wanted: &Wanted, life: Duration) -> String {
     let own = own_key(world);
     let claims = claims(wanted, &own.audience(), world.ids.below(u64::MAX).to_string(), world.now(), life);
-    let token = signed(claims, |bytes| own.sign(bytes));
+    let token = signed(&claims, |bytes| own.sign(bytes));
     // It stands in no row, no log, no reply and no stored request.
     world.keep_secret(token.clone());
     token
