@@ -291,6 +291,14 @@ fn a_call_is_prepared_once() {
 }
 
 #[test]
+fn asking_the_remote_counts_as_a_call() {
+    let mut world = World::new();
+    world.grant(json!({ "access_level": 1, "rate_per_minute": 1 }));
+    assert_eq!(world.result("read", &json!({ "guard": "remote" }), None), "prepare");
+    assert_eq!(world.result("read", &json!({}), None), "rate_limited");
+}
+
+#[test]
 fn a_quorum_is_different_people_and_one_no_is_enough() {
     for (second, state) in [(true, "approved"), (false, "denied")] {
         let mut world = World::new();

@@ -34,6 +34,8 @@ fn a_rate_lets_a_minutes_calls_through_at_once_and_then_as_many_as_flow() {
     assert_eq!(codes(&developer, "echo", 3), ["executed"; 3]);
     let refused = developer.call("echo", json!({}));
     assert_eq!((code(&refused), wait_ms(&refused)), ("rate_limited", 20_000));
+    let other = developer.call("nonsense", json!({}));
+    assert_eq!((code(&other), &other["retry_after_ms"]), ("unknown_action", &Value::Null), "waiting would not help");
     // Refused calls take nothing, another level and another group have their own.
     assert_eq!(codes(&developer, "charge", 4), ["executed"; 4]);
     assert_eq!(codes(&world.group("security"), "echo", 1), ["executed"]);
