@@ -219,14 +219,12 @@ impl Broker {
         if !decision.has_authority() {
             return Ok(Before::Go);
         }
-        if let Behalf::Nobody(why) = call.header.behalf
-            && store::is_claimed_by_a_person(tx, call)?
-        {
-            // It may be that person's call once more: without knowing, nothing is executed a second time.
-            let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
-            return refused(tx, call, &refusal).map(Before::Answered);
-        }
         if let Some(claimed) = store::claimed(tx, call)? {
+            if let (true, Behalf::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
+                // Without knowing whose it is, nothing is executed a second time, and nothing is told.
+                let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
+                return refused(tx, call, &refusal).map(Before::Answered);
+            }
             if claimed.params_digest != call.params_digest {
                 let reason = Code::IdempotencyConflict.meaning().to_owned();
                 return refused(tx, call, &Refusal::new(Code::IdempotencyConflict, reason)).map(Before::Answered);

@@ -4,7 +4,7 @@
 
 mod parsing;
 
-pub use parsing::{Desk, hypothetical, on_behalf, parse, readmit, readmit_grant};
+pub use parsing::{Desk, hypothetical, made, parse, readmit, readmit_grant};
 
 use crate::chat::Relayed;
 use crate::identity::Behalf;

@@ -66,7 +66,12 @@ pub enum ChatType {
 
 impl ChatType {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Private, Self::Group, Self::Channel];
+    const ALL: [Self; 3] = [Self::Private, Self::Group, Self::Channel];
+
+    /// The one of this word.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
 
     /// The word in tokens and grants.
     pub fn word(self) -> &'static str {

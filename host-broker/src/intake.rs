@@ -141,7 +141,7 @@ impl Intake {
     /// # Errors
     /// What is wrong with its document.
     pub fn on_behalf(&self, group: Group, id: RequestId, behalf: Behalf, document: &[u8]) -> Result<Box<Call>, String> {
-        call::on_behalf(group, id, behalf, document, &self.desk)
+        call::made(group, id, behalf, document, &self.desk)
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With

@@ -336,21 +336,18 @@ pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &D
     made(group, request_id, behalf, bytes, desk)
 }
 
-/// A call that the broker makes on behalf of a group, because a person wants it. It is decided on like every other.
+/// A call of a group that no file brought: because a person wants it made, or to be decided on again. It is decided on
+/// like every other.
 ///
 /// # Errors
 /// What is wrong with the document, in words that quote nothing.
-pub fn on_behalf(
+pub fn made(
     group: Group,
     request_id: RequestId,
     behalf: Behalf,
     bytes: &[u8],
     desk: &Desk,
 ) -> Result<Box<Call>, String> {
-    made(group, request_id, behalf, bytes, desk)
-}
-
-fn made(group: Group, request_id: RequestId, behalf: Behalf, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
     let patience = patience(&document.request, desk);
     let request_digest = digest_of(&document.request, &behalf, desk);

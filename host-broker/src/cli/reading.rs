@@ -124,6 +124,5 @@ pub fn seconds(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What there are.
 pub fn chat_type(text: &str) -> Result<ChatType, String> {
-    let known = ChatType::ALL.into_iter().find(|kind| kind.word() == text);
-    known.ok_or_else(|| "a kind of chat is private, group or channel".to_owned())
+    ChatType::of(text).ok_or_else(|| "a kind of chat is private, group or channel".to_owned())
 }

@@ -5,7 +5,7 @@ use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, seconds};
 use crate::config::Config;
 use crate::effects::ids::Nonce;
-use crate::identity::issuers::{Issuers, OwnKey};
+use crate::identity::issuers::{Issuers, OwnKey, audience};
 use crate::identity::token::{self, LIFE_MAX, Wanted};
 use crate::identity::{ChatType, Person};
 use crate::keys;
@@ -94,7 +94,7 @@ impl Token {
             Command::Mint(mint) => mint.run(context, &config, &own),
             Command::Verify { group } => verify(context, &config, &own, &group),
             Command::Key => {
-                let audience = audience(&config, &own);
+                let audience = audience(&own, &config.identity);
                 let document = json!({ "public_key": own.public_text(), "audience": audience });
                 context.output.show(&document, || format!("public key  {}\naudience    {audience}", own.public_text()));
                 Ok(())
@@ -112,7 +112,7 @@ impl Mint {
         if life > LIFE_MAX || life.is_zero() {
             return Err(Fault::usage("a token lives for an hour at most; mint another one before it is over"));
         }
-        let audience = audience(config, own);
+        let issuers = issuers(context, config, own);
         let wanted = Wanted {
             sub: self.person,
             group: self.group,
@@ -124,16 +124,14 @@ impl Mint {
         };
         let jti = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
         let now = context.effects.clock.now();
-        let claims = token::claims(&wanted, &audience, jti.as_str().to_owned(), now, life);
+        let claims = token::claims(&wanted, &issuers.audience, jti.as_str().to_owned(), now, life);
         let token = token::signed(&claims, |bytes| own.sign(bytes));
-        // Nobody is handed a token that will not be believed.
-        let group = wanted.group.or_else(|| config.groups.keys().next().cloned());
-        if let Some(group) = group
-            && let Err(why) = token::read(&token, &group, &issuers(context, config, own), now)
-        {
+        // Nobody is handed a token that will not be believed. One that names no group is read alike by all.
+        let group = wanted.group.map_or_else(|| "any".parse(), Ok).map_err(|error| Fault::internal(&error))?;
+        if let Err(why) = token::read(&token, &group, &issuers, now) {
             return Err(Fault::usage(format!("such a token would be refused: {why}")));
         }
-        let document = json!({ "token": token, "audience": audience, "expires_at": now.plus(life) });
+        let document = json!({ "token": token, "audience": issuers.audience, "expires_at": now.plus(life) });
         context.output.show(&document, || token.clone());
         Ok(())
     }
@@ -163,10 +161,6 @@ fn text(person: &Person) -> String {
     let Value::Object(members) = json!(person) else { return String::new() };
     let row = |(name, value): (&String, &Value)| vec![name.clone(), value.as_str().unwrap_or_default().to_owned()];
     Output::table(&["CLAIM", "VALUE"], &members.iter().map(row).collect::<Vec<_>>())
-}
-
-fn audience(config: &Config, own: &OwnKey) -> String {
-    config.identity.audience.clone().unwrap_or_else(|| own.audience())
 }
 
 fn issuers(context: &Context, config: &Config, own: &OwnKey) -> Issuers {

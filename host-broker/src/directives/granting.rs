@@ -170,8 +170,8 @@ impl Broker {
         if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
             faults.push(format!("there is no gate '{gate}' in the configuration"));
         }
-        let known = |kind: &&String| !ChatType::ALL.iter().any(|chat| chat.word() == kind.as_str());
-        faults.extend(request.chat_types.iter().flatten().filter(known).map(|_unknown| {
+        let unknown = |kind: &&String| ChatType::of(kind).is_none();
+        faults.extend(request.chat_types.iter().flatten().filter(unknown).map(|_unknown| {
             "chat_types has a kind that no chat is of: private, group and channel are kinds".to_owned()
         }));
         if request.rate_per_minute == Some(0) {

@@ -19,7 +19,7 @@ const NAMES: [&str; 10] = [
 
 /// The words with which JSON Schema says what a value is like. Those that hold a value (`default`, `const`, `enum`,
 /// `examples`) are not among them.
-const DESCRIBING: [&str; 15] = [
+const DESCRIBING: [&str; 12] = [
     "$ref",
     "type",
     "title",
@@ -28,10 +28,7 @@ const DESCRIBING: [&str; 15] = [
     "pattern",
     "minLength",
     "maxLength",
-    "items",
-    "properties",
     "required",
-    "additionalProperties",
     "nullable",
     "readOnly",
     "writeOnly",
@@ -100,7 +97,14 @@ fn describes(value: &Value) -> bool {
         (_, Some(Value::String(place))) => place.starts_with("#/"),
         _ => false,
     };
-    says_what && entries.keys().all(|key| DESCRIBING.contains(&key.as_str()))
+    let within = |value: &Value| value.is_boolean() || describes(value);
+    says_what
+        && entries.iter().all(|(key, value)| match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => properties.values().all(within),
+            ("items" | "additionalProperties", value) => within(value),
+            ("properties", _) => false,
+            (other, _) => DESCRIBING.contains(&other),
+        })
 }
 
 /// Whether this is the version of the package `cookie`, on which half of the web's servers depend. What a browser
@@ -181,6 +185,7 @@ mod tests {
             json!({"type": "string", "minLength": 8, "writeOnly": true}),
             json!({"$ref": "#/definitions/secret"}),
             json!({"type": "object", "properties": {"apiKey": {"type": "string"}}, "required": ["apiKey"]}),
+            json!({"type": "array", "items": {"type": "object", "additionalProperties": false}}),
         ] {
             let value = json!({"properties": {"password": schema}});
             assert_eq!(redacted(value.clone()), (false, value.to_string()));
@@ -191,6 +196,11 @@ mod tests {
             json!({"$ref": "hunter2"}),
             json!({"description": "hunter2"}),
             json!({"type": "object", "properties": {"apiKey": "hunter2"}}),
+            json!({"type": "object", "properties": {"x": "hunter2"}}),
+            json!({"type": "object", "properties": {"x": {"type": "string", "value": "hunter2"}}}),
+            json!({"type": "object", "properties": "hunter2"}),
+            json!({"type": "array", "items": ["hunter2"]}),
+            json!({"type": "object", "additionalProperties": {"x": "hunter2"}}),
         ] {
             let (any, text) = redacted(json!({"password": held}));
             assert!(any && !text.contains("hunter2"), "{text}");

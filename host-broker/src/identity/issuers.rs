@@ -94,7 +94,7 @@ impl Issuers {
     /// The broker, with this key, and those of the configuration. One whose secret cannot be used signs nothing, and the
     /// log says why.
     pub fn new(own: &OwnKey, table: &IdentityTable, secrets: &Secrets) -> Self {
-        let audience = table.audience.clone().unwrap_or_else(|| own.audience());
+        let audience = audience(own, table);
         let mut all =
             vec![Issuer { name: OWN.to_owned(), iss: OWN.to_owned(), keys: Keys::Public(vec![own.public()]) }];
         for (name, table) in &table.issuers {
@@ -133,6 +133,11 @@ impl Issuers {
             Err(Unproven::Invalid("it is signed in another way than its issuer's"))
         }
     }
+}
+
+/// What tokens call this broker.
+pub fn audience(own: &OwnKey, table: &IdentityTable) -> String {
+    table.audience.clone().unwrap_or_else(|| own.audience())
 }
 
 fn keys(name: &str, table: &IssuerTable, secrets: &Secrets) -> Result<Keys, String> {

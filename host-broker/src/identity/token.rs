@@ -19,7 +19,7 @@ use shared::{Group, Timestamp, json};
 use std::time::Duration;
 
 /// How far clocks may be apart.
-pub const LEEWAY_S: i64 = 30;
+const LEEWAY_S: i64 = 30;
 /// How long a token may live.
 pub const LIFE_MAX: Duration = Duration::from_secs(3600);
 /// How long one lives unless whoever makes it says otherwise.
@@ -53,7 +53,7 @@ pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Re
     let header = object(head).ok_or(Unproven::Invalid("its header cannot be read"))?;
     let claims = Claims(object(body).ok_or(Unproven::Invalid("its claims cannot be read"))?);
     let signature = decoded(signature).ok_or(Unproven::Invalid("its signature cannot be read"))?;
-    let issuer = issuers.find(&header, claims.text("iss", TEXT_MAX)?.as_deref())?;
+    let issuer = issuers.find(&header, claims.text("iss")?.as_deref())?;
     let known = |member: &String| ["alg", "typ", "ver", "kid"].contains(&member.as_str());
     if !header.keys().all(known) {
         return Err(Unproven::Invalid("its header has a member that is not known"));
@@ -148,9 +148,9 @@ impl Claims {
     }
 
     /// A text that a line can hold.
-    fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Unproven> {
+    fn text(&self, name: &'static str) -> Result<Option<String>, Unproven> {
         let good =
-            |text: &&String| text.len() <= most && !text.trim().is_empty() && !text.chars().any(char::is_control);
+            |text: &&String| text.len() <= TEXT_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => {
@@ -166,7 +166,7 @@ impl Claims {
             Some(Value::Number(number)) if legacy && (number.is_i64() || number.is_u64()) => {
                 Ok(Some(number.to_string()))
             }
-            _ => self.text(name, TEXT_MAX),
+            _ => self.text(name),
         }
     }
 
@@ -218,25 +218,24 @@ impl Claims {
         if self.name("group", legacy)?.is_some_and(|named| named != group.as_str()) {
             return Err(Unproven::Invalid("it is for another group"));
         }
-        let jti = self.text("jti", TEXT_MAX)?;
+        let jti = self.text("jti")?;
         if jti.is_none() && !legacy {
             return Err(Unproven::Invalid("it has no name of its own"));
         }
-        let kind = self.text("chat_type", TEXT_MAX)?;
-        let of = |word: String| ChatType::ALL.into_iter().find(|kind| kind.word() == word);
+        let kind = self.text("chat_type")?;
         Ok(Person {
             issuer: issuer.name().to_owned(),
             sub: self.name("sub", legacy)?.ok_or(Unproven::Invalid("it names nobody"))?,
             chat_id: self.name("chat_id", legacy)?,
             chat_type: match kind {
-                Some(word) => Some(of(word).ok_or(Unproven::Invalid("its kind of chat is not known"))?),
+                Some(word) => Some(ChatType::of(&word).ok_or(Unproven::Invalid("its kind of chat is not known"))?),
                 None => None,
             },
             thread_id: self.name("thread_id", legacy)?,
-            provider: self.text("provider", TEXT_MAX)?,
-            session_key: self.text("session_key", TEXT_MAX)?,
-            source_username: self.text("source_username", TEXT_MAX)?,
-            source_display_name: self.text("source_display_name", TEXT_MAX)?,
+            provider: self.text("provider")?,
+            session_key: self.text("session_key")?,
+            source_username: self.text("source_username")?,
+            source_display_name: self.text("source_display_name")?,
             jti,
         })
     }

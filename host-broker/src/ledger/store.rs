@@ -348,16 +348,20 @@ pub struct Claimed {
     pub params_digest: Digest,
     /// The request that holds the key.
     pub request_id: RequestId,
+    /// Whether it is a person's, and the call says of nobody that it is made on their behalf.
+    pub is_a_persons: bool,
 }
 
-/// Who holds the call's idempotency key, if anybody: its person, or the group itself.
+/// Who holds the call's idempotency key, if anybody: its person, or the group itself. Where the call is nobody's, any
+/// person too: it may be that person's call once more.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, LedgerError> {
-    const SELECT: &str = "SELECT params_digest, request_id FROM idempotency
-        WHERE caller = ?1 AND person IN (?6, '') AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
-        ORDER BY person DESC LIMIT 1";
+    const SELECT: &str = "SELECT params_digest, request_id, person NOT IN (?6, '') FROM idempotency
+        WHERE caller = ?1 AND (person IN (?6, '') OR ?6 = '')
+          AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
+        ORDER BY person = ?6 DESC LIMIT 1";
     let Some(key) = &call.idempotency_key else { return Ok(None) };
     tx.connection()
         .prepare_cached(SELECT)
@@ -375,32 +379,11 @@ pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, Led
                     Ok(Claimed {
                         params_digest: Digest::from_bytes(row.get(0)?),
                         request_id: row.get::<_, String>(1)?.parse().map_err(|_bad| rusqlite::Error::InvalidQuery)?,
+                        is_a_persons: row.get(2)?,
                     })
                 },
             )
             .optional()
-        })
-        .map_err(at("look an idempotency key up"))
-}
-
-/// Whether a person holds the call's idempotency key, whoever that is.
-///
-/// # Errors
-/// [`LedgerError`].
-pub fn is_claimed_by_a_person(tx: &Transaction<'_>, call: &Call) -> Result<bool, LedgerError> {
-    const SELECT: &str = "SELECT 1 FROM idempotency
-        WHERE caller = ?1 AND person > '' AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5";
-    let Some(key) = &call.idempotency_key else { return Ok(false) };
-    tx.connection()
-        .prepare_cached(SELECT)
-        .and_then(|mut s| {
-            s.exists(params![
-                call.header.caller_key.as_ref(),
-                call.account_ref.as_deref().unwrap_or(""),
-                call.provider.as_str(),
-                call.action.as_str(),
-                key.as_str(),
-            ])
         })
         .map_err(at("look an idempotency key up"))
 }
