@@ -1,7 +1,14 @@
 //! Questions to people, and what becomes of the requests that wait for the answers.
 //!
 //! `Broker::ask` puts the question; `Broker::answer_question` takes a person's answer; `Broker::lapse` turns silence
-//! into a no. A request whose question is resolved is admitted again, and decided on like the first time.
+//! into a no. A request whose question is resolved is admitted again, and decided on like the first time. What people are
+//! shown is in `questions/shown`, what callers hear in `questions/told`.
+
+mod shown;
+mod told;
+
+pub(crate) use shown::say_for_whom;
+pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, told};
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
@@ -11,7 +18,6 @@ use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
@@ -21,12 +27,11 @@ use crate::policy::facts::Ask;
 use crate::proposals;
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
-use crate::providers::sealed::Sealed;
 use serde_json::json;
 use shared::digest::Digest;
-use shared::reply::{ApprovalRef, Evidence};
+use shared::reply::Evidence;
 use shared::time::Timestamp;
-use shared::{Action, Code, Group, Level, Provider, Reply, RequestId, TaskId, limits};
+use shared::{Action, Code, Group, Level, Provider, RequestId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,7 +196,7 @@ impl Broker {
         }
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
-        let Some(card) = card(call, sealed.as_ref(), reasons) else {
+        let Some(card) = shown::card(call, sealed.as_ref(), reasons) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
@@ -459,176 +464,4 @@ fn answered_by(header: &Header, given: &Given, tx: &Transaction<'_>) -> Answered
 /// Whether this person may answer this question.
 pub(crate) fn may_answer(config: &Config, person: &str, approval: &Approval) -> bool {
     config.may_approve(person, approval.group.as_ref(), &approval.provider, approval.level)
-}
-
-/// Everything that a person agrees to; `None` if it cannot be shown in full.
-fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Option<Card> {
-    let mut card = Card::new();
-    let level = call.target.demanded();
-    if let Some(group) = call.header.caller.group() {
-        card.say("Workspace", group.as_str());
-    }
-    say_for_whom(&mut card, &call.header.behalf);
-    card.say("Action", &format!("{}.{}", call.provider, call.action));
-    card.say("Level", &level.to_string());
-    if let Some(invocation) = call.target.invocation() {
-        card.say("In short", &invocation.summary());
-    }
-    if let Some(task) = &call.task_id {
-        card.say("Task", task.as_str());
-    }
-    if let Some(account) = &call.account_ref {
-        card.say("Account", account);
-    }
-    if level >= Level::Production {
-        card.say("Note", "a production action");
-    }
-    if let Some(key) = &call.idempotency_key {
-        card.say("Idempotency key", key.as_str());
-    }
-    let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
-    card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
-    let shown = card.list(&call.params())
-        && (condition.is_null() || card.holds(&condition))
-        && sealed.is_none_or(|sealed| card.sends(sealed));
-    shown.then_some(card)
-}
-
-/// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
-/// stands on a line of its own, between quotes.
-pub(crate) fn say_for_whom(card: &mut Card, behalf: &Behalf) {
-    let Some(person) = behalf.person() else { return };
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    card.say("On behalf of", &person.key());
-    if let Some(name) = person.source_display_name.as_ref().or(person.source_username.as_ref()) {
-        card.say("Who goes by", &quoted(name));
-    }
-    let kind = person.chat_type.map(ChatType::word);
-    let chat = person.chat_id.as_deref().map(quoted);
-    let words: Vec<&str> = kind.into_iter().chain(chat.as_deref()).collect();
-    if !words.is_empty() {
-        card.say("Chat", &words.join(" "));
-    }
-}
-
-/// How a request ends before it is decided on again.
-pub(crate) enum Ended {
-    /// It does not.
-    No,
-    /// With a no that was given.
-    Refused(Refusal),
-    /// It has ended before.
-    Before,
-}
-
-/// Whether this request, about which a person was asked, ends before it is decided on again.
-pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, LedgerError> {
-    let no = |code: Code| Ok(Ended::Refused(Refusal::new(code, code.meaning().to_owned())));
-    let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
-        return no(Code::ApprovalRequired);
-    };
-    let (code, reason) = match approval.state {
-        // A yes does not wait for ever either: whoever gave it meant now.
-        State::Approved if approval.expires_at.plus(limits::PATIENCE_MAX) <= tx.now() => {
-            return no(Code::ApprovalExpired);
-        }
-        // Whether the yes is to exactly this is the decision's business.
-        State::Approved | State::Waiting => return Ok(Ended::No),
-        State::Closed => return Ok(Ended::Before),
-        State::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
-        State::Expired => return no(Code::ApprovalExpired),
-        State::Cancelled => return no(Code::Cancelled),
-    };
-    Ok(Ended::Refused(Refusal::new(code, reason)))
-}
-
-/// That a person said no, and why.
-pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, LedgerError> {
-    let answers = approvals::answers(tx.connection(), approval.id)?;
-    let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
-    let why = why.filter(|why| !why.trim().is_empty());
-    let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
-    let what = match approval.kind {
-        Kind::Call => "call",
-        Kind::Grant => "grant",
-        Kind::File => "proposal",
-    };
-    Ok(format!("A person said no to this {what}.{said}"))
-}
-
-/// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
-/// who was told `pending` has had its one reply.
-pub(crate) fn answer(
-    tx: &Transaction<'_>,
-    header: &Header,
-    asked: bool,
-    reply: Reply,
-    evidence: Evidence,
-) -> Result<Option<Answer>, LedgerError> {
-    let caller = &header.caller_key;
-    if !asked {
-        return tx.answer(caller, reply, evidence).map(Some);
-    }
-    approvals::close(tx, caller, &header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
-    if approvals::is_told(tx, caller, &header.request_id)? {
-        return tx.keep(caller, reply, evidence).map(|()| None);
-    }
-    tx.answer(caller, reply, evidence).map(Some)
-}
-
-/// The caller stops waiting before a person has answered, or before what a person agreed to is over.
-pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, LedgerError> {
-    let Some(approval) = approvals::of_request(tx.connection(), caller, id)? else { return Ok(None) };
-    if approval.told {
-        return Ok(None);
-    }
-    if approval.state == State::Closed && !store::is_open(tx, caller, id)? {
-        // It is over, and the reply did not find its way.
-        let kept = store::reply(tx, caller, id)?;
-        return Ok(kept.map(|reply| tx.answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
-    }
-    approvals::tell(tx, approval.id)?;
-    let evidence = tx.append(&Draft {
-        person: store::person_of(tx, caller, id)?,
-        request_id: Some(id),
-        reason_code: Some(Code::ApprovalRequired),
-        approval: Some(approval.reference()),
-        ..Draft::new(ledger::chain::Kind::Answered, caller)
-    })?;
-    tx.answer(caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
-}
-
-/// Another request about the same question, whose caller stops waiting.
-pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
-    let evidence = tx.append(&Draft {
-        reason_code: Some(Code::ApprovalRequired),
-        approval: Some(approval.reference()),
-        body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
-        ..Draft::about(ledger::chain::Kind::Answered, header)
-    })?;
-    tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
-}
-
-/// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
-pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, LedgerError> {
-    let reply = store::reply(tx, &header.caller_key, of)?;
-    let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
-    let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
-    let asked = approvals::referred(tx.connection(), &header.caller_key, &asked.reference)?;
-    // Whoever waited to apply a proposal applies it again: there is no other request that does.
-    let asked = asked.filter(|approval| approval.kind != Kind::File);
-    Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
-}
-
-/// What an agent may know of a question.
-fn known(approval: &Approval) -> ApprovalRef {
-    ApprovalRef {
-        reference: approval.reference(),
-        expires_at: approval.expires_at,
-        summary: match approval.kind {
-            Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
-            Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
-            Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
-        },
-    }
 }

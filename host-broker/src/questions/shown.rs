@@ -1,0 +1,59 @@
+//! What a person is shown of a call, and on whose behalf it is asked.
+
+use crate::approvals::card::Card;
+use crate::call::Call;
+use crate::identity::{Behalf, ChatType};
+use crate::policy::facts::Ask;
+use crate::providers::contract::Invocation;
+use crate::providers::sealed::Sealed;
+use shared::Level;
+
+/// Everything that a person agrees to; `None` if it cannot be shown in full.
+pub(super) fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Option<Card> {
+    let mut card = Card::new();
+    let level = call.target.demanded();
+    if let Some(group) = call.header.caller.group() {
+        card.say("Workspace", group.as_str());
+    }
+    say_for_whom(&mut card, &call.header.behalf);
+    card.say("Action", &format!("{}.{}", call.provider, call.action));
+    card.say("Level", &level.to_string());
+    if let Some(invocation) = call.target.invocation() {
+        card.say("In short", &invocation.summary());
+    }
+    if let Some(task) = &call.task_id {
+        card.say("Task", task.as_str());
+    }
+    if let Some(account) = &call.account_ref {
+        card.say("Account", account);
+    }
+    if level >= Level::Production {
+        card.say("Note", "a production action");
+    }
+    if let Some(key) = &call.idempotency_key {
+        card.say("Idempotency key", key.as_str());
+    }
+    let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
+    card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
+    let shown = card.list(&call.params())
+        && (condition.is_null() || card.holds(&condition))
+        && sealed.is_none_or(|sealed| card.sends(sealed));
+    shown.then_some(card)
+}
+
+/// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
+/// stands on a line of its own, between quotes.
+pub(crate) fn say_for_whom(card: &mut Card, behalf: &Behalf) {
+    let Some(person) = behalf.person() else { return };
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    card.say("On behalf of", &person.key());
+    if let Some(name) = person.source_display_name.as_ref().or(person.source_username.as_ref()) {
+        card.say("Who goes by", &quoted(name));
+    }
+    let kind = person.chat_type.map(ChatType::word);
+    let chat = person.chat_id.as_deref().map(quoted);
+    let words: Vec<&str> = kind.into_iter().chain(chat.as_deref()).collect();
+    if !words.is_empty() {
+        card.say("Chat", &words.join(" "));
+    }
+}

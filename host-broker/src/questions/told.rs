@@ -1,0 +1,134 @@
+//! What the caller hears of a question: that a person is asked, what was answered, and what became of it.
+
+use crate::approvals::{self, Approval, Kind, State};
+use crate::call::Header;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{self, Draft};
+use crate::ledger::store;
+use crate::ledger::transaction::{Answer, Transaction};
+use crate::policy::authorize::Refusal;
+use serde_json::json;
+use shared::reply::{ApprovalRef, Evidence};
+use shared::{Code, Reply, RequestId, limits};
+
+/// How a request ends before it is decided on again.
+pub(crate) enum Ended {
+    /// It does not.
+    No,
+    /// With a no that was given.
+    Refused(Refusal),
+    /// It has ended before.
+    Before,
+}
+
+/// Whether this request, about which a person was asked, ends before it is decided on again.
+pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, LedgerError> {
+    let no = |code: Code| Ok(Ended::Refused(Refusal::new(code, code.meaning().to_owned())));
+    let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
+        return no(Code::ApprovalRequired);
+    };
+    let (code, reason) = match approval.state {
+        // A yes does not wait for ever either: whoever gave it meant now.
+        State::Approved if approval.expires_at.plus(limits::PATIENCE_MAX) <= tx.now() => {
+            return no(Code::ApprovalExpired);
+        }
+        // Whether the yes is to exactly this is the decision's business.
+        State::Approved | State::Waiting => return Ok(Ended::No),
+        State::Closed => return Ok(Ended::Before),
+        State::Denied => (Code::ApprovalDenied, said_no(tx, &approval)?),
+        State::Expired => return no(Code::ApprovalExpired),
+        State::Cancelled => return no(Code::Cancelled),
+    };
+    Ok(Ended::Refused(Refusal::new(code, reason)))
+}
+
+/// That a person said no, and why.
+pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, LedgerError> {
+    let answers = approvals::answers(tx.connection(), approval.id)?;
+    let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
+    let why = why.filter(|why| !why.trim().is_empty());
+    let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
+    let what = match approval.kind {
+        Kind::Call => "call",
+        Kind::Grant => "grant",
+        Kind::File => "proposal",
+    };
+    Ok(format!("A person said no to this {what}.{said}"))
+}
+
+/// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
+/// who was told `pending` has had its one reply.
+pub(crate) fn answer(
+    tx: &Transaction<'_>,
+    header: &Header,
+    asked: bool,
+    reply: Reply,
+    evidence: Evidence,
+) -> Result<Option<Answer>, LedgerError> {
+    let caller = &header.caller_key;
+    if !asked {
+        return tx.answer(caller, reply, evidence).map(Some);
+    }
+    approvals::close(tx, caller, &header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
+    if approvals::is_told(tx, caller, &header.request_id)? {
+        return tx.keep(caller, reply, evidence).map(|()| None);
+    }
+    tx.answer(caller, reply, evidence).map(Some)
+}
+
+/// The caller stops waiting before a person has answered, or before what a person agreed to is over.
+pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, LedgerError> {
+    let Some(approval) = approvals::of_request(tx.connection(), caller, id)? else { return Ok(None) };
+    if approval.told {
+        return Ok(None);
+    }
+    if approval.state == State::Closed && !store::is_open(tx, caller, id)? {
+        // It is over, and the reply did not find its way.
+        let kept = store::reply(tx, caller, id)?;
+        return Ok(kept.map(|reply| tx.answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
+    }
+    approvals::tell(tx, approval.id)?;
+    let evidence = tx.append(&Draft {
+        person: store::person_of(tx, caller, id)?,
+        request_id: Some(id),
+        reason_code: Some(Code::ApprovalRequired),
+        approval: Some(approval.reference()),
+        ..Draft::new(chain::Kind::Answered, caller)
+    })?;
+    tx.answer(caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
+}
+
+/// Another request about the same question, whose caller stops waiting.
+pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+    let evidence = tx.append(&Draft {
+        reason_code: Some(Code::ApprovalRequired),
+        approval: Some(approval.reference()),
+        body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
+        ..Draft::about(chain::Kind::Answered, header)
+    })?;
+    tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
+}
+
+/// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
+pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, LedgerError> {
+    let reply = store::reply(tx, &header.caller_key, of)?;
+    let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
+    let asked = approvals::referred(tx.connection(), &header.caller_key, &asked.reference)?;
+    // Whoever waited to apply a proposal applies it again: there is no other request that does.
+    let asked = asked.filter(|approval| approval.kind != Kind::File);
+    Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))
+}
+
+/// What an agent may know of a question.
+fn known(approval: &Approval) -> ApprovalRef {
+    ApprovalRef {
+        reference: approval.reference(),
+        expires_at: approval.expires_at,
+        summary: match approval.kind {
+            Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
+            Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
+            Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
+        },
+    }
+}
