@@ -7,7 +7,6 @@
 pub mod calls;
 pub mod chain;
 pub mod export;
-pub mod lock;
 pub mod open;
 pub mod reserve;
 pub mod store;
@@ -15,6 +14,7 @@ pub mod transaction;
 pub mod wal;
 
 use crate::effects::clock::Clock;
+use crate::lock::Lock;
 use chain::{Break, Head, Row};
 use reserve::Reserve;
 use rusqlite::Connection;
@@ -139,7 +139,7 @@ pub struct Ledger {
     suspect: bool,
     reserve: Reserve,
     // Held until the ledger is dropped: no second writer.
-    _lock: lock::Lock,
+    _lock: Lock,
 }
 
 /// What the ledger has done since it was opened.

@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod effects;
+pub mod lock;
 pub mod mailroom;
 
 pub mod intake;

@@ -2,11 +2,12 @@
 
 use crate::effects::clock::Clock;
 use crate::ledger::chain::{Head, Verifier};
-use crate::ledger::lock::Lock;
 use crate::ledger::reserve::Reserve;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export};
+use crate::lock::Lock;
 use rusqlite::{Connection, OpenFlags};
+use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`]: locked by another daemon, unusable, of another version, or broken evidence.
     pub fn open(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, LedgerError> {
-        let lock = Lock::take(&home.join("lock"))?;
+        let lock = only_writer(&home.join("lock"))?;
         let path = home.join("ledger.db");
         create_private(&path)?;
         let (connection, log) = connection(&path)?;
@@ -61,9 +62,16 @@ impl Ledger {
     }
 }
 
+/// An exclusive lock on a file that no sandbox can reach.
+fn only_writer(path: &Path) -> Result<Lock, LedgerError> {
+    let failed = |source| LedgerError::File { path: path.into(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+    Lock::take(file).map_err(|errno| failed(errno.into()))?.ok_or_else(|| LedgerError::Locked { path: path.into() })
+}
+
 /// SQLite would create the file with the process's umask.
 fn create_private(path: &Path) -> Result<(), LedgerError> {
-    let made = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let made = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     made.map(drop).map_err(|source| LedgerError::File { path: path.into(), source })
 }
 

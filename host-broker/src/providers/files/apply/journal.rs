@@ -4,12 +4,13 @@
 //! until nothing is left over. Then its mark is there, so that it can be known later that it was done: `done-<name>`.
 //! Whoever works with it holds its lock.
 
+use crate::lock::Lock;
 use crate::providers::files::apply::operation::Operation;
 use crate::providers::files::change::FileState;
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::record::{self, Damaged};
 use crate::providers::files::workspace::Workspace;
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -94,15 +95,11 @@ impl Journal {
         fs::open(path, flags, Mode::empty()).map(Self).map_err(|e| JournalFault::Open(e.into()))
     }
 
-    /// Takes the lock, which ends with the handle.
-    pub(super) fn lock(&self) -> Result<OwnedFd, JournalFault> {
+    /// Takes the lock.
+    pub(super) fn lock(&self) -> Result<Lock, JournalFault> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let lock = fs::openat(&self.0, c".", flags, Mode::empty()).map_err(|e| JournalFault::Open(e.into()))?;
-        match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(lock),
-            Err(Errno::AGAIN) => Err(JournalFault::Busy),
-            Err(errno) => Err(JournalFault::Open(errno.into())),
-        }
+        Lock::take(lock).map_err(|e| JournalFault::Open(e.into()))?.ok_or(JournalFault::Busy)
     }
 
     /// Writes down what will be done. When this returns, it lasts; if it fails, nothing is written down.
