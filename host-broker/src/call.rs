@@ -371,6 +371,13 @@ pub enum Order {
     Revert(ProposalId),
     /// Answer a question for somebody who did so in a chat.
     Relayed(Relayed),
+    /// A person accepts what a provider's program says it can do.
+    AcceptDefinitions {
+        /// The provider, as the configuration names it.
+        provider: Provider,
+        /// What tells what it says from everything else.
+        digest: Digest,
+    },
     /// A person begins a group's session anew.
     ResetSession(Group),
     /// A person releases a result that was kept back.

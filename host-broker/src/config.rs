@@ -21,7 +21,7 @@ use filter::FilterTable;
 use identity::IdentityTable;
 use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
-use provider::ProviderTable;
+use provider::{Kind, ProviderTable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -330,6 +330,7 @@ impl Config {
         self.limits.check(self).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
+        self.check_bridges().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
@@ -374,6 +375,48 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// No two programs answer for one capability.
+    fn check_bridges(&self) -> Result<(), String> {
+        let mut namespaces: BTreeMap<&Provider, &Provider> = BTreeMap::new();
+        for (name, table) in &self.providers {
+            let Kind::Bridge(settings, _) = &table.kind else { continue };
+            settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
+            let namespace = settings.namespace(name);
+            if let Some(other) = namespaces.insert(namespace, name) {
+                return Err(format!("providers.{other} and providers.{name} have the same namespace, `{namespace}`"));
+            }
+            if let Some(issuer) = &settings.shares_secret_of
+                && self.identity.issuers.get(issuer).is_none_or(|issuer| issuer.secret.is_none())
+            {
+                return Err(format!(
+                    "providers.{name}.shares_secret_of: there is no [identity.issuers.{issuer}] with a `secret`"
+                ));
+            }
+        }
+        let foreign = self.providers.iter().find_map(|(name, table)| {
+            let (prefix, _) = name.as_str().split_once('.')?;
+            let other = namespaces.iter().find(|(namespace, _)| namespace.as_str() == prefix)?.1;
+            (!matches!(table.kind, Kind::Bridge(..))).then_some((name, other))
+        });
+        match foreign {
+            Some((name, bridge)) => {
+                Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The provider's table: for a capability its bridge's.
+    pub fn table_of(&self, provider: &Provider) -> Option<(&Provider, &ProviderTable)> {
+        self.providers.get_key_value(provider).or_else(|| {
+            let (prefix, _) = provider.as_str().split_once('.')?;
+            self.providers.iter().find(|(name, table)| match &table.kind {
+                Kind::Bridge(settings, _) => settings.namespace(name).as_str() == prefix,
+                Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_) => false,
+            })
+        })
     }
 
     /// Whoever has a token is one person.
@@ -427,8 +470,8 @@ impl Config {
     /// Where the configuration puts the groups' files; a group without a line has its directory in the home.
     pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
         self.providers.values().filter_map(|table| match &table.kind {
-            provider::Kind::Files(settings) => Some(&settings.workspaces),
-            provider::Kind::Mock(_) | provider::Kind::Github(..) | provider::Kind::CloudLogs(_) => None,
+            Kind::Files(settings) => Some(&settings.workspaces),
+            Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) => None,
         })
     }
 

@@ -21,6 +21,7 @@ use crate::questions::Given;
 use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use shared::digest::Digest;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::{Group, Provider, TaskId, limits};
 use std::path::Path;
@@ -74,6 +75,13 @@ pub enum Control {
         from: String,
         /// What was written.
         text: String,
+    },
+    /// What a provider's program says it can do may be offered.
+    AcceptDefinitions {
+        /// The provider, as the configuration names it.
+        provider: Provider,
+        /// What tells what it says from everything else.
+        digest: Digest,
     },
     /// Stop all calls, or allow them again.
     KillAll {
@@ -233,6 +241,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::AcceptDefinitions { provider, digest } => Order::AcceptDefinitions { provider, digest },
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),

@@ -487,7 +487,7 @@ impl Loop {
         let reader = self.daemon.ledger.reader();
         for group in stale {
             let Broker { config, catalogue, policy, .. } = &self.daemon.broker;
-            match snapshot::snapshot(reader, now, &group, config, catalogue, &policy.profiles) {
+            match snapshot::snapshot(reader, now, &group, config, catalogue, &policy.profiles, None) {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
                     self.daemon.outbox.snapshot(&group, &bytes);

@@ -85,6 +85,11 @@ impl Broker {
             Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Order::AcceptDefinitions { provider, digest } => {
+                let body = json!({ "accepted": provider, "digest": digest });
+                let summary = format!("What {provider} says it can do is accepted.");
+                Said::done(Kind::Noted, body.clone(), body, summary)
+            }
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -134,8 +139,9 @@ impl Broker {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
+        let (connection, profiles, behalf) = (tx.connection(), &self.policy.profiles, Some(&header.behalf));
         let mut snapshot =
-            snapshot::snapshot(tx.connection(), tx.now(), group, &self.config, &self.catalogue, &self.policy.profiles)?;
+            snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, profiles, behalf)?;
         if !request.include_unavailable {
             hide_unavailable(&mut snapshot);
         }
@@ -364,7 +370,7 @@ fn main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_)
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::AcceptDefinitions { .. }
         | Order::Release(_)
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }

@@ -7,3 +7,4 @@ pub mod clock;
 pub mod commands;
 pub mod http;
 pub mod ids;
+pub mod isolation;

@@ -6,6 +6,9 @@
 //!
 //! Only this module runs effects, and only with an [`execution::Execution`], which only a durable intent gives out.
 
+pub mod accepted;
+pub mod bridge;
+pub mod child;
 pub mod cloud_logs;
 pub mod contract;
 pub mod execution;

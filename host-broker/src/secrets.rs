@@ -3,8 +3,8 @@
 //! [`Secrets::load`] fetches every configured secret from its [source] and keeps what is usable; what is
 //! not has a [fault](SecretFault) that says what to do. Four doors lead to a value: [`Secret::expose`], for the
 //! transport of one execution, [`Secret::expose_to`], for the channel of one notice, [`Secret::expose_for`], for the
-//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results. A fifth answers
-//! without giving it: [`Secret::has_signed`].
+//! judge of one result, and `Secrets::needles`, for the search that keeps secrets out of results. Two more answer
+//! without giving it: [`Secret::sign`] and [`Secret::has_signed`].
 
 mod dotenv;
 mod file;
@@ -50,6 +50,12 @@ impl Secret {
     /// The text, for the judge that is asked about this and nothing else.
     pub fn expose_for(&self, _proof: &Submission) -> &str {
         self.0.expose_secret()
+    }
+
+    /// Its HMAC-SHA256 over the message, for this execution and nothing else.
+    pub fn sign(&self, message: &[u8], _proof: &Execution) -> Vec<u8> {
+        let mac = Hmac::<Sha256>::new_from_slice(&shared_secret::key(self.0.expose_secret()));
+        mac.map(|mac| mac.chain_update(message).finalize().into_bytes().to_vec()).unwrap_or_default()
     }
 
     /// Whether this is its HMAC-SHA256 over the message; compared in constant time.

@@ -2,15 +2,22 @@
 
 use crate::config::Config;
 use crate::grants::{self, Grant};
+use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
+use crate::policy::authorize::{chats_fact, kinds_fact};
+use crate::policy::facts::ChatsFact;
 use crate::policy::profile::{Profiles, Setting};
 use crate::providers::contract::Declaration;
 use crate::providers::registry::Catalogue;
 use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
 use shared::{Group, Level, Provider, Timestamp};
+use std::collections::BTreeSet;
 
 /// The snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
+///
+/// `behalf` is on whose behalf it is asked for, and then what may not be used for this person, or in this chat, is denied;
+/// `None` where it is for all of the group, as in its directory.
 ///
 /// # Errors
 /// [`LedgerError`] if the grants cannot be read.
@@ -21,12 +28,13 @@ pub fn snapshot(
     config: &Config,
     catalogue: &Catalogue,
     profiles: &Profiles,
+    behalf: Option<&Behalf>,
 ) -> Result<Snapshot, LedgerError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
     let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
     let capabilities: Vec<Capability> =
-        live.iter().filter_map(|grant| capability(grant, config, catalogue, profiles)).collect();
+        live.iter().filter_map(|grant| capability(grant, config, catalogue, profiles, behalf)).collect();
     let providers_available: Vec<Provider> = if is_main {
         catalogue.providers().map(|(name, _)| name.clone()).collect()
     } else {
@@ -43,7 +51,13 @@ pub fn snapshot(
     })
 }
 
-fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue, profiles: &Profiles) -> Option<Capability> {
+fn capability(
+    grant: &Grant,
+    config: &Config,
+    catalogue: &Catalogue,
+    profiles: &Profiles,
+    behalf: Option<&Behalf>,
+) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
     let patience = listed.patience.unwrap_or(config.patience());
     let actions = listed
@@ -52,11 +66,16 @@ fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue, profiles: &
         .map(|(name, operation)| {
             let declaration = operation.declaration();
             let setting = profiles.setting(Some(&grant.group), declaration, declaration.level);
-            (name.clone(), entry(grant, declaration, setting, listed.state.is_ok()))
+            let enabled = listed.state.is_ok() && behalf.is_none_or(|behalf| is_for(behalf, grant, declaration));
+            (name.clone(), entry(grant, declaration, setting, enabled))
         })
         .collect();
+    let chats = listed.operations.values().flat_map(|operation| &operation.declaration().chat_types);
+    let chats: BTreeSet<ChatType> = chats.copied().collect();
     Some(Capability {
         provider: grant.provider.clone(),
+        description: listed.description.clone(),
+        chat_types: chats.into_iter().map(|kind| kind.word().to_owned()).collect(),
         access_level: grant.level,
         allowed_actions: grant.allowed_list(),
         denied_actions: grant.denied_list(),
@@ -64,6 +83,14 @@ fn capability(grant: &Grant, config: &Config, catalogue: &Catalogue, profiles: &
         timeout_ms: u64::try_from(patience.as_millis()).ok(),
         actions,
     })
+}
+
+/// Whether it may be used on this person's behalf, and in this chat.
+fn is_for(behalf: &Behalf, grant: &Grant, declaration: &Declaration) -> bool {
+    let person = behalf.person();
+    let chats = [chats_fact(grant, person), kinds_fact(declaration, person)];
+    let takes_a_person = declaration.provider.is_namespaced() || chats != [ChatsFact::Any; 2];
+    !chats.contains(&ChatsFact::Elsewhere) && (person.is_some() || !takes_a_person)
 }
 
 fn entry(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bool) -> ActionEntry {
@@ -80,6 +107,7 @@ fn entry(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bo
         input_schema: schema(&declaration.input_schema),
         output_schema: declaration.output_schema.as_ref().and_then(schema),
         idempotent: Some(declaration.idempotent),
+        requires_auth: declaration.needs_account,
     }
 }
 

@@ -45,6 +45,10 @@ pub enum Code {
     ContextTokenInvalid,
     /// There was one, and its time is over.
     ContextTokenExpired,
+    /// The capability may not be used from this chat, or by this person.
+    CapabilityAccessDenied,
+    /// The person has no account there.
+    CapabilityAuthRequired,
     /// The provider has no such action.
     UnknownAction,
     /// The action demands more than the grant gives.
@@ -71,6 +75,8 @@ pub enum Code {
     ApprovalExpired,
     /// The parameters do not fit the action.
     InvalidParams,
+    /// The input does not fit the operation of a capability.
+    CapabilityInvalidInput,
     /// A guardrail of the action.
     Guardrail,
     /// The repository is not on the allow-list.
@@ -111,6 +117,10 @@ pub enum Code {
     ProviderRateLimited,
     /// The provider's answer is not what it declared.
     InvalidOutput,
+    /// A capability cannot be reached, or does not work.
+    CapabilityBackendUnavailable,
+    /// A capability's answer is not what it declared, or holds credentials.
+    CapabilityInvalidOutput,
     /// It may have happened, or not.
     OutcomeUnknown,
     /// The ledger cannot be written.
@@ -150,6 +160,8 @@ impl Code {
         Self::ContextTokenMissing,
         Self::ContextTokenInvalid,
         Self::ContextTokenExpired,
+        Self::CapabilityAccessDenied,
+        Self::CapabilityAuthRequired,
         Self::UnknownAction,
         Self::LevelTooLow,
         Self::ActionNotAllowed,
@@ -163,6 +175,7 @@ impl Code {
         Self::ApprovalDenied,
         Self::ApprovalExpired,
         Self::InvalidParams,
+        Self::CapabilityInvalidInput,
         Self::Guardrail,
         Self::RepoNotAllowed,
         Self::RangeTooWide,
@@ -183,6 +196,8 @@ impl Code {
         Self::ProviderTimeout,
         Self::ProviderRateLimited,
         Self::InvalidOutput,
+        Self::CapabilityBackendUnavailable,
+        Self::CapabilityInvalidOutput,
         Self::OutcomeUnknown,
         Self::EvidenceUnavailable,
         Self::Cancelled,
@@ -298,6 +313,16 @@ impl Code {
                 "The context token has expired.",
                 "Whoever started the sandbox must renew it; a token file is read again for every request.",
             ),
+            Self::CapabilityAccessDenied => denied(
+                "capability_access_denied",
+                "This capability may not be used from this chat, or by this person.",
+                "Use it in a chat of a kind that it allows, such as a private one.",
+            ),
+            Self::CapabilityAuthRequired => denied(
+                "capability_auth_required",
+                "The person has not linked an account for this capability.",
+                "Have the person link an account, then call again.",
+            ),
             Self::UnknownAction => {
                 denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")
             }
@@ -357,6 +382,11 @@ impl Code {
             Self::InvalidParams => denied(
                 "invalid_params",
                 "The parameters do not fit the action.",
+                "Correct every fault named and call again.",
+            ),
+            Self::CapabilityInvalidInput => denied(
+                "capability_invalid_input",
+                "The input does not fit the operation.",
                 "Correct every fault named and call again.",
             ),
             Self::Guardrail => denied(
@@ -455,6 +485,16 @@ impl Code {
             Self::InvalidOutput => failed(
                 "invalid_output",
                 "The provider's answer was not usable; nothing was changed.",
+                "Tell the operator; trying again rarely helps.",
+            ),
+            Self::CapabilityBackendUnavailable => failed(
+                "capability_backend_unavailable",
+                "What is behind the capability cannot be reached or does not work; nothing was changed.",
+                "Try again later; if it stays so, ask the operator to look at host-broker provider check.",
+            ),
+            Self::CapabilityInvalidOutput => failed(
+                "capability_invalid_output",
+                "The capability's answer was not usable; nothing was changed.",
                 "Tell the operator; trying again rarely helps.",
             ),
             Self::OutcomeUnknown => failed(

@@ -40,6 +40,12 @@ pub struct Snapshot {
 pub struct Capability {
     /// The provider.
     pub provider: Provider,
+    /// What it is, where its actions do not say that by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// In which kinds of chats it may be used; absent means in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chat_types: Vec<String>,
     /// The granted level.
     pub access_level: Level,
     /// Only these actions; `null` means all of the catalogue at the time of the grant.
@@ -81,6 +87,14 @@ pub struct ActionEntry {
     /// Whether repeating it does no harm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
+    /// Whether it works with an account of the person on whose behalf it is called.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub requires_auth: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Whether a group may use an action.

@@ -10,6 +10,7 @@
 #![expect(clippy::missing_panics_doc, reason = "all of it panics, to fail the test")]
 #![expect(clippy::disallowed_methods, reason = "the harness starts programs and knows the real clock")]
 
+pub mod bridges;
 pub mod canary;
 pub mod chromium;
 pub mod effects;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use shared::Timestamp;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -463,6 +463,12 @@ impl World {
     /// A person's command, through the control socket.
     pub fn control(&self, control: &Control) -> Value {
         control::send(&self.path("broker.sock"), control).unwrap().expect("a daemon that listens")
+    }
+
+    /// The command line on this home, in an environment that has nothing.
+    pub fn cli(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(programs::programs().host_broker());
+        command.arg("--home").arg(self.home()).args(arguments).env_clear().stdin(Stdio::null()).output().unwrap()
     }
 
     /// A person's command where no daemon runs.

@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod all {
     mod approvals;
+    mod bridges;
     mod deputy;
     mod documents;
     mod exactly_once;

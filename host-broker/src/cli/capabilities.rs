@@ -34,7 +34,7 @@ impl Capabilities {
         let catalogue = context.catalogue(&config);
         let policy = context.policy(&config, &catalogue)?;
         let now = context.effects.clock.now();
-        let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue, &policy.profiles)?;
+        let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue, &policy.profiles, None)?;
         let document = serde_json::to_value(&snapshot).map_err(|error| Fault::internal(&error))?;
         context.output.show(&document, || table(&snapshot, self.all));
         Ok(())

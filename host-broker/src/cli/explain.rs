@@ -106,7 +106,7 @@ impl Explain {
         let secrets = Secrets::default();
         let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, &context.effects);
         let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
-        let filters = setup::filters(&catalogue, &secrets, &key, formats, deputy)?;
+        let filters = setup::filters(&catalogue, setup::scrubber(&secrets, &key, formats)?, &key, deputy)?;
         let desk = Desk {
             catalogue,
             key,

@@ -1,8 +1,10 @@
 //! `provider`: what the configured providers are and whether they can take calls.
 
+mod accept;
+mod check;
+
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::unknown;
 use crate::config::Config;
 use crate::providers::registry::{Catalogue, Listed};
 use clap::{Args, Subcommand};
@@ -21,26 +23,19 @@ enum Command {
     /// List the providers of the configuration.
     List(List),
     /// Check that every provider that is switched on can be set up; exit 5 if one cannot.
-    Check(Check),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, actions: {NAME: LEVEL}}]}")]
-struct List {
-    /// Also list every action with its level.
-    #[arg(long)]
-    actions: bool,
+    Check(check::Check),
+    /// Look at what a bridge says it can do, and accept it.
+    Accept(accept::Accept),
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Contacts nobody: it sees missing secrets and settings that cannot be, not a network that is down.
-
---json prints {ok, providers: [{provider, kind, enabled, works, reason, actions: {NAME: LEVEL}}]}"
+    after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}}]}"
 )]
-struct Check {
-    /// Only this one.
-    provider: Option<Name>,
+struct List {
+    /// Also list every action with its level.
+    #[arg(long)]
+    actions: bool,
 }
 
 /// A provider as these commands see it.
@@ -75,6 +70,7 @@ impl Seen<'_> {
             "enabled": self.enabled,
             "works": self.listed.state.is_ok(),
             "reason": self.listed.state.as_ref().err(),
+            "description": self.listed.description,
             "actions": levels,
         })
     }
@@ -97,28 +93,21 @@ impl Provider {
     /// [`Fault`]; for `check` also if a provider that is switched on cannot take calls.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config = context.config()?;
-        let catalogue = context.catalogue_with_secrets(&config);
-        let mut all = seen(&config, &catalogue);
         match self.command {
+            Command::Accept(command) => command.run(context, &config),
+            Command::Check(command) => command.run(context, &config),
             Command::List(List { actions }) => {
+                let catalogue = context.catalogue_with_secrets(&config);
+                let all = seen(&config, &catalogue);
                 context.output.show(&json!({ "providers": values(&all) }), || list(&all, actions));
                 Ok(())
-            }
-            Command::Check(Check { provider }) => {
-                if let Some(name) = &provider {
-                    all.retain(|seen| seen.name == name);
-                    if all.is_empty() {
-                        return Err(unknown("provider", name, config.providers.keys()));
-                    }
-                }
-                check(context, &all)
             }
         }
     }
 }
 
 fn seen<'a>(config: &'a Config, catalogue: &'a Catalogue) -> Vec<Seen<'a>> {
-    let enabled = |name: &Name| config.providers.get(name).is_some_and(|table| table.enabled);
+    let enabled = |name: &Name| config.table_of(name).is_some_and(|(_, table)| table.enabled);
     catalogue.providers().map(|(name, listed)| Seen { name, enabled: enabled(name), listed }).collect()
 }
 
@@ -145,14 +134,4 @@ fn list(all: &[Seen<'_>], actions: bool) -> String {
         })
         .collect();
     format!("{table}\n\n{}", Output::table(&["ACTION", "DEMANDS", "WHAT IT DOES"], &rows))
-}
-
-fn check(context: &Context, all: &[Seen<'_>]) -> Result<(), Fault> {
-    let failing: Vec<String> =
-        all.iter().filter(|seen| seen.fails()).map(|seen| format!("{}: {}", seen.name, seen.state())).collect();
-    if failing.is_empty() {
-        context.output.show(&json!({ "ok": true, "providers": values(all) }), || list(all, false));
-        return Ok(());
-    }
-    Err(Fault::provider(failing.join("\n")).with("ok", false).with("providers", values(all)))
 }

@@ -8,7 +8,7 @@ use crate::identity::ChatType;
 use crate::ledger::{LedgerError, open};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
-use crate::providers::setup;
+use crate::providers::setup::{self, Supplies};
 use rusqlite::Connection;
 use shared::Group;
 use std::fmt::Display;
@@ -39,7 +39,9 @@ impl Context {
 
     /// The same, with the secrets as this command can load them.
     pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
-        setup::catalogue(config, &self.home, &self.effects, Some(&setup::secrets(config, &self.effects)))
+        let secrets = setup::secrets(config, &self.effects);
+        let supplies = Supplies { secrets: &secrets, running: None };
+        setup::catalogue(config, &self.home, &self.effects, Some(&supplies))
     }
 
     /// The ledger, for reading only.

@@ -215,8 +215,8 @@ impl Page<'_> {
     }
 
     fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {
-        let table = self.config.providers.get(provider);
-        table.map(|table| setup::sights(provider, table, self.secrets)).unwrap_or_default()
+        let table = self.config.table_of(provider);
+        table.map(|(name, table)| setup::sights(name, table, self.secrets)).unwrap_or_default()
     }
 
     fn state(&self, provider: &Provider, listed: &Listed) -> String {

@@ -121,6 +121,7 @@ impl Mint {
             thread_id: self.thread_id,
             source_username: self.username,
             source_display_name: self.display_name,
+            ..Wanted::default()
         };
         let jti = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
         let now = context.effects.clock.now();

@@ -1,6 +1,6 @@
 //! Where things lie: one directory, 0700.
 
-use shared::Group;
+use shared::{Group, Provider};
 use std::path::{Path, PathBuf};
 
 /// A home. Nothing in it but `ipc/<group>` is ever shown to a sandbox.
@@ -51,6 +51,16 @@ impl Home {
     /// Where what is being done to a group's files is written down.
     pub fn journal(&self, group: &Group) -> PathBuf {
         self.0.join("journals").join(group.as_str())
+    }
+
+    /// What was accepted of what a provider's program says it can do.
+    pub fn accepted(&self, provider: &Provider) -> PathBuf {
+        self.0.join("accepted").join(format!("{provider}.json"))
+    }
+
+    /// The one directory that a provider's program may write to.
+    pub fn state(&self, provider: &Provider) -> PathBuf {
+        self.0.join("state").join(provider.as_str())
     }
 
     /// The keys.

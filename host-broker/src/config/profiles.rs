@@ -7,7 +7,7 @@ use crate::policy::profile::{Profile, Profiles, Setting};
 use crate::providers::files::rules::Patterns;
 use crate::providers::registry::Catalogue;
 use shared::digest::Digest;
-use shared::{Action, Group};
+use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -49,11 +49,11 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
-    let settings = config
-        .providers
-        .iter()
-        .map(|(name, table)| (name.clone(), Digest::of(&shared::json::canonical(table))))
-        .collect();
+    let digest = |name: &Provider| {
+        let (_, table) = config.table_of(name)?;
+        Some((name.clone(), Digest::of(&shared::json::canonical(table))))
+    };
+    let settings = catalogue.providers().filter_map(|(name, _)| digest(name)).collect();
     for (place, provider, action) in config.limits.amounts() {
         let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
         if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {

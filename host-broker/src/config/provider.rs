@@ -1,13 +1,14 @@
 //! One provider's table: what is common to all, and what its kind needs.
 
 use crate::config::{ConfigError, Environment};
-use crate::providers::{cloud_logs, files, github, mock};
+use crate::providers::{bridge, child, cloud_logs, files, github, mock};
 use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// One provider.
 ///
@@ -38,6 +39,8 @@ pub enum Kind {
     CloudLogs(cloud_logs::Settings),
     /// The groups' workspaces.
     Files(files::Settings),
+    /// A program that speaks `bridge-v1`, and how it is started.
+    Bridge(bridge::Settings, child::Settings),
 }
 
 impl Kind {
@@ -48,15 +51,30 @@ impl Kind {
             Self::Github(..) => "github",
             Self::CloudLogs(_) => "cloud-logs",
             Self::Files(_) => "files",
+            Self::Bridge(..) => "bridge",
         }
     }
 
     /// The secrets it needs, by the name under which results show that one was cut out.
-    pub fn secrets(&self) -> BTreeMap<&'static str, &SecretSource> {
+    pub fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
         match self {
             Self::Github(_, token) => BTreeMap::from([("token", token)]),
+            Self::Bridge(_, child) => child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect(),
             Self::Mock(_) | Self::CloudLogs(_) | Self::Files(_) => BTreeMap::new(),
         }
+    }
+}
+
+impl ProviderTable {
+    /// How long a caller waits, if not as configured for all: a bridge's own time, and what it takes to answer.
+    pub fn patience(&self) -> Option<Duration> {
+        let own = self.timeout_ms.map(Duration::from_millis);
+        own.or_else(|| match &self.kind {
+            Kind::Bridge(settings, _) => {
+                Some(Duration::from_secs(settings.timeout_seconds) + shared::limits::PROVIDER_MARGIN)
+            }
+            Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_) => None,
+        })
     }
 }
 
@@ -75,7 +93,15 @@ impl<'de> Deserialize<'de> for ProviderTable {
             }
             "cloud-logs" => Kind::CloudLogs(rest(table)?),
             "files" => Kind::Files(rest(table)?),
-            other => return Err(D::Error::unknown_variant(other, &["mock", "github", "cloud-logs", "files"])),
+            "bridge" => {
+                let child: toml::Table =
+                    child::Settings::KEYS.iter().filter_map(|key| table.remove_entry(*key)).collect();
+                Kind::Bridge(rest(table)?, rest(child)?)
+            }
+            other => {
+                let kinds = &["mock", "github", "cloud-logs", "files", "bridge"];
+                return Err(D::Error::unknown_variant(other, kinds));
+            }
         };
         Ok(Self { enabled, timeout_ms, kind })
     }
@@ -85,25 +111,32 @@ impl Serialize for ProviderTable {
     /// As it is written in the file, with all that it may leave out.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Written<'a, T> {
+        struct Written<'a, M, T> {
             kind: &'static str,
             enabled: bool,
             timeout_ms: Option<u64>,
             #[serde(flatten)]
-            secrets: BTreeMap<&'static str, &'a SecretSource>,
+            more: M,
             #[serde(flatten)]
             settings: &'a T,
         }
-        fn write<T: Serialize, S: Serializer>(table: &ProviderTable, settings: &T, to: S) -> Result<S::Ok, S::Error> {
+        fn write<M: Serialize, T: Serialize, S: Serializer>(
+            table: &ProviderTable,
+            more: M,
+            settings: &T,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
             let ProviderTable { enabled, timeout_ms, kind } = table;
-            let (enabled, timeout_ms, secrets) = (*enabled, *timeout_ms, kind.secrets());
-            Written { kind: kind.word(), enabled, timeout_ms, secrets, settings }.serialize(to)
+            let (enabled, timeout_ms) = (*enabled, *timeout_ms);
+            Written { kind: kind.word(), enabled, timeout_ms, more, settings }.serialize(to)
         }
+        let secrets = self.kind.secrets();
         match &self.kind {
-            Kind::Mock(settings) => write(self, settings, serializer),
-            Kind::Github(settings, _) => write(self, settings, serializer),
-            Kind::CloudLogs(settings) => write(self, settings, serializer),
-            Kind::Files(settings) => write(self, settings, serializer),
+            Kind::Mock(settings) => write(self, secrets, settings, serializer),
+            Kind::Github(settings, _) => write(self, secrets, settings, serializer),
+            Kind::CloudLogs(settings) => write(self, secrets, settings, serializer),
+            Kind::Files(settings) => write(self, secrets, settings, serializer),
+            Kind::Bridge(settings, child) => write(self, child, settings, serializer),
         }
     }
 }
@@ -139,7 +172,7 @@ impl ProviderTable {
                     settings.max_results = results;
                 }
             }
-            Kind::Mock(_) | Kind::Files(_) => {}
+            Kind::Mock(_) | Kind::Files(_) | Kind::Bridge(..) => {}
         }
         Ok(())
     }
@@ -164,11 +197,16 @@ impl JsonSchema for ProviderTable {
             ("github", github::Settings::json_schema(generator)),
             ("cloud-logs", cloud_logs::Settings::json_schema(generator)),
             ("files", files::Settings::json_schema(generator)),
+            ("bridge", bridge::Settings::json_schema(generator)),
         ];
+        let child = child::Settings::json_schema(generator).to_value();
         for (kind, schema) in &mut kinds {
             let object = schema.ensure_object();
             let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
             if let Some(properties) = properties.as_object_mut() {
+                if let (true, Some(child)) = (*kind == "bridge", child.get("properties").and_then(|p| p.as_object())) {
+                    properties.extend(child.clone());
+                }
                 properties.insert("kind".into(), serde_json::json!({ "const": kind }));
                 properties.insert("enabled".into(), serde_json::json!({ "type": "boolean", "default": true }));
                 properties.insert("timeout_ms".into(), serde_json::json!({ "type": "integer", "minimum": 1 }));
@@ -179,6 +217,9 @@ impl JsonSchema for ProviderTable {
             let required = object.entry("required").or_insert_with(|| serde_json::json!([]));
             if let Some(required) = required.as_array_mut() {
                 required.push("kind".into());
+                if *kind == "bridge" {
+                    required.push("command".into());
+                }
             }
         }
         let kinds: Vec<_> = kinds.into_iter().map(|(_, schema)| schema.to_value()).collect();

@@ -160,6 +160,11 @@ pub enum CommandFault {
     Deadline,
 }
 
+/// Whether this machine has a program of this path, or of this name in the fixed list of directories.
+pub fn installed(program: &Path) -> bool {
+    SystemCommands::default().find(program).is_ok()
+}
+
 /// Runs children on this machine.
 #[derive(Debug, Clone)]
 pub struct SystemCommands {

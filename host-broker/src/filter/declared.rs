@@ -24,7 +24,8 @@ pub fn cleaned(declaration: &Declaration, scrubber: &Scrubber) -> Option<Declara
     (clean != *declaration).then_some(clean)
 }
 
-fn description(text: &str, scrubber: &Scrubber) -> String {
+/// A description without credentials and invisible characters.
+pub fn description(text: &str, scrubber: &Scrubber) -> String {
     // ORDER: first what is invisible, because a credential may be whole only then.
     let visible = text.chars().filter(|c| matches!(c, ' ' | '\n' | '\t') || !is_invisible(*c)).collect();
     let mut value = Value::String(visible);
@@ -61,6 +62,8 @@ mod tests {
             deadline: None,
             proposes: false,
             verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
         }
     }
 

@@ -29,7 +29,7 @@ const DEPARTING_MAX: usize = 64 * 1024;
 /// What every result is held to: the broker's own secrets, and what each action promises.
 pub struct Filters {
     /// Finds the broker's own secrets.
-    pub scrubber: Scrubber,
+    pub scrubber: Arc<Scrubber>,
     /// The output schemas, compiled, by provider and action.
     pub schemas: BTreeMap<(Provider, Action), Validator>,
     /// The key of digests.
@@ -250,9 +250,10 @@ impl std::fmt::Debug for Outcome {
 /// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
     let (effect, intent, result, took) = executed.into_parts();
-    let changes = match &effect {
-        Effect::Run(call) => call.mutating,
-        Effect::Prepare(_) | Effect::Probe(_) => false,
+    let (changes, codes) = match &effect {
+        Effect::Run(call) => (call.mutating, Codes::of(&call.provider)),
+        Effect::Prepare(call) => (false, Codes::of(&call.provider)),
+        Effect::Probe(probe) => (false, Codes::of(&probe.operation.declaration().provider)),
     };
     let (mut aside, mut looked, mut kept_back) = (None, None, None);
     let outcome = match result {
@@ -263,7 +264,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
             if proposed.is_none_or(|proposed| filters.own_secrets(&mut proposed.diff)) {
                 let seen = filters.look(&effect, success, &rules).await;
                 (looked, kept_back) = (seen.looked, seen.kept_back.map(Box::new));
-                succeeded(seen.cleaned, &seen.summary, changes, filters)
+                succeeded(seen.cleaned, &seen.summary, changes, codes, filters)
             } else {
                 let reason = "The changes hold secrets that cannot be taken out, so nobody can be shown them.";
                 Outcome::of(Code::Guardrail, reason.to_owned())
@@ -276,7 +277,7 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
             }
             probed_outcome(probed, &filters.rules(&effect), filters)
         }
-        Err(failure) => failed(failure, changes, filters),
+        Err(failure) => failed(failure, changes, codes, filters),
     };
     if !matches!(outcome, Outcome::Succeeded(_) | Outcome::Probed { happened: true, .. }) {
         aside = None;
@@ -285,13 +286,13 @@ pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
 }
 
 /// A result that is withheld from a write is still a success: it happened, and must not be repeated.
-fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, filters: &Filters) -> Outcome {
+fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, codes: Codes, filters: &Filters) -> Outcome {
     match cleaned.data {
         Ok(data) => Outcome::Succeeded(shown(data, summary, cleaned.notices, filters)),
         Err(_) if changes => Outcome::Succeeded(shown(Value::Null, summary, cleaned.notices, filters)),
         Err(why) => {
-            let reason = format!("{} To be precise: {why}.", Code::InvalidOutput.meaning());
-            Outcome::Failed { code: Code::InvalidOutput, reason, retry_after: None, fault: true }
+            let reason = format!("{} To be precise: {why}.", codes.invalid_output.meaning());
+            Outcome::Failed { code: codes.invalid_output, reason, retry_after: None, fault: true }
         }
     }
 }
@@ -314,7 +315,25 @@ fn shown(data: Value, summary: &str, notices: Vec<Notice>, filters: &Filters) ->
     Shown { data, digest, summary: filters.line(summary), notices }
 }
 
-fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
+/// What faults of providers are called: those of capabilities have names of their own.
+#[derive(Clone, Copy)]
+struct Codes {
+    invalid_output: Code,
+    unavailable: Code,
+}
+
+impl Codes {
+    fn of(provider: &Provider) -> Self {
+        if provider.is_namespaced() {
+            let (invalid_output, unavailable) = (Code::CapabilityInvalidOutput, Code::CapabilityBackendUnavailable);
+            Self { invalid_output, unavailable }
+        } else {
+            Self { invalid_output: Code::InvalidOutput, unavailable: Code::ProviderFailed }
+        }
+    }
+}
+
+fn failed(failure: Failure, changes: bool, codes: Codes, filters: &Filters) -> Outcome {
     let is_fault = failure.is_fault();
     let say = |code: Code, message: &str, retry_after: Option<Duration>| Outcome::Failed {
         code,
@@ -330,11 +349,11 @@ fn failed(failure: Failure, changes: bool, filters: &Filters) -> Outcome {
         Failure::InvalidOutput { message } | Failure::Unknown { message } if changes => {
             say(Code::OutcomeUnknown, &message, None)
         }
-        Failure::InvalidOutput { message } => say(Code::InvalidOutput, &message, None),
+        Failure::InvalidOutput { message } => say(codes.invalid_output, &message, None),
+        Failure::Said { code, message } => say(code, &message, None),
+        Failure::Unavailable { message } => say(codes.unavailable, &message, None),
         // Nothing is unknown about a read: it changed nothing.
-        Failure::Refused { message } | Failure::Unavailable { message } | Failure::Unknown { message } => {
-            say(Code::ProviderFailed, &message, None)
-        }
+        Failure::Refused { message } | Failure::Unknown { message } => say(Code::ProviderFailed, &message, None),
     }
 }
 

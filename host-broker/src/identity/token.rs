@@ -92,19 +92,52 @@ pub struct Wanted {
     pub chat_type: Option<ChatType>,
     /// The thread within it.
     pub thread_id: Option<String>,
+    /// The messenger that the chat belongs to.
+    pub provider: Option<String>,
+    /// The conversation that the agent is in.
+    pub session_key: Option<String>,
     /// What the person is called there.
     pub source_username: Option<String>,
     /// And what the person chose to be shown as.
     pub source_display_name: Option<String>,
 }
 
+impl Wanted {
+    /// What is known of a person who asks in this group, who is called `sub` by whoever reads it.
+    pub fn of(person: &Person, sub: String, group: Option<&Group>) -> Self {
+        Self {
+            sub,
+            group: group.cloned(),
+            chat_id: person.chat_id.clone(),
+            chat_type: person.chat_type,
+            thread_id: person.thread_id.clone(),
+            provider: person.provider.clone(),
+            session_key: person.session_key.clone(),
+            source_username: person.source_username.clone(),
+            source_display_name: person.source_display_name.clone(),
+        }
+    }
+}
+
 /// The claims of a token that lives from `now` on for `life`, as JSON; `jti` is its name.
 pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
+    let mut claims = told(wanted, jti, now, life);
+    claims.insert("iss".to_owned(), super::issuers::OWN.into());
+    claims.insert("aud".to_owned(), audience.into());
+    json::canonical(&claims)
+}
+
+/// The same as Ash writes them: without issuer and audience, and with the version that its readers ask for.
+pub fn legacy_claims(wanted: &Wanted, jti: String, now: Timestamp, life: Duration) -> Vec<u8> {
+    let mut claims = told(wanted, jti, now, life);
+    claims.insert("ver".to_owned(), VERSION.into());
+    json::canonical(&claims)
+}
+
+fn told(wanted: &Wanted, jti: String, now: Timestamp, life: Duration) -> Map<String, Value> {
     let iat = now.millis().div_euclid(1000);
     let text = |text: &Option<String>| text.clone().map(Value::from);
     let members = [
-        ("iss", Some(Value::from(super::issuers::OWN))),
-        ("aud", Some(Value::from(audience))),
         ("sub", Some(Value::from(wanted.sub.clone()))),
         ("iat", Some(Value::from(iat))),
         ("exp", Some(Value::from(iat + i64::try_from(life.as_secs()).unwrap_or(i64::MAX)))),
@@ -113,16 +146,26 @@ pub fn claims(wanted: &Wanted, audience: &str, jti: String, now: Timestamp, life
         ("chat_id", text(&wanted.chat_id)),
         ("chat_type", wanted.chat_type.map(|kind| Value::from(kind.word()))),
         ("thread_id", text(&wanted.thread_id)),
+        ("provider", text(&wanted.provider)),
+        ("session_key", text(&wanted.session_key)),
         ("source_username", text(&wanted.source_username)),
         ("source_display_name", text(&wanted.source_display_name)),
     ];
-    let claims: Map<_, _> = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    json::canonical(&claims)
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// The token of these claims, a JSON object; `sign` makes the signature.
 pub fn signed(claims: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
-    let header = json::canonical(&serde_json::json!({ "alg": "EdDSA", "typ": "JWT" }));
+    token(&serde_json::json!({ "alg": "EdDSA", "typ": "JWT" }), claims, sign)
+}
+
+/// The same with a shared secret, as Ash signs.
+pub fn legacy(claims: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    token(&serde_json::json!({ "alg": "HS256", "typ": LEGACY_TYPE, "ver": VERSION }), claims, sign)
+}
+
+fn token(header: &Value, claims: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let header = json::canonical(header);
     let mut token = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = URL_SAFE_NO_PAD.encode(sign(token.as_bytes()));
     token.push('.');

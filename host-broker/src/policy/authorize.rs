@@ -15,13 +15,13 @@ use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    AccountFact, Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
 use crate::proposals;
-use crate::providers::contract::{Exposure, Guard, Invocation, Needs, Operation};
+use crate::providers::contract::{Declaration, Exposure, Guard, Invocation, Needs, Operation};
 use crate::sessions;
 use rusqlite::Connection;
 use serde_json::Value;
@@ -216,7 +216,7 @@ fn facts(
             (Target::Disabled(_), _) => ProviderFact::Disabled,
             (Target::NoAction | Target::Action(..) | Target::Started(..), _) => ProviderFact::Enabled,
         },
-        operation: operation_fact(&call.target, group, &policy.profiles),
+        operation: operation_fact(call, &policy.profiles),
         params: params_fact(call),
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
@@ -262,7 +262,7 @@ fn yes(approval: Approval) -> Agreed {
 /// parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
     let group = call.header.caller.group();
-    let operation = operation_fact(&call.target, group, &policy.profiles);
+    let operation = operation_fact(call, &policy.profiles);
     let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
         (operation, group, call.target.invocation())
     else {
@@ -349,6 +349,16 @@ pub(crate) fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
     }
 }
 
+/// In which kinds of chats an action may be used, held against the one that this person asks in.
+pub(crate) fn kinds_fact(declaration: &Declaration, person: Option<&Person>) -> ChatsFact {
+    let kind = person.and_then(|person| person.chat_type);
+    match declaration.chat_types.as_slice() {
+        [] => ChatsFact::Any,
+        kinds if kind.is_some_and(|kind| kinds.contains(&kind)) => ChatsFact::Here,
+        _ => ChatsFact::Elsewhere,
+    }
+}
+
 fn person_fact(behalf: &Behalf) -> PersonFact {
     match behalf {
         Behalf::Person(_) => PersonFact::Known,
@@ -360,11 +370,17 @@ fn person_fact(behalf: &Behalf) -> PersonFact {
     }
 }
 
-fn operation_fact(target: &Target, group: Option<&Group>, profiles: &Profiles) -> Option<OperationFact> {
-    let declaration = target.operation()?.declaration();
-    let demanded = target.demanded();
-    let setting = profiles.setting(group, declaration, demanded);
-    Some(OperationFact { declared: declaration.level, demanded, setting })
+fn operation_fact(call: &Call, profiles: &Profiles) -> Option<OperationFact> {
+    let declaration = call.target.operation()?.declaration();
+    let demanded = call.target.demanded();
+    Some(OperationFact {
+        declared: declaration.level,
+        demanded,
+        setting: profiles.setting(call.header.caller.group(), declaration, demanded),
+        chats: kinds_fact(declaration, call.header.behalf.person()),
+        // No account can be linked, so what works with one is refused.
+        account: if declaration.needs_account { AccountFact::NotLinked } else { AccountFact::NotNeeded },
+    })
 }
 
 fn params_fact(call: &Call) -> ParamsFact {

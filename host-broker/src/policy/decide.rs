@@ -4,8 +4,8 @@
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
 use crate::policy::facts::{
-    Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
+    AccountFact, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
 use crate::providers::contract::Exposure;
@@ -27,6 +27,8 @@ pub enum Step {
     Level,
     /// The grant's lists.
     Lists,
+    /// The person's account.
+    Account,
     /// The parameters fit.
     Parameters,
     /// The guardrails.
@@ -135,13 +137,14 @@ pub fn decide(facts: &Facts) -> Decision {
 
 type Judge = fn(&Facts) -> Verdict;
 
-const STEPS: [(Step, Judge); 14] = [
+const STEPS: [(Step, Judge); 15] = [
     (Step::KillSwitch, kill_switch),
     (Step::Grant, grant),
     (Step::Person, person),
     (Step::Catalogue, catalogue),
     (Step::Level, level),
     (Step::Lists, lists),
+    (Step::Account, account),
     (Step::Parameters, parameters),
     (Step::Guardrails, guardrails),
     (Step::Governance, governance),
@@ -179,7 +182,8 @@ fn grant(facts: &Facts) -> Verdict {
 /// What is a person's own, or was granted for certain chats, takes a person who is known.
 fn person(facts: &Facts) -> Verdict {
     let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
-    let matters = facts.provider.is_namespaced() || grant.chats != ChatsFact::Any;
+    let own = facts.operation.map_or(ChatsFact::Any, |operation| operation.chats);
+    let matters = facts.provider.is_namespaced() || grant.chats != ChatsFact::Any || own != ChatsFact::Any;
     match (&facts.person, grant.chats) {
         (PersonFact::Unknown { code, reason }, _) if matters => Verdict::refuse(*code, reason.clone()),
         (PersonFact::Known, ChatsFact::Elsewhere) => Verdict::refuse(
@@ -189,6 +193,10 @@ fn person(facts: &Facts) -> Verdict {
                 uncapped(&facts.caller),
                 facts.provider
             ),
+        ),
+        (PersonFact::Known, _) if own == ChatsFact::Elsewhere => Verdict::refuse(
+            Code::CapabilityAccessDenied,
+            format!("Capability {} may not be used in a chat of the kind that this call comes from.", facts.provider),
         ),
         (PersonFact::Known | PersonFact::Unknown { .. }, _) => Verdict::Permit,
     }
@@ -267,14 +275,21 @@ fn lists(facts: &Facts) -> Verdict {
     }
 }
 
+fn account(facts: &Facts) -> Verdict {
+    match facts.operation.map(|operation| operation.account) {
+        Some(AccountFact::NotLinked) => Verdict::refuse_plainly(Code::CapabilityAuthRequired),
+        Some(AccountFact::NotNeeded) | None => Verdict::Permit,
+    }
+}
+
 fn parameters(facts: &Facts) -> Verdict {
+    let code = if facts.provider.is_namespaced() { Code::CapabilityInvalidInput } else { Code::InvalidParams };
     match &facts.params {
         ParamsFact::Valid => Verdict::Permit,
-        ParamsFact::Unparsed => Verdict::refuse_plainly(Code::InvalidParams),
-        ParamsFact::Faulty(faults) => Verdict::refuse(
-            Code::InvalidParams,
-            format!("The parameters do not fit {}: {}.", facts.action, faults.join("; ")),
-        ),
+        ParamsFact::Unparsed => Verdict::refuse_plainly(code),
+        ParamsFact::Faulty(faults) => {
+            Verdict::refuse(code, format!("The parameters do not fit {}: {}.", facts.action, faults.join("; ")))
+        }
     }
 }
 
@@ -435,6 +450,7 @@ impl fmt::Display for Step {
             Self::Catalogue => "catalogue",
             Self::Level => "level",
             Self::Lists => "allowed and denied",
+            Self::Account => "account",
             Self::Parameters => "parameters",
             Self::Guardrails => "guardrails",
             Self::Governance => "task and gate",

@@ -193,7 +193,7 @@ pub struct LiveGrant {
     pub chats: ChatsFact,
 }
 
-/// From which chats a grant lets call, held against the one that this call comes from.
+/// From which chats a grant, or the action itself, lets call, held against the one that this call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatsFact {
     /// It does not matter.
@@ -240,6 +240,19 @@ pub struct OperationFact {
     pub demanded: Level,
     /// Who else must agree, if it is not switched off.
     pub setting: Setting,
+    /// In which chats it may be used at all, held against the one that this call comes from.
+    pub chats: ChatsFact,
+    /// Whether there is an account to work with.
+    pub account: AccountFact,
+}
+
+/// The account of a person that an action works with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccountFact {
+    /// It works with none.
+    NotNeeded,
+    /// The person has none there.
+    NotLinked,
 }
 
 /// The parameters.

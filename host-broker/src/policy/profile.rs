@@ -207,6 +207,8 @@ mod tests {
             deadline: None,
             proposes: false,
             verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
         }
     }
 

@@ -1,11 +1,12 @@
 //! The one contract between the broker and everything it can do.
 
 use crate::effects::ids::Nonce;
+use crate::identity::ChatType;
 use crate::proposals::ProposalId;
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::sealed::Sealed;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
@@ -71,8 +72,32 @@ impl Exposure {
     }
 }
 
+/// One thing that an action may expose, as configuration and scripts name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Exposes {
+    /// Brings in content that others wrote.
+    Untrusted,
+    /// Reads private data.
+    Sensitive,
+    /// Lets data leave.
+    Egress,
+}
+
+impl Exposes {
+    /// These, and no others.
+    pub fn all(listed: &[Self]) -> Exposure {
+        Exposure {
+            untrusted: listed.contains(&Self::Untrusted),
+            sensitive: listed.contains(&Self::Sensitive),
+            egress: listed.contains(&Self::Egress),
+        }
+    }
+}
+
 /// What the catalogue says of an action.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of an action")]
 pub struct Declaration {
     /// The provider.
     pub provider: Provider,
@@ -100,6 +125,10 @@ pub struct Declaration {
     /// Whether its results must come back as they are, because they are written back: only the broker's own secrets
     /// are taken out.
     pub verbatim: bool,
+    /// In which kinds of chats it may be used; empty means in all, and by callers without one.
+    pub chat_types: Vec<ChatType>,
+    /// Whether it works with an account of the person on whose behalf it is called.
+    pub needs_account: bool,
 }
 
 /// One action of one provider.
@@ -347,6 +376,13 @@ pub enum Failure {
         /// What it said.
         message: String,
     },
+    /// The remote said no, in words of this protocol: nothing was changed.
+    Said {
+        /// What it said: one of the `capability_` codes.
+        code: Code,
+        /// And why.
+        message: String,
+    },
     /// A precondition no longer held when the effect was attempted: nothing was changed.
     Guard(Refusal),
     /// Too slow, and nothing was changed: a read, or a write that had not left.
@@ -368,6 +404,7 @@ impl Failure {
     pub fn is_fault(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Timeout | Self::InvalidOutput { .. } | Self::Unknown { .. } => true,
+            Self::Said { code, .. } => *code == Code::CapabilityBackendUnavailable,
             Self::Refused { .. } | Self::RateLimited { .. } | Self::Guard(_) => false,
         }
     }

@@ -3,15 +3,17 @@
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
 use crate::effects::ids::Nonce;
+use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use crate::providers::sealed::Sealed;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use shared::reply::Evidence;
-use shared::{Group, RequestId, limits};
+use shared::{Group, IdempotencyKey, RequestId, limits};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,6 +31,9 @@ pub struct Planted {
 pub struct Execution {
     planted: Planted,
     group: Option<Group>,
+    person: Option<Arc<Person>>,
+    account: Option<String>,
+    idempotency_key: Option<IdempotencyKey>,
     deadline: Instant,
     sealed: Option<Sealed>,
 }
@@ -53,6 +58,21 @@ impl Execution {
     /// The group that asked; `None` for the broker's own probes.
     pub fn group(&self) -> Option<&Group> {
         self.group.as_ref()
+    }
+
+    /// On whose behalf, as far as a token proved it.
+    pub fn person(&self) -> Option<&Arc<Person>> {
+        self.person.as_ref()
+    }
+
+    /// Which of the person's accounts.
+    pub fn account(&self) -> Option<&str> {
+        self.account.as_deref()
+    }
+
+    /// What makes a repeated call the same call, if the caller said so.
+    pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
+        self.idempotency_key.as_ref()
     }
 
     /// When the action must be over. The broker stops waiting then.
@@ -153,7 +173,15 @@ pub async fn execute(intended: Intended) -> Executed {
         }
         Effect::Probe(probe) => {
             let deadline = started + PROBE_PATIENCE;
-            let execution = Execution { planted: probe.planted.clone(), group: None, deadline, sealed: None };
+            let execution = Execution {
+                planted: probe.planted.clone(),
+                group: None,
+                person: None,
+                account: None,
+                idempotency_key: None,
+                deadline,
+                sealed: None,
+            };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
             (Effect::Probe(probe), result.map(Brought::Probe))
@@ -166,6 +194,12 @@ fn execution_for(call: &crate::call::Call) -> Execution {
     Execution {
         planted: call.planted.clone(),
         group: call.header.caller.group().cloned(),
+        person: match &call.header.behalf {
+            Behalf::Person(person) => Some(Arc::clone(person)),
+            Behalf::Nobody(_) => None,
+        },
+        account: call.account_ref.clone(),
+        idempotency_key: call.idempotency_key.clone(),
         deadline: if call.applies.is_some() {
             // It may have waited for a person; what is begun now is given the time that it takes.
             Instant::now() + limits::PATIENCE_DEFAULT

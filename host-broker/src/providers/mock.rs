@@ -13,7 +13,7 @@
 //! ```
 
 use crate::providers::contract::{
-    Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
+    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
 };
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
@@ -88,18 +88,6 @@ pub struct Scripted {
     pub exposes: Option<Vec<Exposes>>,
 }
 
-/// One thing that an action may expose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Exposes {
-    /// Brings in content that others wrote.
-    Untrusted,
-    /// Reads private data.
-    Sensitive,
-    /// Lets data leave.
-    Egress,
-}
-
 /// The script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
@@ -162,20 +150,14 @@ fn operation(
         input_schema,
         output_schema: scripted.output_schema.clone(),
         idempotent: scripted.idempotent,
-        exposes: scripted.exposes.as_deref().map_or(Exposure::ALL, exposure),
+        exposes: scripted.exposes.as_deref().map_or(Exposure::ALL, Exposes::all),
         deadline: None,
         proposes: false,
         verbatim: false,
+        chat_types: Vec::new(),
+        needs_account: false,
     };
     Ok(Arc::new(Mock { declaration, validator, scripted: Arc::new(scripted) }))
-}
-
-fn exposure(list: &[Exposes]) -> Exposure {
-    Exposure {
-        untrusted: list.contains(&Exposes::Untrusted),
-        sensitive: list.contains(&Exposes::Sensitive),
-        egress: list.contains(&Exposes::Egress),
-    }
 }
 
 struct Mock {

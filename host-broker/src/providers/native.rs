@@ -149,6 +149,8 @@ pub fn operation<A: NativeAction>(
         deadline: None,
         proposes: A::PROPOSES,
         verbatim: A::VERBATIM,
+        chat_types: Vec::new(),
+        needs_account: false,
     };
     Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
 }

@@ -22,6 +22,8 @@ pub struct Listed {
     pub state: Result<(), String>,
     /// How long a caller should wait, if not as configured for all.
     pub patience: Option<Duration>,
+    /// What it is, for an agent; native ones speak for themselves.
+    pub description: Option<String>,
     /// Its actions.
     pub operations: BTreeMap<Action, Arc<dyn Operation>>,
     /// What kind of provider it is, in configuration's word.
@@ -80,6 +82,13 @@ impl Catalogue {
         }
     }
 
+    /// Puts another text in the place of what a provider says it is.
+    pub fn redescribe(&mut self, new: impl Fn(&str) -> String) {
+        for description in self.providers.values_mut().filter_map(|listed| listed.description.as_mut()) {
+            *description = new(description);
+        }
+    }
+
     /// What is under these names.
     pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
         let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
@@ -119,10 +128,12 @@ impl Catalogue {
         for (provider, listed) in &self.providers {
             for (action, operation) in &listed.operations {
                 let declaration = operation.declaration();
-                let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
+                let said = (&declaration.input_schema, &declaration.output_schema, &declaration.description);
+                let said = Digest::of(&shared::json::canonical(&said));
                 let (level, tier, exposes) = (declaration.level.number(), declaration.tier, declaration.exposes);
+                let own = (&declaration.chat_types, declaration.needs_account);
                 // Writing to a string does not fail.
-                write!(text, "{provider}\n{action}\n{level}\n{tier:?}\n{exposes:?}\n{schema}\n").ok();
+                write!(text, "{provider}\n{action}\n{level}\n{tier:?}\n{exposes:?}\n{own:?}\n{said}\n").ok();
             }
         }
         Digest::of(text.as_bytes())

@@ -14,8 +14,11 @@ use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
 use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
-use crate::identity::issuers;
+use crate::identity::issuers::{self, OwnKey};
 use crate::ledger::LedgerKey;
+use crate::providers::accepted::Accepted;
+use crate::providers::bridge::{self, Bridge, Vouching, definitions};
+use crate::providers::child::{self, Child};
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
 use crate::providers::registry::{Catalogue, Listed};
@@ -78,7 +81,7 @@ fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) 
 /// One secret of a provider, as it can be seen without running anything.
 pub struct Sight<'a> {
     /// Its name among the provider's.
-    pub secret: &'static str,
+    pub secret: &'a str,
     /// Where it comes from.
     pub source: &'a SecretSource,
     /// Why it cannot be used; `None` also where that takes a program to know.
@@ -95,71 +98,178 @@ fn secret_name(provider: &Provider, name: &str) -> String {
     format!("{provider}.{name}")
 }
 
-/// Sets every configured provider up. Without `secrets` nothing is said about them: a provider that needs one is
+/// What providers are given beside their settings.
+pub struct Supplies<'a> {
+    /// Every secret there is.
+    pub secrets: &'a Secrets,
+    /// What cleans their complaints, and the key that tokens are signed with; `None` where nothing will be run.
+    pub running: Option<(Arc<Scrubber>, Arc<OwnKey>)>,
+}
+
+/// Sets every configured provider up. Without `supplies` nothing is said about secrets: a provider that needs one is
 /// listed as if it had it, and refuses to run.
-pub fn catalogue(config: &Config, home: &Home, effects: &Effects, secrets: Option<&Secrets>) -> Catalogue {
+pub fn catalogue(config: &Config, home: &Home, effects: &Effects, supplies: Option<&Supplies<'_>>) -> Catalogue {
     // Clients that are made here belong to the runtime on which they will be used.
     let _guard = effects.runtime.enter();
     let mut catalogue = Catalogue::default();
+    let workshop = Workshop { config, home, effects, supplies };
     for (name, table) in &config.providers {
-        catalogue.insert(name.clone(), listed(name, table, config, home, effects, secrets));
+        for (name, listed) in workshop.listed(name, table) {
+            catalogue.insert(name, listed);
+        }
     }
     catalogue
 }
 
-fn listed(
-    name: &Provider,
-    table: &ProviderTable,
-    config: &Config,
-    home: &Home,
-    effects: &Effects,
-    secrets: Option<&Secrets>,
-) -> Listed {
-    let missing = table.kind.secrets().into_keys().find_map(|secret| {
-        let name = secret_name(name, secret);
-        let fault = secrets?.fault(&name)?;
-        Some(format!("its secret `{secret}` is {fault}"))
-    });
-    let made = operations(name, table, config, home, effects, secrets);
-    let (state, operations) = match (table.enabled, missing, made) {
-        (false, _, made) => (Err("switched off by the configuration".to_owned()), made.unwrap_or_default()),
-        (true, Some(missing), made) => (Err(missing), made.unwrap_or_default()),
-        (true, None, Ok(operations)) => (Ok(()), operations),
-        (true, None, Err(fault)) => (Err(fault), Vec::new()),
-    };
-    if let Err(reason) = &state {
-        tracing::warn!(provider = %name, %reason, "the provider takes no calls");
+/// Everything that a provider can be made of.
+struct Workshop<'a> {
+    config: &'a Config,
+    home: &'a Home,
+    effects: &'a Effects,
+    supplies: Option<&'a Supplies<'a>>,
+}
+
+/// A provider that a table makes: its name, what it is, and its actions.
+struct Made {
+    name: Provider,
+    description: Option<String>,
+    operations: Vec<Arc<dyn Operation>>,
+}
+
+impl Workshop<'_> {
+    /// The providers that a table makes: one, but for bridges, which have one for each capability.
+    fn listed(&self, name: &Provider, table: &ProviderTable) -> Vec<(Provider, Listed)> {
+        let missing = table.kind.secrets().into_keys().find_map(|secret| {
+            let name = secret_name(name, secret);
+            let fault = self.supplies?.secrets.fault(&name)?;
+            Some(format!("its secret `{secret}` is {fault}"))
+        });
+        let nothing = || vec![Made { name: name.clone(), description: None, operations: Vec::new() }];
+        let (fault, made) = match self.make(name, table) {
+            Ok(made) => (None, made),
+            Err(fault) => (Some(fault), nothing()),
+        };
+        let off = (!table.enabled).then(|| "switched off by the configuration".to_owned());
+        let state = off.or(missing).or(fault).map_or(Ok(()), Err);
+        if let Err(reason) = &state {
+            tracing::warn!(provider = %name, %reason, "the provider takes no calls");
+        }
+        let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
+        let listed = |made: Made| {
+            let listed = Listed {
+                state: state.clone(),
+                patience: table.patience(),
+                description: made.description,
+                operations: made.operations.into_iter().map(by_name).collect(),
+                kind: table.kind.word(),
+            };
+            (made.name, listed)
+        };
+        made.into_iter().map(listed).collect()
     }
-    let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
-    Listed {
-        state,
-        patience: table.timeout_ms.map(Duration::from_millis),
-        operations: operations.into_iter().map(by_name).collect(),
-        kind: table.kind.word(),
+
+    fn make(&self, name: &Provider, table: &ProviderTable) -> Result<Vec<Made>, String> {
+        let Self { config, home, effects, supplies } = self;
+        let operations = match &table.kind {
+            Kind::Mock(settings) => {
+                mock::operations(name, &home.path().join(&settings.script)).map_err(|error| error.to_string())
+            }
+            Kind::Github(settings, _) => {
+                let token = supplies.and_then(|supplies| supplies.secrets.get(&secret_name(name, "token")));
+                github::operations(name, settings.clone(), token, Arc::clone(&effects.clock))
+                    .map_err(|error| error.to_string())
+            }
+            Kind::CloudLogs(settings) => {
+                cloud_logs::operations(name, settings.clone(), &effects.commands, &effects.clock)
+                    .map_err(|error| error.to_string())
+            }
+            Kind::Files(settings) => {
+                files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids)
+            }
+            Kind::Bridge(settings, child) => return self.capabilities(name, settings, child),
+        };
+        Ok(vec![Made { name: name.clone(), description: None, operations: operations? }])
+    }
+
+    /// The capabilities of a bridge, as they were accepted.
+    fn capabilities(
+        &self,
+        name: &Provider,
+        settings: &bridge::Settings,
+        child: &child::Settings,
+    ) -> Result<Vec<Made>, String> {
+        let bridge = Arc::new(self.bridge(name, settings, child)?);
+        let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
+        let accepted = accepted.ok_or_else(|| {
+            format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
+        })?;
+        let faults = |faults: Vec<String>| faults.join("; ");
+        let definitions = definitions::read(accepted.said().clone())?;
+        let registered = definitions::register(&bridge.namespace, &definitions).map_err(faults)?;
+        let mut made = Vec::new();
+        for capability in &registered {
+            made.push(Made {
+                name: capability.provider.clone(),
+                description: Some(capability.description.clone()),
+                operations: bridge::operations(&bridge, capability, &settings.exposes)?,
+            });
+        }
+        let named = |wanted: &str| {
+            let all =
+                registered.iter().flat_map(|c| c.operations.iter().map(|o| format!("{}.{}", c.provider, o.action)));
+            all.into_iter().any(|name| name == wanted)
+        };
+        match settings.exposes.keys().find(|name| !named(name)) {
+            Some(unknown) => Err(format!("exposes: there is no operation `{unknown}`")),
+            None => Ok(made),
+        }
+    }
+
+    fn bridge(&self, name: &Provider, settings: &bridge::Settings, child: &child::Settings) -> Result<Bridge, String> {
+        let Self { home, effects, supplies, .. } = self;
+        let held = |secret: &str| supplies.and_then(|supplies| supplies.secrets.get(secret));
+        let child = Child::new(name.as_str(), child, home.path(), home.state(name), &effects.environment, |secret| {
+            held(&secret_name(name, secret))
+        })?;
+        let (scrubber, own) = supplies.and_then(|supplies| supplies.running.clone()).unzip();
+        let vouching = match &settings.shares_secret_of {
+            None => own.map(Vouching::Own),
+            Some(issuer) => held(&issuers::secret_name(issuer)).map(|secret| Vouching::Shared(issuer.clone(), secret)),
+        };
+        if let (Some(issuer), None, Some(_)) = (&settings.shares_secret_of, &vouching, supplies) {
+            return Err(format!("shares_secret_of: the secret of issuer `{issuer}` is not there"));
+        }
+        Ok(Bridge {
+            name: name.clone(),
+            namespace: settings.namespace(name).clone(),
+            child,
+            timeout: Duration::from_secs(settings.timeout_seconds),
+            vouching,
+            scrubber,
+            commands: Arc::clone(&effects.commands),
+            ids: Arc::clone(&effects.ids),
+            clock: Arc::clone(&effects.clock),
+        })
     }
 }
 
-fn operations(
-    name: &Provider,
-    table: &ProviderTable,
+/// A bridge of the configuration, without any secret: to ask it what it can do, and to see how it behaves.
+///
+/// # Errors
+/// Why it cannot be started.
+pub fn bare_bridge(
     config: &Config,
     home: &Home,
     effects: &Effects,
-    secrets: Option<&Secrets>,
-) -> Result<Vec<Arc<dyn Operation>>, String> {
-    match &table.kind {
-        Kind::Mock(settings) => {
-            mock::operations(name, &home.path().join(&settings.script)).map_err(|error| error.to_string())
-        }
-        Kind::Github(settings, _) => {
-            let token = secrets.and_then(|secrets| secrets.get(&secret_name(name, "token")));
-            github::operations(name, settings.clone(), token, Arc::clone(&effects.clock))
-                .map_err(|error| error.to_string())
-        }
-        Kind::CloudLogs(settings) => cloud_logs::operations(name, settings.clone(), &effects.commands, &effects.clock)
-            .map_err(|error| error.to_string()),
-        Kind::Files(settings) => files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids),
-    }
+    name: &Provider,
+    own: Arc<OwnKey>,
+) -> Result<Option<Bridge>, String> {
+    let Some(ProviderTable { kind: Kind::Bridge(settings, child), .. }) = config.providers.get(name) else {
+        return Ok(None);
+    };
+    let bridge = Workshop { config, home, effects, supplies: None }.bridge(name, settings, child)?;
+    let vouching = settings.shares_secret_of.is_none().then_some(Vouching::Own(own));
+    Ok(Some(Bridge { vouching, ..bridge }))
 }
 
 /// Makes the workspaces that nobody has put elsewhere.
@@ -169,7 +279,7 @@ fn operations(
 pub fn furnish(config: &Config, home: &Home) -> Result<(), std::io::Error> {
     let settings = config.providers.values().filter(|table| table.enabled).find_map(|table| match &table.kind {
         Kind::Files(settings) => Some(settings),
-        Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) => None,
+        Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) => None,
     });
     let Some(settings) = settings else { return Ok(()) };
     let unplaced = config.groups.keys().filter(|group| !settings.workspaces.contains_key(*group));
@@ -224,22 +334,28 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
+/// Builds what looks for secrets, the broker's own and others'.
+///
+/// # Errors
+/// [`StartError`] if it cannot be built.
+pub fn scrubber(secrets: &Secrets, key: &LedgerKey, formats: Formats) -> Result<Arc<Scrubber>, StartError> {
+    // Of the ledger's key, so that a mark is the same after a restart: what an action says of itself may hold one,
+    // and is part of what a person agrees to.
+    let fingerprints = *key.digest(b"fingerprints of marks").as_bytes();
+    let scrubber = Scrubber::with(secrets, Stamp::new(fingerprints), formats);
+    scrubber.map(Arc::new).map_err(|error| StartError::Filter(error.to_string()))
+}
+
 /// Builds what every result is held to.
 ///
 /// # Errors
 /// [`StartError`] if a schema that an action declares is none.
 pub fn filters(
     catalogue: &Catalogue,
-    secrets: &Secrets,
+    scrubber: Arc<Scrubber>,
     key: &Arc<LedgerKey>,
-    formats: Formats,
     deputy: Deputy,
 ) -> Result<Filters, StartError> {
-    // Of the ledger's key, so that a mark is the same after a restart: what an action says of itself may hold one,
-    // and is part of what a person agrees to.
-    let fingerprints = *key.digest(b"fingerprints of marks").as_bytes();
-    let scrubber = Scrubber::with(secrets, Stamp::new(fingerprints), formats)
-        .map_err(|error| StartError::Filter(error.to_string()))?;
     let mut schemas: BTreeMap<(Provider, Action), _> = BTreeMap::new();
     for (provider, listed) in catalogue.providers() {
         for (action, operation) in &listed.operations {

@@ -71,6 +71,9 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
         Code::RateLimited,
         Code::QuotaExceeded,
         Code::BreakerOpen,
+        Code::CapabilityAccessDenied,
+        Code::CapabilityAuthRequired,
+        Code::CapabilityInvalidInput,
     ] {
         let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(&format!("(No({code:?})"))).map(|(_, n)| n).sum();
         assert!(met >= 100, "{code:?} was met {met} times: {seen:#?}");
@@ -79,7 +82,7 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
         ["(Yes, ", "(AskPerson, Some(Tier", "(AskPerson, Some(Trifecta", "(AskPerson, Some(Departing", "(AskRemote, "]
     {
         let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(word)).map(|(_, n)| n).sum();
-        assert!(met >= 500, "{word} was met {met} times: {seen:#?}");
+        assert!(met >= 400, "{word} was met {met} times: {seen:#?}");
     }
 }
 
@@ -105,7 +108,8 @@ fn what_is_a_persons_own_takes_a_person_who_is_known() {
         let provider = if is_named { "person.mail" } else { "github" }.parse().unwrap();
         let known = Facts { provider, person: PersonFact::Known, ..facts };
         let unknown = Facts { person: nobody(Code::ContextTokenMissing), ..known.clone() };
-        let bound = matches!(&known.grant, GrantFact::Live(live) if live.chats != ChatsFact::Any);
+        let bound = matches!(&known.grant, GrantFact::Live(live) if live.chats != ChatsFact::Any)
+            || known.operation.is_some_and(|found| found.chats != ChatsFact::Any);
         if is_named || bound {
             prop_assert!(answer(&unknown).is_refusal());
         } else {
@@ -144,7 +148,9 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
         |f| match (&f.grant, f.operation) {
             (GrantFact::Live(live), Some(found)) => {
                 live.chats == ChatsFact::Elsewhere
-                    || (live.chats == ChatsFact::Here || f.provider.is_namespaced()) && f.person != PersonFact::Known
+                    || found.chats == ChatsFact::Elsewhere
+                    || (live.chats == ChatsFact::Here || found.chats == ChatsFact::Here || f.provider.is_namespaced())
+                        && f.person != PersonFact::Known
                     || live.catalogued != Some(found.declared)
                     || live.level < found.demanded
                     || live.denied
@@ -221,7 +227,7 @@ fn the_verdict_is_the_strictest_judgement_and_every_step_is_judged_once_in_order
         sorted.sort_unstable();
         sorted.dedup();
         prop_assert_eq!(&steps, &sorted);
-        prop_assert_eq!(steps.len(), 14);
+        prop_assert_eq!(steps.len(), 15);
         let refused = decision.judgements.iter().any(|judgement| Answer::of(&judgement.verdict).is_refusal());
         prop_assert_eq!(refused, Answer::of(&decision.verdict).is_refusal());
         Ok(())

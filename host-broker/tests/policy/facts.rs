@@ -1,8 +1,8 @@
 //! Facts for the tests: some that permit, and random ones.
 
 use host_broker::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    AccountFact, Agreed, Ask, ChatsFact, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact,
+    LiveGrant, OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -41,7 +41,13 @@ pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
 
 /// An action that demands what it declares.
 pub(super) fn operation(level: Level) -> OperationFact {
-    OperationFact { declared: level, demanded: level, setting: Setting::Rules }
+    OperationFact {
+        declared: level,
+        demanded: level,
+        setting: Setting::Rules,
+        chats: ChatsFact::Any,
+        account: AccountFact::NotNeeded,
+    }
 }
 
 pub(super) fn closed() -> GateFact {
@@ -55,7 +61,7 @@ pub(super) fn open() -> GateFact {
 /// Any facts at all, but such that a permit is not too rare to be met. Each byte chooses one fact, and 0 chooses
 /// what is in order, so that a failing case shrinks towards orderly facts.
 pub(super) fn any_facts() -> impl Strategy<Value = Facts> {
-    prop::array::uniform25(any::<u8>()).prop_map(|bytes| chosen(&bytes))
+    prop::array::uniform26(any::<u8>()).prop_map(|bytes| chosen(&bytes))
 }
 
 /// One of these; a byte below 160 chooses the first.
@@ -100,15 +106,8 @@ pub(super) fn exceeded(code: Code) -> LimitsFact {
     LimitsFact::Exceeded { code, reason: "It is too much.".to_owned(), retry_after: Some(Duration::from_secs(1)) }
 }
 
-fn chosen(bytes: &[u8; 25]) -> Facts {
-    let rule = || "a".to_owned();
-    let found_in_it = vec!["It has hidden characters.".to_owned()];
-    let covers = [Ask::Trifecta, Ask::Departing, Ask::Tier].into_iter().zip([1, 2, 4]);
-    let covers = covers.filter(|(_, bit)| bytes[16] & bit != 0).map(|(ask, _)| ask).collect();
-    let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
-    let declared = evenly(bytes[0], &Level::ALL);
-    let demanded = choose(bytes[1], &[declared, Level::Read, Level::Write, Level::Production]);
-    let found = OperationFact {
+fn chosen_operation(bytes: &[u8; 26], declared: Level, demanded: Level) -> OperationFact {
+    OperationFact {
         declared,
         demanded,
         setting: if bytes[2] > 230 {
@@ -120,7 +119,24 @@ fn chosen(bytes: &[u8; 25]) -> Facts {
         } else {
             Setting::Rules
         },
-    };
+        chats: match bytes[25] % 32 {
+            31 => ChatsFact::Elsewhere,
+            29..31 => ChatsFact::Here,
+            _ => ChatsFact::Any,
+        },
+        account: if bytes[25] > 252 { AccountFact::NotLinked } else { AccountFact::NotNeeded },
+    }
+}
+
+fn chosen(bytes: &[u8; 26]) -> Facts {
+    let rule = || "a".to_owned();
+    let found_in_it = vec!["It has hidden characters.".to_owned()];
+    let covers = [Ask::Trifecta, Ask::Departing, Ask::Tier].into_iter().zip([1, 2, 4]);
+    let covers = covers.filter(|(_, bit)| bytes[16] & bit != 0).map(|(ask, _)| ask).collect();
+    let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
+    let declared = evenly(bytes[0], &Level::ALL);
+    let demanded = choose(bytes[1], &[declared, Level::Read, Level::Write, Level::Production]);
+    let found = chosen_operation(bytes, declared, demanded);
     let live = chosen_grant(bytes, declared);
     Facts {
         kill: choose(bytes[8], &[None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
@@ -200,7 +216,7 @@ fn chosen(bytes: &[u8; 25]) -> Facts {
     }
 }
 
-fn chosen_grant(bytes: &[u8; 25], declared: Level) -> LiveGrant {
+fn chosen_grant(bytes: &[u8; 26], declared: Level) -> LiveGrant {
     LiveGrant {
         level: evenly(bytes[3], &[Level::Production, Level::Write, Level::Read]),
         catalogued: choose(bytes[4], &[Some(declared), None, Some(Level::Read), Some(Level::Write)]),

@@ -190,7 +190,7 @@ fn catalogue() -> String {
         .iter()
         .map(|granted| {
             let cells = [Level::Write, Level::Production].map(|demanded| {
-                let found = OperationFact { declared: Level::Write, demanded, setting: Setting::Rules };
+                let found = OperationFact { demanded, ..operation(Level::Write) };
                 cell(&Facts { operation: Some(found), ..governed(*granted, Level::Write) })
             });
             (format!("granted {granted}"), cells.to_vec())

@@ -3,8 +3,8 @@
 
 use host_broker::policy::decide::{Decision, Step, Verdict};
 use host_broker::policy::facts::{
-    Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, ParamsFact,
-    PersonFact, ProviderFact, RulesFact, TaskFact,
+    AccountFact, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -59,10 +59,13 @@ const CLAUSES: &[Clause] = &[
     (Step::Person, |f| match &f.person {
         PersonFact::Known => None,
         PersonFact::Unknown { code, .. } => {
-            no(*code, grant(f)?.chats != ChatsFact::Any || f.provider.as_str().contains('.'))
+            let bound = grant(f)?.chats != ChatsFact::Any || f.operation.is_some_and(|of| of.chats != ChatsFact::Any);
+            no(*code, bound || f.provider.as_str().contains('.'))
         }
     }),
     (Step::Person, |f| no(Code::NoGrant, grant(f)?.chats == ChatsFact::Elsewhere)),
+    // An action that is for certain kinds of chats is not for others.
+    (Step::Person, |f| no(Code::CapabilityAccessDenied, f.operation?.chats == ChatsFact::Elsewhere)),
     // 3. The provider takes calls; the action is known, and in the grant's catalogue at this level.
     (Step::Catalogue, |f| no(Code::KillSwitch, f.provider_state == ProviderFact::Killed)),
     (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Disabled)),
@@ -78,8 +81,14 @@ const CLAUSES: &[Clause] = &[
     (Step::Lists, |f| no(Code::ActionDenied, f.operation?.setting == Setting::Off)),
     (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
     (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
+    // What works with an account of the person's takes one that is linked.
+    (Step::Account, |f| no(Code::CapabilityAuthRequired, f.operation?.account == AccountFact::NotLinked)),
     // 6. The parameters: what was not looked at is not known to fit.
-    (Step::Parameters, |f| no(Code::InvalidParams, f.operation.is_some() && f.params != ParamsFact::Valid)),
+    (Step::Parameters, |f| {
+        let own = f.provider.as_str().contains('.');
+        let code = if own { Code::CapabilityInvalidInput } else { Code::InvalidParams };
+        no(code, f.operation.is_some() && f.params != ParamsFact::Valid)
+    }),
     // 7. The guardrails: one that was not asked, because there was nothing to ask it about, has not agreed.
     (Step::Guardrails, |f| match &f.guard {
         GuardFact::Refuse { code, .. } => Some(Answer::No(*code)),

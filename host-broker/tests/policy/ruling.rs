@@ -40,7 +40,13 @@ fn catalogue() -> Catalogue {
     std::fs::write(&path, SCRIPT).unwrap();
     let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
     let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
-    with_mock(Listed { state: Ok(()), patience: None, operations: operations.collect(), kind: "mock" })
+    with_mock(Listed {
+        state: Ok(()),
+        patience: None,
+        description: None,
+        operations: operations.collect(),
+        kind: "mock",
+    })
 }
 
 struct Ruled {

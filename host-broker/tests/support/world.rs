@@ -135,12 +135,14 @@ pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
             exposes: Exposure::NONE,
             proposes: false,
             verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
             deadline: None,
         };
         let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
         (action, operation)
     });
-    Listed { state: Ok(()), patience: None, operations: operations.collect(), kind: "mock" }
+    Listed { state: Ok(()), patience: None, description: None, operations: operations.collect(), kind: "mock" }
 }
 
 pub(crate) const ACTIONS: [(&str, Level); 4] =

@@ -1,4 +1,4 @@
-//! What cleaning a result, looking into a big log and changing files cost, beside the plainest program that does part of the same, in
+//! What cleaning a result, looking into a big log, changing files and calling a bridge cost, beside the plainest program that does part of the same, in
 //! one run. It prints figures and ratios, and never judges.
 //!
 //! The log is queried through the whole broker, in this process, so that the kernel's count of what the process reads
@@ -10,6 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "it starts processes and reads the clock")]
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "figures")]
 
+mod bridges;
 mod files;
 
 use host_broker::filter::mark::Stamp;
@@ -41,6 +42,7 @@ fn main() {
     scrubbing(&scrubber, &secrets);
     big_log();
     files::all();
+    bridges::all();
     needless_redactions(&scrubber);
 }
 

@@ -158,15 +158,9 @@ fn what_was_answered_while_no_daemon_ran_runs_once_when_one_starts() {
     let developer = world.group("developer");
     let (id, question) = ask(&world, &developer, call("charge", json!({})));
     world.kill();
-    let home = world.home();
-    #[expect(clippy::disallowed_methods, reason = "the command is a process of its own")]
-    let command = |words: &[&str]| {
-        let program = tests::programs::programs().host_broker();
-        std::process::Command::new(program).args(words).arg("--home").arg(&home).output().unwrap()
-    };
-    let shown = command(&["approvals", "show", &question]);
+    let shown = world.cli(&["approvals", "show", &question]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("Action: demo.charge"), "{shown:?}");
-    let done = command(&["approvals", "approve", &question]);
+    let done = world.cli(&["approvals", "approve", &question]);
     assert!(done.status.success(), "{done:?}");
     assert_eq!(world.effects_of("charge").len(), 0);
     for _ in 0..3 {

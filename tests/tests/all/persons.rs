@@ -343,7 +343,7 @@ fn who_a_person_is_never_stands_in_the_parameters() {
     let ann = token(&mut world, "ann");
     let claiming = json!({ "user_id": "bob", "chat_id": "c1", "chat_type": "private", "to": "carol" });
     let reply = ask(&developer, call("read", &claiming), &ann);
-    assert_eq!(code(&reply), "invalid_params");
+    assert_eq!(code(&reply), "capability_invalid_input");
     for name in ["/user_id", "/chat_id", "/chat_type"] {
         assert!(error(&reply).contains(name), "{reply}");
     }

@@ -143,9 +143,7 @@ fn the_terminal_shows_what_is_sent_with_its_mark() {
     let (world, _github) = world();
     let developer = world.group("developer");
     let question = ask(&world, &developer, "create_issue", &json!({ "title": "A title" }));
-    #[expect(clippy::disallowed_methods, reason = "the command is a process of its own")]
-    let mut command = std::process::Command::new(tests::programs::programs().host_broker());
-    let shown = command.args(["approvals", "show", &question.code, "--home"]).arg(world.home()).output().unwrap();
+    let shown = world.cli(&["approvals", "show", &question.code]);
     let shown = String::from_utf8(shown.stdout).unwrap().replace("\n    ¦ ", "");
     for line in [
         "What is sent:".to_owned(),

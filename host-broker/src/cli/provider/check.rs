@@ -1,0 +1,88 @@
+//! `provider check`: whether providers can take calls, and how a bridge behaves.
+
+use super::{Name, list, seen, values};
+use crate::cli::Context;
+use crate::cli::output::{Fault, Output};
+use crate::cli::reading::unknown;
+use crate::config::Config;
+use crate::config::provider::Kind;
+use crate::keys;
+use crate::providers::bridge::checks::Report;
+use crate::providers::setup;
+use clap::Args;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Check that every provider that is switched on can be set up; exit 5 if one cannot.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Contacts nobody: it sees missing secrets and settings that cannot be, not a network that is down.
+But a bridge that is named is started, without any secret, and asked what it can do and things that it must refuse.
+
+--json prints {ok, providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}}]};
+for a bridge that is named {ok, provider, took_ms, checks: [{what, ok, faults}]}"
+)]
+pub(super) struct Check {
+    /// Only this one.
+    provider: Option<Name>,
+}
+
+impl Check {
+    pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
+        if let Some(name) = &self.provider {
+            let Some((own, table)) = config.table_of(name) else {
+                return Err(unknown("provider", name, config.providers.keys()));
+            };
+            if matches!(table.kind, Kind::Bridge(..)) {
+                return behaviour(context, config, own);
+            }
+        }
+        let catalogue = context.catalogue_with_secrets(config);
+        let mut all = seen(config, &catalogue);
+        all.retain(|seen| self.provider.as_ref().is_none_or(|name| seen.name == name));
+        let failing: Vec<String> =
+            all.iter().filter(|seen| seen.fails()).map(|seen| format!("{}: {}", seen.name, seen.state())).collect();
+        if failing.is_empty() {
+            context.output.show(&json!({ "ok": true, "providers": values(&all) }), || list(&all, false));
+            return Ok(());
+        }
+        Err(Fault::provider(failing.join("\n")).with("ok", false).with("providers", values(&all)))
+    }
+}
+
+fn behaviour(context: &Context, config: &Config, name: &Name) -> Result<(), Fault> {
+    let effects = &context.effects;
+    let own = Arc::new(keys::identity(&context.home, effects.ids.as_ref())?);
+    let bridge = setup::bare_bridge(config, &context.home, effects, name, own).map_err(Fault::provider)?;
+    let Some(bridge) = bridge else { return Err(unknown("provider", name, config.providers.keys())) };
+    let report = effects.runtime.block_on(bridge.check());
+    let document = document(name, &report);
+    if report.is_good() {
+        context.output.show(&document, || text(&report));
+        return Ok(());
+    }
+    let fault = Fault::provider(format!("{name} is not a proper bridge:\n{}", text(&report)));
+    let members = document.as_object().cloned().unwrap_or_default();
+    Err(members.into_iter().fold(fault, |fault, (member, value)| fault.with(&member, value)))
+}
+
+fn document(name: &Name, report: &Report) -> Value {
+    let checks: Vec<Value> = report
+        .checks
+        .iter()
+        .map(|check| json!({ "what": check.what, "ok": check.faults.is_empty(), "faults": check.faults }))
+        .collect();
+    let took = u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX);
+    json!({ "ok": report.is_good(), "provider": name, "took_ms": took, "checks": checks })
+}
+
+fn text(report: &Report) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for check in &report.checks {
+        let word = if check.faults.is_empty() { "ok" } else { "WRONG" };
+        rows.push(vec![word.to_owned(), check.what.to_owned()]);
+        rows.extend(check.faults.iter().map(|fault| vec![String::new(), format!("  {fault}")]));
+    }
+    let took = report.took.as_millis();
+    format!("{}\n\nIt said what it can do in {took} ms.", Output::table(&["", "THAT"], &rows))
+}

@@ -1,0 +1,444 @@
+//! A provider whose actions a program performs that somebody else wrote: `bridge-v1`, one process for each call.
+//!
+//! ```text
+//! Call ─► request on its standard input ─► one envelope on its standard output ─► result
+//!         with a context token made for it    strict, bounded, in time
+//! ```
+//!
+//! A bridge has no catalogue of its own making: what an operator has [accepted](super::accepted) of what it says it can do
+//! is what it can do. It is told on whose behalf it works by a token that the broker signs for it and for this one call,
+//! and by nothing else.
+//!
+//! Source: ash-capabilities, "External Provider Bridge" and "Capability Definition".
+
+pub mod checks;
+pub mod definitions;
+pub mod envelope;
+
+use crate::effects::clock::Clock;
+use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
+use crate::effects::ids::Ids;
+use crate::filter::clean_text;
+use crate::filter::scrub::Scrubber;
+use crate::identity::issuers::OwnKey;
+use crate::identity::token::{self, Wanted};
+use crate::providers::child::Child;
+use crate::providers::contract::{
+    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success,
+};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::native::faults;
+use crate::secrets::Secret;
+use definitions::Registered;
+use envelope::{Answer, Method, Violation};
+use jsonschema::Validator;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use shared::{Action, Code, Level, Provider, Timestamp};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The most that a bridge may be given for a call, in seconds.
+const SECONDS_MAX: u64 = 118;
+/// How long the token for one call lives longer than the call may last: clocks differ.
+const TOKEN_GRACE: Duration = Duration::from_secs(60);
+/// So much of what a bridge complains of goes into the log, in bytes.
+const COMPLAINT_MAX: usize = 2000;
+/// In which variable a bridge finds the key that its tokens are verified with: 32 bytes in base64url.
+const PUBLIC_KEY: &str = "EXT_CONTEXT_TOKEN_PUBLIC_KEY";
+/// And, if it is one of Ash's, the secret.
+const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
+
+/// The keys of the provider's table beside those of [`super::child::Settings`].
+///
+/// ```toml
+/// [providers.gog]
+/// kind = "bridge"
+/// command = ["/opt/gog/bridge"]
+/// [providers.gog.exposes]
+/// "gog.email.list_messages" = ["untrusted", "sensitive"]
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What its capabilities' names begin with; absent means the provider's name.
+    #[serde(default)]
+    pub namespace: Option<Provider>,
+    /// How long it may take for a call, in seconds: 1 to 118.
+    #[serde(default = "seconds")]
+    pub timeout_seconds: u64,
+    /// The issuer in `[identity.issuers]` whose shared secret this bridge verifies tokens with, as Ash's bridges do. It is
+    /// given the secret, so it can make tokens itself. Absent means tokens that only the broker can make.
+    #[serde(default)]
+    pub shares_secret_of: Option<String>,
+    /// What its operations expose, where that is not all of `untrusted`, `sensitive` and `egress`, by
+    /// `CAPABILITY.OPERATION`.
+    #[serde(default)]
+    pub exposes: BTreeMap<String, Vec<Exposes>>,
+}
+
+fn seconds() -> u64 {
+    28
+}
+
+impl Settings {
+    /// What the names of its capabilities begin with.
+    pub fn namespace<'a>(&'a self, name: &'a Provider) -> &'a Provider {
+        self.namespace.as_ref().unwrap_or(name)
+    }
+
+    /// What cannot be so in these settings.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self, name: &Provider) -> Result<(), String> {
+        if self.namespace(name).is_namespaced() {
+            return Err("namespace: it must be a name without `.`".to_owned());
+        }
+        if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
+            return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+/// How a bridge is told on whose behalf it works.
+#[derive(Debug)]
+pub enum Vouching {
+    /// By a token that the broker signs.
+    Own(Arc<OwnKey>),
+    /// By a token with the secret that it shares with this issuer; only persons whom that issuer knows may use it, because
+    /// what it calls them by is theirs.
+    Shared(String, Arc<Secret>),
+}
+
+/// A bridge that can be asked.
+pub struct Bridge {
+    /// The provider's name in the configuration.
+    pub name: Provider,
+    /// What the names of its capabilities begin with.
+    pub namespace: Provider,
+    /// The program.
+    pub child: Child,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// How it is told on whose behalf it works; `None` where only its definitions are asked for.
+    pub vouching: Option<Vouching>,
+    /// Cleans what it complains of, for the log.
+    pub scrubber: Option<Arc<Scrubber>>,
+    /// What runs it.
+    pub commands: Arc<dyn Commands>,
+    /// Where request ids come from.
+    pub ids: Arc<dyn Ids>,
+    /// The time, for tokens.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Why a bridge gave no result. The messages are for its author and the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// Nothing was executed.
+    #[error("it cannot be started: {0}")]
+    Start(String),
+    /// It was not done in time and was stopped.
+    #[error("it was not done within {} s and was stopped", .0.as_secs())]
+    Slow(Duration),
+    /// It wrote too much and was stopped.
+    #[error("it wrote more than it may on standard {0} and was stopped")]
+    Flood(&'static str),
+    /// It ended badly.
+    #[error("it ended with {0} and no envelope that says why")]
+    Died(String),
+    /// What it wrote is no answer.
+    #[error("{0}")]
+    Violation(#[from] Violation),
+    /// It says no.
+    #[error("it says {code}: {message}")]
+    Said {
+        /// The code, in its words.
+        code: String,
+        /// Why, in its words.
+        message: String,
+    },
+}
+
+impl Bridge {
+    /// What it can do, as it says, without any secret.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub async fn definitions(&self) -> Result<Map<String, Value>, Fault> {
+        let deadline = Instant::now() + self.timeout;
+        let command = self.child.start(deadline, self.public_key()).map_err(|error| Fault::Start(error.to_string()))?;
+        self.ask(Method::Definitions, &json!({}), command).await
+    }
+
+    async fn invoke(&self, params: &Value, execution: &Execution) -> Result<Map<String, Value>, Fault> {
+        let variable = match &self.vouching {
+            Some(Vouching::Shared(_, secret)) => vec![(SHARED_SECRET.into(), secret.expose(execution).into())],
+            Some(Vouching::Own(_)) | None => self.public_key(),
+        };
+        let deadline = execution.deadline().min(Instant::now() + self.timeout);
+        let command = self.child.start_for(execution, deadline, variable);
+        self.ask(Method::Invoke, params, command.map_err(|error| Fault::Start(error.to_string()))?).await
+    }
+
+    /// What its tokens are verified with, as a variable: no secret.
+    fn public_key(&self) -> Vec<(OsString, OsString)> {
+        match &self.vouching {
+            Some(Vouching::Own(key)) => vec![(PUBLIC_KEY.into(), key.public_text().into())],
+            Some(Vouching::Shared(..)) | None => Vec::new(),
+        }
+    }
+
+    async fn ask(&self, method: Method, params: &Value, command: Command) -> Result<Map<String, Value>, Fault> {
+        let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| Fault::Start(error.to_string()))?;
+        let request = envelope::request(&id, &self.namespace, method.word(), params);
+        let finished = self.exchange(request, command).await?;
+        answer(&finished, &id)
+    }
+
+    /// One process: what goes in, and what came out.
+    async fn exchange(&self, request: Vec<u8>, mut command: Command) -> Result<Finished, Fault> {
+        command.stdin = Some(request);
+        let started = Instant::now();
+        let finished = self.commands.run(command).await.map_err(|fault| match fault {
+            CommandFault::NotFound(_) | CommandFault::BadName(_) | CommandFault::Start { .. } => {
+                Fault::Start(fault.to_string())
+            }
+            CommandFault::Deadline => Fault::Slow(started.elapsed()),
+            CommandFault::Write(_) | CommandFault::Read(_) | CommandFault::Wait(_) => Fault::Died(fault.to_string()),
+        })?;
+        if !finished.stderr.is_empty() {
+            let said = self.cleaned(&String::from_utf8_lossy(&finished.stderr));
+            tracing::info!(provider = %self.name, said, "the bridge says on standard error");
+        }
+        Ok(finished)
+    }
+
+    /// What it said, for a line of the operator's log.
+    fn cleaned(&self, text: &str) -> String {
+        match &self.scrubber {
+            Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
+            // It was given no secret.
+            None => text.chars().take(COMPLAINT_MAX).collect(),
+        }
+    }
+
+    /// A token for one call on this person's behalf, which nobody but this bridge believes.
+    fn token(&self, execution: &Execution) -> Result<String, Failure> {
+        let refused = |message: &str| Failure::Refused { message: message.to_owned() };
+        let person = execution.person().ok_or_else(|| refused("nobody is known to stand behind the call"))?;
+        let life = self.timeout + TOKEN_GRACE;
+        let (jti, now) = (execution.nonce().as_str().to_owned(), self.clock.now());
+        match &self.vouching {
+            // Persons of two issuers may have one name.
+            Some(Vouching::Own(key)) => {
+                let wanted = Wanted::of(person, person.key(), execution.group());
+                let claims = token::claims(&wanted, self.namespace.as_str(), jti, now, life);
+                Ok(token::signed(&claims, |bytes| key.sign(bytes)))
+            }
+            Some(Vouching::Shared(issuer, secret)) if person.issuer == *issuer => {
+                let wanted = Wanted::of(person, person.sub.clone(), execution.group());
+                let claims = token::legacy_claims(&wanted, jti, now, life);
+                Ok(token::legacy(&claims, |bytes| secret.sign(bytes, execution)))
+            }
+            Some(Vouching::Shared(..)) => Err(Failure::Said {
+                code: Code::CapabilityAccessDenied,
+                message: "this capability knows only persons of another issuer".to_owned(),
+            }),
+            None => Err(Failure::Unavailable { message: "the broker's key is not there".to_owned() }),
+        }
+    }
+}
+
+/// What a process that has ended answered to the request of this id.
+fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, Fault> {
+    let died = match finished.ending {
+        Ending::Exited(0) => None,
+        Ending::Exited(status) => Some(Fault::Died(format!("status {status}"))),
+        Ending::Signalled(signal) => Some(Fault::Died(format!("signal {signal}"))),
+        Ending::Overflowed(Stream::Stdout) => return Err(Fault::Flood("output")),
+        Ending::Overflowed(Stream::Stderr) => return Err(Fault::Flood("error")),
+    };
+    match (envelope::read(&finished.stdout, id), died) {
+        (Ok(Answer::Error { code, message }), _) => Err(Fault::Said { code, message }),
+        (Ok(Answer::Result(result)), None) => Ok(result),
+        (Ok(Answer::Result(_)) | Err(Violation::Empty), Some(died)) => Err(died),
+        (Err(violation), _) => Err(violation.into()),
+    }
+}
+
+/// The operations of a capability.
+///
+/// # Errors
+/// A schema that is none.
+pub fn operations(
+    bridge: &Arc<Bridge>,
+    registered: &Registered,
+    exposes: &BTreeMap<String, Vec<Exposes>>,
+) -> Result<Vec<Arc<dyn Operation>>, String> {
+    let of = |operation: &definitions::Operation| -> Result<Arc<dyn Operation>, String> {
+        let name = format!("{}.{}", registered.provider, operation.action);
+        let validator = validator(&operation.input_schema).map_err(|fault| format!("{name}: input_schema: {fault}"))?;
+        let declaration = Declaration {
+            provider: registered.provider.clone(),
+            action: operation.action.clone(),
+            level: operation.level,
+            tier: operation.tier,
+            description: operation.description.clone(),
+            input_schema: operation.input_schema.clone(),
+            output_schema: operation.output_schema.clone(),
+            idempotent: !operation.mutating,
+            exposes: exposes.get(&name).map_or(Exposure::ALL, |listed| Exposes::all(listed)),
+            deadline: Some(bridge.timeout),
+            proposes: false,
+            verbatim: false,
+            chat_types: registered.chat_types.clone(),
+            needs_account: operation.requires_auth,
+        };
+        Ok(Arc::new(Performed { declaration, validator, bridge: Arc::clone(bridge) }))
+    };
+    registered.operations.iter().map(of).collect()
+}
+
+/// What holds a value to a schema that somebody else wrote: no pattern makes it take longer than the value is long, and
+/// nothing is fetched.
+///
+/// # Errors
+/// Why it is no schema.
+pub fn validator(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::options().with_pattern_options(jsonschema::PatternOptions::regex());
+    options.build(schema).map_err(|error| error.to_string())
+}
+
+/// An operation of a capability.
+struct Performed {
+    declaration: Declaration,
+    validator: Validator,
+    bridge: Arc<Bridge>,
+}
+
+/// A call of one.
+struct Asked {
+    capability: Provider,
+    operation: Action,
+    level: Level,
+    input: Map<String, Value>,
+    bridge: Arc<Bridge>,
+}
+
+impl Operation for Performed {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+        let faults = faults(&self.validator, &Value::Object(params.clone()));
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let Declaration { provider, action, level, .. } = &self.declaration;
+        Ok(Box::new(Asked {
+            capability: provider.clone(),
+            operation: action.clone(),
+            level: *level,
+            input: params.clone(),
+            bridge: Arc::clone(&self.bridge),
+        }))
+    }
+
+    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+        Box::pin(async { Ok(Probed::State { message: "a bridge cannot be asked what became of a call".into() }) })
+    }
+}
+
+impl Invocation for Asked {
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn summary(&self) -> String {
+        format!("{} with {} parameters", self.operation, self.input.len())
+    }
+
+    fn guard(&self, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async move {
+            let same: Box<dyn Invocation> = self;
+            Ok(same)
+        })
+    }
+
+    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+        None
+    }
+
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async move {
+            let changes = self.level > Level::Read;
+            let params = json!({
+                "capability_id": self.capability,
+                "operation": self.operation,
+                "input_data": self.input,
+                "account_ref": execution.account(),
+                "idempotency_key": key(&execution),
+                "context_token": self.bridge.token(&execution)?,
+            });
+            let mut result = self.bridge.invoke(&params, &execution).await.map_err(|fault| {
+                let why = self.bridge.cleaned(&fault.to_string());
+                tracing::warn!(provider = %self.capability, operation = %self.operation, why, "the bridge failed");
+                failure(fault, changes)
+            })?;
+            match (result.remove("output"), result.is_empty()) {
+                (Some(output @ Value::Object(_)), true) => {
+                    Ok(Success::new(output, format!("{} answered", self.operation)))
+                }
+                _ => Err(Failure::InvalidOutput { message: "its result is not an object `output` alone".into() }),
+            }
+        })
+    }
+}
+
+/// Groups choose their keys for themselves, and one person may ask in several.
+fn key(execution: &Execution) -> Option<String> {
+    let key = execution.idempotency_key()?;
+    Some(match execution.group() {
+        Some(group) => format!("{group}:{key}"),
+        None => key.to_string(),
+    })
+}
+
+/// What a caller is told, and whether anything may have been changed: whoever ran and gave no proper answer may have
+/// done it before.
+fn failure(fault: Fault, changes: bool) -> Failure {
+    match fault {
+        Fault::Start(_) => Failure::Unavailable { message: "it cannot be started; the operator's log says why".into() },
+        Fault::Slow(_) if !changes => Failure::Timeout,
+        Fault::Slow(_) => Failure::Unknown { message: "it was not done in time".into() },
+        Fault::Flood(_) | Fault::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },
+        Fault::Died(_) if !changes => Failure::Unavailable { message: fault.to_string() },
+        Fault::Died(_) => Failure::Unknown { message: fault.to_string() },
+        Fault::Said { code, message } => match code.parse() {
+            // It says that somebody behind it did not answer, which leaves open what that one did.
+            Ok(Code::CapabilityBackendUnavailable) if changes => Failure::Unknown { message },
+            Ok(code) if is_of_capabilities(code) => Failure::Said { code, message },
+            Ok(_) | Err(_) => Failure::Refused { message: format!("{code}: {message}") },
+        },
+    }
+}
+
+/// Whether it is one that a bridge may say.
+fn is_of_capabilities(code: Code) -> bool {
+    code.word().starts_with("capability_")
+}
+
+#[cfg(test)]
+mod tests;

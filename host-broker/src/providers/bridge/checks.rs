@@ -1,0 +1,146 @@
+//! How a bridge behaves: what `provider check` asks it, so that an author learns what is wrong with theirs.
+//!
+//! Nothing that is asked here does anything: the one `invoke` has a token that nobody has signed.
+
+use super::{Bridge, Fault, answer, definitions};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use definitions::{Definition, Registered};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What should be so.
+    pub what: &'static str,
+    /// What is wrong.
+    pub faults: Vec<String>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Report {
+    /// In the order in which it was looked at.
+    pub checks: Vec<Check>,
+    /// What it says it can do, if that can be registered.
+    pub registered: Option<Vec<Registered>>,
+    /// How long it took to say so.
+    pub took: Duration,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_good(&self) -> bool {
+        self.checks.iter().all(|check| check.faults.is_empty())
+    }
+}
+
+impl Bridge {
+    /// Asks the bridge everything that a proper one answers or refuses.
+    pub async fn check(&self) -> Report {
+        let started = Instant::now();
+        let said = self.definitions().await;
+        let took = started.elapsed();
+        let mut checks = Vec::new();
+        let mut note = |what, faults| checks.push(Check { what, faults });
+        let registered = match said {
+            Err(fault) => {
+                note("it answers `definitions`", vec![fault.to_string()]);
+                None
+            }
+            Ok(said) => {
+                note("it answers `definitions`", Vec::new());
+                let read = definitions::read(said).map_err(|fault| vec![fault]);
+                let registered = read.and_then(|read: Vec<Definition>| definitions::register(&self.namespace, &read));
+                let (registered, faults) = match registered {
+                    Ok(registered) => (Some(registered), Vec::new()),
+                    Err(faults) => (None, faults),
+                };
+                note("its definitions can be registered", faults);
+                registered
+            }
+        };
+        if let Some(registered) = &registered {
+            let line = |version: Value, namespace: &str, method: &str, params: Value| {
+                json!({ "version": version, "id": ID, "namespace": namespace, "method": method, "params": params })
+                    .to_string()
+            };
+            let namespace = self.namespace.as_str();
+            let nothing = || json!({});
+            let refusals = [
+                ("it refuses another version", line(json!(2), namespace, "definitions", nothing())),
+                ("it refuses another namespace", line(json!(1), "another-namespace", "definitions", nothing())),
+                ("it refuses a method that does not exist", line(json!(1), namespace, "no_such_method", nothing())),
+                ("it refuses a call without a token", line(json!(1), namespace, "invoke", call(registered, None))),
+                (
+                    "it refuses a call whose token nobody has signed",
+                    line(json!(1), namespace, "invoke", call(registered, Some(&self.unsigned()))),
+                ),
+            ];
+            for (what, request) in refusals {
+                note(what, self.refused(request).await.err().into_iter().collect());
+            }
+            note("it answers what is no JSON with an error, or not at all", self.mangled().await);
+        }
+        Report { checks, registered, took }
+    }
+
+    /// Whether it says no, properly.
+    async fn refused(&self, request: String) -> Result<(), String> {
+        match self.told(request).await? {
+            Err(Fault::Said { .. }) => Ok(()),
+            Ok(_) => Err("it did as it was asked instead".to_owned()),
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+
+    async fn mangled(&self) -> Vec<String> {
+        match self.told("{".to_owned()).await {
+            Ok(Ok(_)) => vec!["it gave a result".to_owned()],
+            Ok(Err(fault @ (Fault::Slow(_) | Fault::Flood(_)))) => vec![fault.to_string()],
+            // It cannot know the request's id.
+            Ok(Err(_)) => Vec::new(),
+            Err(fault) => vec![fault],
+        }
+    }
+
+    async fn told(&self, request: String) -> Result<Result<serde_json::Map<String, Value>, Fault>, String> {
+        let deadline = Instant::now() + self.timeout;
+        let command = self.child.start(deadline, self.public_key()).map_err(|error| error.to_string())?;
+        Ok(match self.exchange(format!("{request}\n").into_bytes(), command).await {
+            Ok(finished) => answer(&finished, ID),
+            Err(fault) => Err(fault),
+        })
+    }
+
+    /// A token with everything that a proper one has, but a signature.
+    fn unsigned(&self) -> String {
+        let now = self.clock.now().millis() / 1000;
+        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(json!({ "alg": "EdDSA", "typ": "JWT" }));
+        let claims = part(json!({
+            "iss": "broker", "aud": self.namespace, "sub": "check:nobody", "jti": "check", "iat": now, "exp": now + 60,
+            "chat_type": "private",
+        }));
+        format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode([0; 64]))
+    }
+}
+
+const ID: &str = "cap_bridge_00000000000000c0";
+
+/// A call of the first operation that changes nothing, else of the first.
+fn call(registered: &[Registered], token: Option<&str>) -> Value {
+    let all = || registered.iter().flat_map(|c| c.operations.iter().map(move |o| (&c.provider, o)));
+    let first = all().find(|(_, operation)| !operation.mutating).or_else(|| all().next());
+    let (capability, operation) = first.map_or((None, None), |(c, o)| (Some(c), Some(&o.action)));
+    let mut call = json!({
+        "capability_id": capability, "operation": operation, "input_data": {}, "account_ref": null,
+        "idempotency_key": null,
+    });
+    if let (Some(token), Some(call)) = (token, call.as_object_mut()) {
+        call.insert("context_token".to_owned(), token.into());
+    }
+    call
+}

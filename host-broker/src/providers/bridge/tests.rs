@@ -1,0 +1,132 @@
+//! The source's own transcripts: `fixtures/ash-bridge-transcripts.jsonl`.
+
+use super::definitions;
+use super::envelope::{Answer, read, request};
+use crate::identity::ChatType;
+use serde_json::{Value, json};
+use shared::{Level, Provider};
+
+const TRANSCRIPTS: &str = include_str!("../../../../tests/fixtures/ash-bridge-transcripts.jsonl");
+
+fn transcripts() -> Vec<(Value, Value)> {
+    let pairs = TRANSCRIPTS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let pairs: Vec<_> = pairs.map(|pair| (pair["request"].clone(), pair["response"].clone())).collect();
+    assert_eq!(pairs.len(), 14);
+    pairs
+}
+
+fn gog() -> Provider {
+    "gog".parse().unwrap()
+}
+
+#[test]
+fn what_we_ask_is_what_the_source_asks() {
+    let proper = |asked: &&(Value, Value)| {
+        asked.0["version"] == 1 && asked.0["namespace"] == "gog" && asked.0["params"].is_object()
+    };
+    let pairs = transcripts();
+    let asked: Vec<_> = pairs.iter().filter(proper).collect();
+    assert_eq!(asked.len(), 8);
+    for (asked, _) in asked {
+        let (id, method) = (asked["id"].as_str().unwrap(), asked["method"].as_str().unwrap());
+        let line = request(id, &gog(), method, &asked["params"]);
+        assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), *asked);
+    }
+}
+
+#[test]
+fn every_answer_of_the_source_is_read() {
+    for (_, answered) in transcripts() {
+        // Where a request had no id, the answer has an empty one.
+        let id = answered["id"].as_str().unwrap();
+        let answer = read(answered.to_string().as_bytes(), id).unwrap();
+        let expected = match (answered.get("result"), answered.get("error")) {
+            (Some(Value::Object(result)), None) => Answer::Result(result.clone()),
+            (None, Some(error)) => Answer::Error {
+                code: error["code"].as_str().unwrap().to_owned(),
+                message: error["message"].as_str().unwrap().to_owned(),
+            },
+            _ => panic!("{answered}"),
+        };
+        assert_eq!(answer, expected);
+    }
+}
+
+#[test]
+fn the_capabilities_of_the_source_can_be_registered() {
+    let (_, answered) = transcripts().swap_remove(0);
+    let definitions = definitions::read(answered["result"].as_object().unwrap().clone()).unwrap();
+    let registered = definitions::register(&gog(), &definitions).unwrap();
+    let found: Vec<_> = registered
+        .iter()
+        .flat_map(|capability| {
+            capability.operations.iter().map(|operation| {
+                assert_eq!(capability.chat_types, [ChatType::Private]);
+                assert!(operation.requires_auth);
+                assert_eq!(operation.input_schema, json!({ "type": "object" }));
+                (format!("{}.{}", capability.provider, operation.action), operation.level)
+            })
+        })
+        .collect();
+    let expected = [
+        ("gog.email.list_messages", Level::Read),
+        ("gog.email.search_messages", Level::Read),
+        ("gog.email.get_message", Level::Read),
+        ("gog.email.get_thread", Level::Read),
+        ("gog.email.send_message", Level::Write),
+        ("gog.email.archive_messages", Level::Write),
+        ("gog.email.update_labels", Level::Write),
+        ("gog.calendar.list_events", Level::Read),
+        ("gog.calendar.create_event", Level::Write),
+    ];
+    assert_eq!(found, expected.map(|(name, level)| (name.to_owned(), level)));
+    assert!(definitions::register(&"other".parse().unwrap(), &definitions).is_err(), "they are of another namespace");
+}
+
+#[test]
+fn what_is_about_private_things_is_for_private_chats_unless_more_are_named() {
+    let chats = |more: Value| {
+        let mut definition = json!({
+            "id": "gog.x", "description": "x", "operations": { "a": { "description": "b", "level": 3, "tier": "human" } },
+        });
+        definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let said = json!({ "definitions": [definition] });
+        let read = definitions::read(said.as_object().unwrap().clone()).unwrap();
+        let registered = definitions::register(&gog(), &read).unwrap().remove(0);
+        assert_eq!(registered.operations[0].level, Level::Production, "stated, and higher");
+        registered.chat_types
+    };
+    assert_eq!(chats(json!({})), []);
+    assert_eq!(chats(json!({ "sensitive": true })), [ChatType::Private]);
+    assert_eq!(chats(json!({ "sensitive": true, "allowed_chat_types": [] })), [ChatType::Private]);
+    let both = json!({ "sensitive": true, "allowed_chat_types": ["group", "private"] });
+    assert_eq!(chats(both), [ChatType::Group, ChatType::Private]);
+}
+
+#[test]
+fn what_is_no_definition_is_none() {
+    let definition = |more: Value| {
+        let mut definition =
+            json!({ "id": "gog.x", "description": "x", "operations": [{ "name": "a", "description": "b" }] });
+        definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "definitions": [definition] })
+    };
+    let read = |said: Value| definitions::read(said.as_object().unwrap().clone());
+    assert!(read(definition(json!({}))).is_ok());
+    for more in [
+        json!({ "operations": null }),
+        json!({ "operations": "a" }),
+        json!({ "operations": { "a": { "name": "b", "description": "c" } } }),
+        json!({ "operations": { "a": [] } }),
+        json!({ "operations": [{ "name": "a", "description": "b", "secret": true }] }),
+        json!({ "operations": [{ "name": "a", "description": "b", "mutating": "no" }] }),
+        json!({ "version": 2 }),
+        json!({ "description": null }),
+    ] {
+        assert!(read(definition(more.clone())).is_err(), "{more}");
+    }
+    for said in [json!({}), json!({ "definitions": {} }), json!({ "definitions": [], "more": 1 })] {
+        assert!(read(said.clone()).is_err(), "{said}");
+    }
+    assert!(definitions::register(&gog(), &[]).is_err(), "nothing is no capability");
+}

@@ -1,0 +1,194 @@
+//! A provider that is a program on this machine: how it is started, and what it is kept from.
+
+use crate::effects::commands::{Command, installed};
+use crate::effects::isolation::{BWRAP, Room};
+use crate::providers::execution::Execution;
+use crate::secrets::Secret;
+use crate::secrets::source::SecretSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The keys of a provider's table that say how its program is started.
+///
+/// ```toml
+/// command = ["/opt/gog/bridge", "--quiet"]
+/// network = true
+/// readable = ["/opt/gog"]
+/// secrets = { GOG_CLIENT_SECRET = { file = "/etc/gog/secret" } }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The program, by its absolute path or, if the system has it, its name, and its arguments.
+    pub command: Vec<String>,
+    /// What keeps it from the broker's home.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// Whether it has the network, all of it.
+    #[serde(default)]
+    pub network: bool,
+    /// What it can read beside the system's programs: absolute paths.
+    #[serde(default)]
+    pub readable: Vec<PathBuf>,
+    /// Names of variables of the broker's own environment that it is given.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Secrets that it is given as variables, by the variable's name.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, SecretSource>,
+}
+
+impl Settings {
+    /// The keys.
+    pub const KEYS: [&'static str; 6] = ["command", "isolation", "network", "readable", "env", "secrets"];
+}
+
+/// What keeps a program from the broker's home.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// A namespace, which bubblewrap makes.
+    #[default]
+    Bwrap,
+    /// Nothing: it can do whatever the broker can. For programs that keep themselves apart, such as a container's.
+    None,
+}
+
+/// A program that can be started.
+#[derive(Debug)]
+pub struct Child {
+    command: Vec<String>,
+    env: Vec<(OsString, OsString)>,
+    secrets: Vec<(String, Option<Arc<Secret>>)>,
+    room: Option<Room>,
+    state: PathBuf,
+}
+
+/// Variables that the broker itself gives; a configuration that names one would be overruled, or overrule.
+const OWN: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LD_PRELOAD", "LD_LIBRARY_PATH"];
+
+impl Child {
+    /// Of these settings. `state` is the one directory that it may write to; it is made when it is first needed.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or missing on this machine, and what to do.
+    pub fn new(
+        name: &str,
+        settings: &Settings,
+        home: &Path,
+        state: PathBuf,
+        environment: &BTreeMap<String, String>,
+        secret: impl Fn(&str) -> Option<Arc<Secret>>,
+    ) -> Result<Self, String> {
+        let Some(program) = settings.command.first().filter(|program| !program.is_empty()) else {
+            return Err("command: it is empty; name a program and its arguments".to_owned());
+        };
+        if program.contains('/') && !program.starts_with('/') {
+            return Err(format!("command: `{program}` is relative; write where it is"));
+        }
+        if !installed(Path::new(program)) {
+            return Err(format!("command: there is no program `{program}`"));
+        }
+        let room = match settings.isolation {
+            Isolation::None => None,
+            Isolation::Bwrap if !installed(Path::new(BWRAP)) => {
+                return Err("isolation: bubblewrap (bwrap), which keeps it from the broker's home, is not installed; \
+                            install it, or write isolation = \"none\" for a program that keeps itself apart"
+                    .to_owned());
+            }
+            Isolation::Bwrap => {
+                for path in settings.readable.iter().map(PathBuf::as_path).chain([Path::new(program)]) {
+                    apart(path, home)?;
+                }
+                Some(Room {
+                    name: name.replace('.', "-"),
+                    network: settings.network,
+                    readable: settings.readable.clone(),
+                    state: state.clone(),
+                })
+            }
+        };
+        for variable in settings.env.iter().chain(settings.secrets.keys()) {
+            let is_name = |text: &str| {
+                !text.is_empty()
+                    && !text.starts_with(|c: char| c.is_ascii_digit())
+                    && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            };
+            if !is_name(variable) || OWN.contains(&variable.as_str()) {
+                return Err(format!("`{variable}` cannot be given as a variable"));
+            }
+        }
+        let given = |name: &String| Some((name.into(), environment.get(name)?.into()));
+        let mut env: Vec<(OsString, OsString)> = settings.env.iter().filter_map(given).collect();
+        env.push(("USER".into(), "provider".into()));
+        Ok(Self {
+            command: settings.command.clone(),
+            env,
+            secrets: settings.secrets.keys().map(|name| (name.clone(), secret(name))).collect(),
+            room,
+            state,
+        })
+    }
+
+    /// Its start with these variables, without any secret: to ask what it can do.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn start(&self, deadline: Instant, variables: Vec<(OsString, OsString)>) -> Result<Command, std::io::Error> {
+        self.command(deadline, variables)
+    }
+
+    /// Its start for an execution, with its secrets and these variables.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn start_for(
+        &self,
+        execution: &Execution,
+        deadline: Instant,
+        variables: Vec<(OsString, OsString)>,
+    ) -> Result<Command, std::io::Error> {
+        let exposed = self
+            .secrets
+            .iter()
+            .filter_map(|(name, secret)| Some((name.into(), secret.as_ref()?.expose(execution).into())));
+        self.command(deadline, variables.into_iter().chain(exposed).collect())
+    }
+
+    fn command(&self, deadline: Instant, more: Vec<(OsString, OsString)>) -> Result<Command, std::io::Error> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.state)?;
+        let (program, arguments) = self.command.split_first().map_or(("", [].as_slice()), |(p, a)| (p.as_str(), a));
+        let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
+        command.env.extend(self.env.iter().cloned().chain(more));
+        if let Some(room) = &self.room {
+            return Ok(room.enclose(command));
+        }
+        command.env.push(("HOME".into(), self.state.clone().into()));
+        command.env.push(("TMPDIR".into(), "/tmp".into()));
+        Ok(command)
+    }
+}
+
+/// SECURITY: what holds the home, or lies in it, would bring it into the room.
+fn apart(path: &Path, home: &Path) -> Result<(), String> {
+    if !path.is_absolute() {
+        // A program by its name lies in one of the system's directories.
+        return if path.components().count() == 1 && installed(path) {
+            Ok(())
+        } else {
+            Err(format!("readable: {} is not an absolute path", path.display()))
+        };
+    }
+    let place = path.canonicalize().map_err(|error| format!("{} cannot be used: {error}", path.display()))?;
+    let home = home.canonicalize().unwrap_or_else(|_not_there| home.to_path_buf());
+    if home.starts_with(&place) || place.starts_with(&home) {
+        return Err(format!("{} holds or lies in the broker's home, which no provider may see", path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What a call to a bridge costs beside the start of its process alone, bare and in a room of its own.
+
+use super::ROUNDS;
+use host_broker::identity::ChatType;
+use serde_json::json;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tests::bridges::{accept, call, grant, home_with, is_apart, shell, token};
+use tests::group::code;
+
+pub(super) fn all() {
+    println!("\na bridge that answers at once (a shell script), the median of {ROUNDS}");
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("bridge.sh");
+    let definitions = json!({ "definitions": [{
+        "id": "bench.thing", "description": "For a bench",
+        "operations": [{ "name": "read", "description": "Reads", "requires_auth": false }],
+    }] });
+    std::fs::write(&program, shell(&definitions)).unwrap();
+    for isolation in ["none", "bwrap"] {
+        if isolation == "bwrap" && !is_apart() {
+            println!("  bwrap: not measured, because it cannot make a namespace here");
+            continue;
+        }
+        through_the_broker(directory.path(), &program, isolation, &definitions);
+    }
+}
+
+fn through_the_broker(directory: &Path, program: &Path, isolation: &str, definitions: &serde_json::Value) {
+    std::fs::write(program, shell(definitions)).unwrap();
+    let exposes = "exposes = { \"bench.thing.read\" = [] }";
+    let command = ["/bin/sh", program.to_str().unwrap()];
+    let mut world = home_with("bench", &command, directory, isolation, exposes);
+    accept(&world, "bench");
+    std::fs::write(program, shell(&json!({ "output": {} }))).unwrap();
+    let process = median(|| alone(program, isolation, directory));
+    world.start();
+    grant(&world, "bench.thing");
+    let token = token(&mut world, "ann", ChatType::Private);
+    let developer = world.group("developer");
+    let whole = median(|| {
+        let reply = developer.ask(call("bench.thing", "read", &json!({}), &token));
+        assert_eq!(code(&reply), "executed", "{reply}");
+    });
+    let more = whole.saturating_sub(process);
+    let ratio = whole.as_secs_f64() / process.as_secs_f64();
+    println!(
+        "  {isolation:<6} its process alone {process:>8.2?}   a call through the broker {whole:>8.2?}   {more:>8.2?} more, \
+         {ratio:.2} ×"
+    );
+}
+
+/// The same process with the same input, started by hand.
+fn alone(program: &Path, isolation: &str, directory: &Path) {
+    let mut command = if isolation == "none" {
+        Command::new("/bin/sh")
+    } else {
+        let mut room = Command::new("bwrap");
+        room.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin"]);
+        room.args([
+            "--symlink",
+            "usr/lib",
+            "/lib",
+            "--symlink",
+            "usr/lib64",
+            "/lib64",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+        ]);
+        room.arg("--ro-bind").arg(directory).arg(directory).arg("/bin/sh");
+        room
+    };
+    let mut child = command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"version\":1,\"id\":\"cap_bridge_0\",\"method\":\"invoke\"}\n").unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+}
+
+fn median(mut work: impl FnMut()) -> Duration {
+    let mut figures: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let began = Instant::now();
+            work();
+            began.elapsed()
+        })
+        .collect();
+    figures.sort();
+    figures.get(ROUNDS / 2).copied().unwrap_or_default()
+}
