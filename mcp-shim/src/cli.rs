@@ -11,6 +11,7 @@ use crate::render::{self, words};
 use crate::shim::Shim;
 use crate::tools;
 use serde_json::{Map, Value, json};
+use shared::snapshot::{ActionEntry, Availability, Snapshot};
 use shared::{Reply, Status};
 
 /// The command or its arguments make no sense; nothing was sent.
@@ -33,14 +34,62 @@ pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>
         Question::Call(arguments) => ("ext_call", arguments),
         Question::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))])),
         Question::Capabilities => return capabilities(shim),
-    };
-    match tools::request(word, arguments) {
-        Ok(request) => answer(&shim.ask(&shim.snapshots().view(), request, stop, &mut Silent).await),
-        Err(fault) => {
-            let reply = tools::bad_arguments(&fault);
-            Answer { code: USAGE, ..answer(&reply) }
+        Question::Listed { all } => {
+            // What may not be used is left out here, because only then is it known that there was some.
+            let wanted = Map::from_iter([("include_unavailable".to_owned(), Value::Bool(true))]);
+            return match asked(shim, "ext_capabilities", wanted, stop).await {
+                Ok(reply) if reply.status == Status::Executed => listed(reply, all),
+                Ok(reply) | Err(reply) => answer(&reply),
+            };
         }
+    };
+    match asked(shim, word, arguments, stop).await {
+        Ok(reply) => answer(&reply),
+        Err(reply) => Answer { code: USAGE, ..answer(&reply) },
     }
+}
+
+/// The host's reply, or, for arguments that make no request, what is wrong with them.
+async fn asked(
+    shim: &Shim,
+    word: &'static str,
+    arguments: Map<String, Value>,
+    stop: impl Future<Output = ()>,
+) -> Result<Reply, Reply> {
+    let request = tools::request(word, arguments).map_err(|fault| tools::bad_arguments(&fault))?;
+    Ok(shim.ask(&shim.snapshots().view(), request, stop, &mut Silent).await)
+}
+
+/// `{capabilities: [{id, description, available, requires_auth, operations: {NAME: {…}}}]}`: of the providers those that
+/// are a person's own.
+fn listed(reply: Reply, all: bool) -> Answer {
+    let snapshot = reply.data.and_then(|data| serde_json::from_value::<Snapshot>(data).ok());
+    let Some(snapshot) = snapshot else {
+        let reason = "the host's list cannot be read".to_owned();
+        return Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5);
+    };
+    let own = snapshot.capabilities.into_iter().filter(|capability| capability.provider.is_namespaced());
+    let shown = own.filter_map(|capability| {
+        let usable =
+            |entry: &ActionEntry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel);
+        let available = capability.actions.values().any(usable);
+        let operations: Map<String, Value> = capability
+            .actions
+            .iter()
+            .filter(|(_, entry)| all || usable(entry))
+            .map(|(name, entry)| (name.to_string(), json!(entry)))
+            .collect();
+        (available || all).then(|| {
+            json!({
+                "id": capability.provider,
+                "description": capability.description.unwrap_or_default(),
+                "available": available,
+                "requires_auth": capability.actions.values().any(|entry| entry.requires_auth),
+                "operations": operations,
+            })
+        })
+    });
+    Answer::of(json!({ "capabilities": shown.collect::<Vec<_>>() }), None, 0)
 }
 
 impl Answer {

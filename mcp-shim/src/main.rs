@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         let place = panic.location().map_or_else(String::new, ToString::to_string);
         complain(&format!("internal fault at {place}"));
     }));
-    let command = match Command::parse(std::env::args_os().skip(1)) {
+    let command = match Command::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(fault) => {
             complain(&format!("{fault}; mcp-shim --help tells more"));

@@ -26,6 +26,11 @@ pub enum Question {
     Capabilities,
     /// What became of the request of this id?
     Result(String),
+    /// What may this person use here?
+    Listed {
+        /// Also what may not be used.
+        all: bool,
+    },
 }
 
 /// What makes no sense, in words. It quotes no parameter.
@@ -63,8 +68,13 @@ Usage:
       [--task-id ID] [--idempotency-key KEY] [--account REF] [--dry-run]
   mcp-shim capabilities                      print what this group may do
   mcp-shim result ID                         print what became of an earlier request
+  mcp-shim capability list                   print what the person of the context token may use
+      [--include-unavailable]
+  mcp-shim capability invoke                 use it; JSON is the object of its input
+      --capability ID --operation NAME [--input-json JSON] [--account REF] [--idempotency-key KEY]
   mcp-shim --help | --version
 
+Called as ash-sb it does the same, and serves nothing.
 A command prints one JSON object; a reason, if there is one, is one line on standard error.
 Exit codes: 0 done, 2 usage, 3 denied, 4 pending, 5 failed, 6 timeout.
 
@@ -79,26 +89,81 @@ Environment:
 ";
 
 impl Command {
-    /// Reads the words after the program's name.
+    /// Reads the words of the command line, the program's name before them.
     ///
     /// # Errors
     /// [`BadUsage`], naming the first fault.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Self, BadUsage> {
         let words: Result<Vec<String>, OsString> = words.into_iter().map(OsString::into_string).collect();
         let mut words = words.map_err(|_not_utf8| BadUsage::NotUtf8)?.into_iter();
+        let name = words.next().unwrap_or_default();
+        let serves = name.rsplit('/').next() != Some(SANDBOX_NAME);
         let command = match words.next().as_deref() {
-            None => Self::Serve { action_tools: true },
-            Some("--no-action-tools") => Self::Serve { action_tools: false },
+            None if serves => Self::Serve { action_tools: true },
+            Some("--no-action-tools") if serves => Self::Serve { action_tools: false },
+            None => return Err(BadUsage::Missing("the command")),
             Some("--help" | "-h" | "help") => Self::Print(HELP.to_owned()),
             Some("--version" | "-V") => Self::Print(format!("mcp-shim {}\n", env!("CARGO_PKG_VERSION"))),
             Some("capabilities") => Self::Ask(Question::Capabilities),
             Some("result") => Self::Ask(Question::Result(words.next().ok_or(BadUsage::Missing("the request id"))?)),
             Some("call") => Self::Ask(Question::Call(call(&mut words)?)),
+            Some("capability") => Self::Ask(capability(&mut words)?),
             Some(option) if option.starts_with('-') => return Err(BadUsage::NoSuchOption(option.to_owned())),
             Some(command) => return Err(BadUsage::NoSuchCommand(command.to_owned())),
         };
         if words.next().is_some() { Err(BadUsage::TooMany) } else { Ok(command) }
     }
+}
+
+/// The name under which scripts that were written for Ash call it.
+const SANDBOX_NAME: &str = "ash-sb";
+
+/// The words after `capability`; takes all that are left.
+fn capability(words: &mut impl Iterator<Item = String>) -> Result<Question, BadUsage> {
+    match words.next().as_deref() {
+        Some("list") => match words.next().as_deref() {
+            None => Ok(Question::Listed { all: false }),
+            Some("--include-unavailable") => Ok(Question::Listed { all: true }),
+            Some(option) if option.starts_with("--") => Err(BadUsage::NoSuchOption(option.to_owned())),
+            Some(_) => Err(BadUsage::TooMany),
+        },
+        Some("invoke") => invoke(words).map(Question::Call),
+        Some(other) => Err(BadUsage::NoSuchCommand(format!("capability {other}"))),
+        None => Err(BadUsage::Missing("what to do with a capability")),
+    }
+}
+
+fn invoke(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>, BadUsage> {
+    let mut arguments = Map::new();
+    while let Some(word) = words.next() {
+        let member = match word.as_str() {
+            "--capability" => "provider",
+            "--operation" => "action",
+            "--input-json" => "params",
+            "--account" => "account_ref",
+            "--idempotency-key" => "idempotency_key",
+            option if option.starts_with("--") => return Err(BadUsage::NoSuchOption(word)),
+            _ => return Err(BadUsage::TooMany),
+        };
+        let text = words.next().ok_or(BadUsage::NoValue(word))?;
+        let value = if member == "params" { Value::Object(params(&text)?) } else { Value::String(text) };
+        arguments.insert(member.to_owned(), value);
+    }
+    for (member, missing) in [("provider", "--capability"), ("action", "--operation")] {
+        if !arguments.contains_key(member) {
+            return Err(BadUsage::Missing(missing));
+        }
+    }
+    Ok(arguments)
+}
+
+fn params(text: &str) -> Result<Map<String, Value>, BadUsage> {
+    let params = shared::json::parse_object(text.as_bytes()).map_err(|fault| BadUsage::BadJson(fault.to_string()))?;
+    if shared::json::loses_digits(text) {
+        let what = "a number cannot be kept exactly; send it as a string";
+        return Err(BadUsage::BadJson(what.to_owned()));
+    }
+    Ok(params)
 }
 
 /// The arguments of `ext_call`; takes all words that are left.
@@ -127,13 +192,7 @@ fn call(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>, 
     let provider = plain.next().ok_or(BadUsage::Missing("the provider"))?;
     let action = plain.next().ok_or(BadUsage::Missing("the action"))?;
     if let Some(text) = plain.next() {
-        let params =
-            shared::json::parse_object(text.as_bytes()).map_err(|fault| BadUsage::BadJson(fault.to_string()))?;
-        if shared::json::loses_digits(&text) {
-            let what = "a number cannot be kept exactly; send it as a string";
-            return Err(BadUsage::BadJson(what.to_owned()));
-        }
-        arguments.insert("params".to_owned(), Value::Object(params));
+        arguments.insert("params".to_owned(), Value::Object(params(&text)?));
     }
     if plain.next().is_some() {
         return Err(BadUsage::TooMany);
@@ -149,7 +208,47 @@ mod tests {
     use serde_json::json;
 
     fn parse(line: &str) -> Result<Command, BadUsage> {
-        Command::parse(line.split_whitespace().map(OsString::from))
+        Command::parse(std::iter::once("/opt/mcp-shim").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    #[test]
+    fn under_its_other_name_it_has_the_same_words_and_serves_nothing() {
+        let named = |line: &str| {
+            Command::parse(std::iter::once("/usr/bin/ash-sb").chain(line.split_whitespace()).map(OsString::from))
+        };
+        assert_eq!(named("capability list"), parse("capability list"));
+        assert_eq!(named("call a b"), parse("call a b"));
+        assert_eq!(named(""), Err(BadUsage::Missing("the command")));
+        assert_eq!(named("--no-action-tools"), Err(BadUsage::NoSuchOption("--no-action-tools".into())));
+    }
+
+    #[test]
+    fn capabilities_have_the_words_of_the_source() {
+        assert_eq!(parse("capability list"), Ok(Command::Ask(Question::Listed { all: false })));
+        assert_eq!(parse("capability list --include-unavailable"), Ok(Command::Ask(Question::Listed { all: true })));
+        let invoked = r#"capability invoke --operation send --input-json {"to":"a"} --capability gog.email --account work
+            --idempotency-key k"#;
+        let Command::Ask(Question::Call(arguments)) = parse(invoked).unwrap() else { panic!() };
+        let expected = json!({
+            "provider": "gog.email", "action": "send", "params": {"to": "a"}, "account_ref": "work",
+            "idempotency_key": "k",
+        });
+        assert_eq!(Value::Object(arguments), expected);
+        for (line, fault) in [
+            ("capability", BadUsage::Missing("what to do with a capability")),
+            ("capability link", BadUsage::NoSuchCommand("capability link".into())),
+            ("capability list all", BadUsage::TooMany),
+            ("capability list --all", BadUsage::NoSuchOption("--all".into())),
+            ("capability invoke --capability a.b", BadUsage::Missing("--operation")),
+            ("capability invoke --operation c", BadUsage::Missing("--capability")),
+            ("capability invoke --capability a.b --operation", BadUsage::NoValue("--operation".into())),
+            ("capability invoke a.b c", BadUsage::TooMany),
+            ("capability invoke --user-id bob", BadUsage::NoSuchOption("--user-id".into())),
+        ] {
+            assert_eq!(parse(line), Err(fault), "{line}");
+        }
+        let secret = parse(r#"capability invoke --input-json {"token":hunter2}"#).unwrap_err().to_string();
+        assert!(!secret.contains("hunter2"), "{secret}");
     }
 
     #[test]

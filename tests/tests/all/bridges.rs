@@ -9,8 +9,10 @@ use sha2::Sha256;
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tests::bridges::{accept, call, directory, grant, home, is_apart, said, shell, token};
 use tests::group::{Group, code, error, with};
+use tests::programs::programs;
 use tests::{World, skipped, until};
 
 const SECRET: &str = "s3cr3t-of-the-odd-bridge";
@@ -73,6 +75,54 @@ fn the_example_keeps_notes_of_two_persons_apart() {
     assert_eq!(capability["description"], "Short notes that a person keeps for themselves");
     assert_eq!(capability["chat_types"], json!(["private"]));
     assert_eq!(capability["actions"]["add"]["input_schema"]["required"], json!(["text"]));
+}
+
+#[test]
+fn scripts_in_the_sandbox_use_capabilities_by_the_words_of_the_source() {
+    let Some(mut world) = notes() else { return };
+    let developer = world.group("developer");
+    let (ann, in_group) = (token(&mut world, "ann", ChatType::Private), token(&mut world, "ann", ChatType::Group));
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("ash-sb");
+    std::os::unix::fs::symlink(programs().mcp_shim(), &program).unwrap();
+    let run = |token: &str, arguments: &[&str]| {
+        #[expect(clippy::disallowed_methods, reason = "a script in the sandbox starts it")]
+        let mut command = Command::new(&program);
+        command.env_clear().env("EXT_IPC_DIR", developer.directory()).env("ASH_CONTEXT_TOKEN", token);
+        let output = command.args(arguments).output().unwrap();
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+        (output.status.code().unwrap(), object, String::from_utf8(output.stderr).unwrap())
+    };
+    let (status, listed, reason) = run(&ann, &["capability", "list"]);
+    assert_eq!((status, reason.as_str()), (0, ""));
+    let capability = &listed["capabilities"][0];
+    let expected = json!(["notes.personal", "Short notes that a person keeps for themselves", true, false]);
+    let members = ["id", "description", "available", "requires_auth"].map(|member| capability[member].clone());
+    assert_eq!(json!(members), expected, "{listed}");
+    assert_eq!(capability["operations"]["add"]["input_schema"]["required"], json!(["text"]));
+    for nobody in [in_group.as_str(), "rubbish"] {
+        assert_eq!(run(nobody, &["capability", "list"]).1, json!({ "capabilities": [] }), "{nobody}");
+        let (_, all, _) = run(nobody, &["capability", "list", "--include-unavailable"]);
+        assert_eq!(
+            (&all["capabilities"][0]["id"], &all["capabilities"][0]["available"]),
+            (&json!("notes.personal"), &json!(false))
+        );
+    }
+    let add = ["capability", "invoke", "--capability", "notes.personal", "--operation", "add"];
+    let with_text = |text: &'static str| [&add[..], &["--input-json", text]].concat();
+    let (status, added, _) = run(&ann, &with_text(r#"{"text":"water the plants"}"#));
+    assert_eq!((status, &added["ok"], &added["output"]), (0, &json!(true), &json!({ "count": 1 })), "{added}");
+    assert!(added["request_id"].is_string(), "{added}");
+    for (token, text, expected) in [
+        (ann.as_str(), r#"{"words":"none"}"#, "capability_invalid_input"),
+        (in_group.as_str(), r#"{"text":"a"}"#, "capability_access_denied"),
+        ("rubbish", r#"{"text":"a"}"#, "context_token_invalid"),
+        ("", r#"{"text":"a"}"#, "context_token_missing"),
+    ] {
+        let (status, refused, reason) = run(token, &with_text(text));
+        assert_eq!((status, &refused["ok"], &refused["code"]), (3, &json!(false), &json!(expected)), "{refused}");
+        assert_eq!(reason.lines().count(), 1, "{reason}");
+    }
 }
 
 #[test]
