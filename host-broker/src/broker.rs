@@ -10,6 +10,7 @@
 //! one transaction, and nothing follows from what is written here before that transaction is durable. The effect
 //! itself is [`run`], between two events.
 
+use crate::accounts;
 use crate::answers::{copied, explained, refused, repeated, unfinished, while_parked};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
@@ -162,7 +163,8 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let supplied = proposing::supply(tx.connection(), tx.now(), &mut call);
+        let supplied = proposing::supply(tx.connection(), tx.now(), &mut call)
+            .and_then(|()| accounts::choose(tx.connection(), &mut call));
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }

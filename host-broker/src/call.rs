@@ -162,7 +162,7 @@ pub struct Call {
     pub task_id: Option<TaskId>,
     /// What makes a repeated call the same call.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Which of the person's accounts.
+    /// Which of the person's accounts: the one that was named, or else the only one there is.
     pub account_ref: Option<String>,
     /// Decide only.
     pub dry_run: bool,
@@ -377,6 +377,26 @@ pub enum Order {
         provider: Provider,
         /// What tells what it says from everything else.
         digest: Digest,
+    },
+    /// A person links an account of somebody's at a capability.
+    LinkAccount {
+        /// Whose, as the ledger writes persons.
+        person: String,
+        /// At which capability.
+        capability: Provider,
+        /// What the provider calls it.
+        account_ref: String,
+        /// What people call it.
+        label: Option<String>,
+    },
+    /// A person unlinks accounts of somebody's.
+    UnlinkAccounts {
+        /// Whose.
+        person: String,
+        /// At which capability; nothing means at all of them.
+        capability: Option<Provider>,
+        /// Which; nothing means all of them.
+        account_ref: Option<String>,
     },
     /// A person begins a group's session anew.
     ResetSession(Group),

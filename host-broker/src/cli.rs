@@ -12,6 +12,7 @@ pub mod ask;
 pub mod output;
 pub mod reading;
 
+pub mod account;
 pub mod answer;
 pub mod calls;
 pub mod capabilities;
@@ -99,6 +100,7 @@ enum Command {
     Notices(notices::Notices),
     Task(task::Task),
     Token(token::Token),
+    Account(account::Account),
     Gate(gate::Gate),
     Kill(kill::Kill),
     Session(session::Session),
@@ -195,6 +197,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Notices(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Token(command) => command.run(context),
+        Command::Account(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
         Command::Session(command) => command.run(context),

@@ -15,6 +15,7 @@ pub mod rules;
 pub mod web;
 
 use crate::filter::values::Formats;
+use crate::identity::issuers::OWN;
 use crate::policy::rules::RulesError;
 use deputy::DeputyTable;
 use filter::FilterTable;
@@ -406,6 +407,14 @@ impl Config {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether this is the name of a person, as the ledger writes persons: an issuer that is known, and what it calls whom.
+    pub fn knows_person(&self, person: &str) -> bool {
+        person.split_once(':').is_some_and(|(issuer, sub)| {
+            let known = issuer == OWN || self.identity.issuers.contains_key(issuer);
+            known && !sub.is_empty() && sub.len() <= 256 && !sub.chars().any(char::is_control)
+        })
     }
 
     /// The provider's table: for a capability its bridge's.

@@ -83,6 +83,29 @@ pub enum Control {
         /// What tells what it says from everything else.
         digest: Digest,
     },
+    /// Link an account of somebody's at a capability.
+    LinkAccount {
+        /// Whose, as the ledger writes persons.
+        person: String,
+        /// At which capability.
+        capability: Provider,
+        /// What the provider calls it.
+        account_ref: String,
+        /// What people call it.
+        #[serde(default)]
+        label: Option<String>,
+    },
+    /// Unlink accounts of somebody's.
+    UnlinkAccounts {
+        /// Whose.
+        person: String,
+        /// At which capability; absent means at all of them.
+        #[serde(default)]
+        capability: Option<Provider>,
+        /// Which; absent means all of them.
+        #[serde(default)]
+        account_ref: Option<String>,
+    },
     /// Stop all calls, or allow them again.
     KillAll {
         /// Stop, or allow.
@@ -242,6 +265,12 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
         Control::AcceptDefinitions { provider, digest } => Order::AcceptDefinitions { provider, digest },
+        Control::LinkAccount { person, capability, account_ref, label } => {
+            Order::LinkAccount { person, capability, account_ref, label }
+        }
+        Control::UnlinkAccounts { person, capability, account_ref } => {
+            Order::UnlinkAccounts { person, capability, account_ref }
+        }
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),

@@ -2,10 +2,12 @@
 //!
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
+mod accounts;
 mod granting;
 
 pub use granting::grant_value;
 
+use crate::accounts::{self as stored_accounts, Account};
 use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
@@ -90,6 +92,20 @@ impl Broker {
                 let summary = format!("What {provider} says it can do is accepted.");
                 Said::done(Kind::Noted, body.clone(), body, summary)
             }
+            Order::LinkAccount { person, capability, account_ref, label } => {
+                let account = Account {
+                    person: person.clone(),
+                    capability: capability.clone(),
+                    account_ref: account_ref.clone(),
+                    label: label.clone(),
+                    linked_at: tx.now(),
+                    linked_by: header.caller_key.to_string(),
+                };
+                self.link_account(tx, &account)?
+            }
+            Order::UnlinkAccounts { person, capability, account_ref } => {
+                accounts::unlink(tx, person, capability.as_ref(), account_ref.as_deref())?
+            }
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -142,6 +158,11 @@ impl Broker {
         let (connection, profiles, behalf) = (tx.connection(), &self.policy.profiles, Some(&header.behalf));
         let mut snapshot =
             snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, profiles, behalf)?;
+        if let Some(person) = header.behalf.key() {
+            for capability in snapshot.capabilities.iter_mut().filter(|own| own.provider.is_namespaced()) {
+                capability.accounts = stored_accounts::of(connection, &person, &capability.provider)?;
+            }
+        }
         if !request.include_unavailable {
             hide_unavailable(&mut snapshot);
         }
@@ -371,6 +392,7 @@ fn main_only(order: &Order) -> bool {
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // What follows comes from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::AcceptDefinitions { .. }
+        | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_)
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }

@@ -13,6 +13,7 @@ pub mod call;
 pub mod policy;
 pub mod grants;
 pub mod gates;
+pub mod accounts;
 pub mod approvals;
 pub mod proposals;
 pub mod kill;

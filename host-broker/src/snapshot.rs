@@ -75,6 +75,7 @@ fn capability(
     Some(Capability {
         provider: grant.provider.clone(),
         description: listed.description.clone(),
+        accounts: Vec::new(),
         chat_types: chats.into_iter().map(|kind| kind.word().to_owned()).collect(),
         access_level: grant.level,
         allowed_actions: grant.allowed_list(),

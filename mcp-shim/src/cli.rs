@@ -60,7 +60,7 @@ async fn asked(
     Ok(shim.ask(&shim.snapshots().view(), request, stop, &mut Silent).await)
 }
 
-/// `{capabilities: [{id, description, available, requires_auth, operations: {NAME: {…}}}]}`: of the providers those that
+/// `{capabilities: [{id, description, available, accounts, requires_auth, operations: {NAME: {…}}}]}`: of the providers those that
 /// are a person's own.
 fn listed(reply: Reply, all: bool) -> Answer {
     let snapshot = reply.data.and_then(|data| serde_json::from_value::<Snapshot>(data).ok());
@@ -84,6 +84,7 @@ fn listed(reply: Reply, all: bool) -> Answer {
                 "id": capability.provider,
                 "description": capability.description.unwrap_or_default(),
                 "available": available,
+                "accounts": capability.accounts,
                 "requires_auth": capability.actions.values().any(|entry| entry.requires_auth),
                 "operations": operations,
             })

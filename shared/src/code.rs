@@ -49,6 +49,8 @@ pub enum Code {
     CapabilityAccessDenied,
     /// The person has no account there.
     CapabilityAuthRequired,
+    /// The person has several accounts there, and the call does not say which it means.
+    CapabilityAccountAmbiguous,
     /// The provider has no such action.
     UnknownAction,
     /// The action demands more than the grant gives.
@@ -162,6 +164,7 @@ impl Code {
         Self::ContextTokenExpired,
         Self::CapabilityAccessDenied,
         Self::CapabilityAuthRequired,
+        Self::CapabilityAccountAmbiguous,
         Self::UnknownAction,
         Self::LevelTooLow,
         Self::ActionNotAllowed,
@@ -320,8 +323,13 @@ impl Code {
             ),
             Self::CapabilityAuthRequired => denied(
                 "capability_auth_required",
-                "The person has not linked an account for this capability.",
-                "Have the person link an account, then call again.",
+                "The person has no such account linked at this capability.",
+                "Ask the operator to link one: host-broker account link.",
+            ),
+            Self::CapabilityAccountAmbiguous => denied(
+                "capability_account_ambiguous",
+                "The person has several accounts at this capability.",
+                "Name one of them in account_ref.",
             ),
             Self::UnknownAction => {
                 denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")

@@ -43,6 +43,9 @@ pub struct Capability {
     /// What it is, where its actions do not say that by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The accounts that the person asking has there; in the group's directory nobody's are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<String>,
     /// In which kinds of chats it may be used; absent means in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chat_types: Vec<String>,

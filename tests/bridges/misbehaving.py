@@ -18,6 +18,7 @@ DEFINITIONS = [
         "operations": {
             "read": {"description": "Changes nothing", **OPERATION},
             "write": {"description": "Changes something", "mutating": True, **OPERATION},
+            "mail": {"description": "Works with an account", "input_schema": {"type": "object"}},
             "typed": {
                 "description": "Promises a number",
                 "output_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},

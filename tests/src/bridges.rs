@@ -31,8 +31,8 @@ pub fn is_apart() -> bool {
     tried.is_ok_and(|output| output.status.success())
 }
 
-/// A home with a bridge, which nobody has accepted yet, kept apart where that is possible. Its clock is the machine's:
-/// bridges have no other.
+/// A home with a bridge, which nobody has accepted yet, kept apart where that is possible. Bridges have no other clock than
+/// the machine's, so the daemon of such a world is to be a process of its own.
 pub fn home(name: &str, program: &[&str], readable: &Path, more: &str) -> World {
     home_with(name, program, readable, if is_apart() { "bwrap" } else { "none" }, more)
 }
@@ -71,6 +71,7 @@ pub fn grant(world: &World, capability: &str) {
 
 /// A token of this person's, from a chat of this kind. It must be found nowhere when the world ends.
 pub fn token(world: &mut World, person: &str, kind: ChatType) -> String {
+    world.clock.set(real_now());
     let own = keys::identity(&Home::at(world.home()), world.ids.as_ref()).unwrap();
     let wanted = Wanted { sub: person.to_owned(), chat_type: Some(kind), ..Wanted::default() };
     let claims = claims(&wanted, &own.audience(), world.ids.below(u64::MAX).to_string(), world.now(), LIFE);

@@ -1,9 +1,10 @@
 //! `explain`: what would be decided, and why, without asking anybody or changing anything.
 
+use crate::accounts;
 use crate::call::{Desk, hypothetical};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::cli::reading::{chat_type, known_group};
+use crate::cli::reading::{chat_type, known_group, person};
 use crate::deputy::Deputy;
 use crate::identity::issuers::Issuers;
 use crate::identity::{ChatType, Person};
@@ -52,11 +53,6 @@ pub struct Explain {
     /// The kind of that chat: private, group or channel.
     #[arg(long, requires = "person", value_parser = chat_type)]
     chat_type: Option<ChatType>,
-}
-
-fn person(text: &str) -> Result<Person, String> {
-    let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
-    Ok(Person::new(issuer.to_owned(), sub.to_owned()))
 }
 
 /// `github.merge_pr`
@@ -128,6 +124,7 @@ impl Explain {
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
         let now = context.effects.clock.now();
         proposing::supply(&reading, now, &mut call)?;
+        accounts::choose(&reading, &mut call)?;
         let (facts, decision) = authorize::judge(&reading, now, &call, &policy, Some(&filters))?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));

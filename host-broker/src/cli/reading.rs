@@ -4,7 +4,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, profiles};
-use crate::identity::ChatType;
+use crate::identity::{ChatType, Person};
 use crate::ledger::{LedgerError, open};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
@@ -127,4 +127,13 @@ pub fn seconds(text: &str) -> Result<u64, String> {
 /// What there are.
 pub fn chat_type(text: &str) -> Result<ChatType, String> {
     ChatType::of(text).ok_or_else(|| "a kind of chat is private, group or channel".to_owned())
+}
+
+/// A person, as the ledger writes persons: `ash:user-1`.
+///
+/// # Errors
+/// What a person is written like.
+pub fn person(text: &str) -> Result<Person, String> {
+    let (issuer, sub) = text.split_once(':').ok_or("a person is an issuer and a name, such as broker:ann")?;
+    Ok(Person::new(issuer.to_owned(), sub.to_owned()))
 }

@@ -2,6 +2,7 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
+use crate::accounts;
 use crate::approvals::{self, Approval, State, sealing};
 use crate::call::{Call, Caller, KillScope, Target};
 use crate::config::limits::Limits;
@@ -15,8 +16,8 @@ use crate::ledger::transaction::{Effect, Probe, Transaction};
 use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
-    AccountFact, Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
@@ -217,6 +218,7 @@ fn facts(
             (Target::NoAction | Target::Action(..) | Target::Started(..), _) => ProviderFact::Enabled,
         },
         operation: operation_fact(call, &policy.profiles),
+        account: accounts::fact(connection, call)?,
         params: params_fact(call),
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, group, call.task_id.as_ref())?,
@@ -378,8 +380,6 @@ fn operation_fact(call: &Call, profiles: &Profiles) -> Option<OperationFact> {
         demanded,
         setting: profiles.setting(call.header.caller.group(), declaration, demanded),
         chats: kinds_fact(declaration, call.header.behalf.person()),
-        // No account can be linked, so what works with one is refused.
-        account: if declaration.needs_account { AccountFact::NotLinked } else { AccountFact::NotNeeded },
     })
 }
 
@@ -397,9 +397,10 @@ fn params_fact(call: &Call) -> ParamsFact {
             return ParamsFact::Unparsed;
         }
     };
-    // No provider has accounts. Whoever names one means it, and would otherwise act with another's credentials.
-    if call.account_ref.is_some() {
-        faults.push(format!("provider {} has no accounts, so call again without account_ref", call.provider));
+    let has_accounts = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
+    // Whoever names one means it, and would otherwise act with another's credentials.
+    if call.account_ref.is_some() && !has_accounts {
+        faults.push(format!("{} works with no account, so call again without account_ref", call.action));
     }
     if faults.is_empty() { ParamsFact::Valid } else { ParamsFact::Faulty(faults) }
 }

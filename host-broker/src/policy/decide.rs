@@ -276,9 +276,13 @@ fn lists(facts: &Facts) -> Verdict {
 }
 
 fn account(facts: &Facts) -> Verdict {
-    match facts.operation.map(|operation| operation.account) {
-        Some(AccountFact::NotLinked) => Verdict::refuse_plainly(Code::CapabilityAuthRequired),
-        Some(AccountFact::NotNeeded) | None => Verdict::Permit,
+    match &facts.account {
+        AccountFact::NotNeeded | AccountFact::Linked => Verdict::Permit,
+        AccountFact::NotLinked => Verdict::refuse_plainly(Code::CapabilityAuthRequired),
+        AccountFact::Ambiguous(choices) => Verdict::refuse(
+            Code::CapabilityAccountAmbiguous,
+            format!("Several accounts are linked, so name one in account_ref: {}.", choices.join(", ")),
+        ),
     }
 }
 

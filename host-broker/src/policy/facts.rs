@@ -26,6 +26,8 @@ pub struct Facts {
     pub provider_state: ProviderFact,
     /// The action, if the catalogue has it.
     pub operation: Option<OperationFact>,
+    /// The account that the action works with.
+    pub account: AccountFact,
     /// The parameters, or every fault in them.
     pub params: ParamsFact,
     /// What the guardrails say.
@@ -242,17 +244,19 @@ pub struct OperationFact {
     pub setting: Setting,
     /// In which chats it may be used at all, held against the one that this call comes from.
     pub chats: ChatsFact,
-    /// Whether there is an account to work with.
-    pub account: AccountFact,
 }
 
 /// The account of a person that an action works with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccountFact {
     /// It works with none.
     NotNeeded,
-    /// The person has none there.
+    /// The person has it.
+    Linked,
+    /// The person has none there, or none of that name.
     NotLinked,
+    /// The person has these, and the call does not say which.
+    Ambiguous(Vec<String>),
 }
 
 /// The parameters.

@@ -73,6 +73,7 @@ fn the_decision_agrees_with_the_policys_text_on_two_hundred_thousand_random_fact
         Code::BreakerOpen,
         Code::CapabilityAccessDenied,
         Code::CapabilityAuthRequired,
+        Code::CapabilityAccountAmbiguous,
         Code::CapabilityInvalidInput,
     ] {
         let met: u32 = seen.iter().filter(|(key, _)| key.starts_with(&format!("(No({code:?})"))).map(|(_, n)| n).sum();

@@ -22,6 +22,7 @@ pub(super) fn orderly() -> Facts {
         person: PersonFact::Known,
         provider_state: ProviderFact::Enabled,
         operation: Some(operation(Level::Read)),
+        account: AccountFact::NotNeeded,
         params: ParamsFact::Valid,
         guard: GuardFact::Pass,
         task: TaskFact::NotGiven,
@@ -41,13 +42,7 @@ pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
 
 /// An action that demands what it declares.
 pub(super) fn operation(level: Level) -> OperationFact {
-    OperationFact {
-        declared: level,
-        demanded: level,
-        setting: Setting::Rules,
-        chats: ChatsFact::Any,
-        account: AccountFact::NotNeeded,
-    }
+    OperationFact { declared: level, demanded: level, setting: Setting::Rules, chats: ChatsFact::Any }
 }
 
 pub(super) fn closed() -> GateFact {
@@ -124,7 +119,6 @@ fn chosen_operation(bytes: &[u8; 26], declared: Level, demanded: Level) -> Opera
             29..31 => ChatsFact::Here,
             _ => ChatsFact::Any,
         },
-        account: if bytes[25] > 252 { AccountFact::NotLinked } else { AccountFact::NotNeeded },
     }
 }
 
@@ -160,6 +154,12 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
             &[ProviderFact::Enabled, ProviderFact::Missing, ProviderFact::Disabled, ProviderFact::Killed],
         ),
         operation: choose(bytes[11], &[Some(found), Some(found), Some(found), None]),
+        account: match bytes[25] {
+            250..252 => AccountFact::NotLinked,
+            248..250 => AccountFact::Ambiguous(vec!["home".to_owned(), "work".to_owned()]),
+            240..248 => AccountFact::Linked,
+            _ => AccountFact::NotNeeded,
+        },
         params: choose(
             bytes[12],
             &[ParamsFact::Valid, ParamsFact::Unparsed, ParamsFact::Faulty(vec!["/number: is missing".to_owned()])],

@@ -82,7 +82,9 @@ const CLAUSES: &[Clause] = &[
     (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
     (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
     // What works with an account of the person's takes one that is linked.
-    (Step::Account, |f| no(Code::CapabilityAuthRequired, f.operation?.account == AccountFact::NotLinked)),
+    (Step::Account, |f| no(Code::CapabilityAuthRequired, f.account == AccountFact::NotLinked)),
+    // Of several it is not guessed which.
+    (Step::Account, |f| no(Code::CapabilityAccountAmbiguous, matches!(f.account, AccountFact::Ambiguous(_)))),
     // 6. The parameters: what was not looked at is not known to fit.
     (Step::Parameters, |f| {
         let own = f.provider.as_str().contains('.');

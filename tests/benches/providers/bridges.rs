@@ -36,7 +36,7 @@ fn through_the_broker(directory: &Path, program: &Path, isolation: &str, definit
     accept(&world, "bench");
     std::fs::write(program, shell(&json!({ "output": {} }))).unwrap();
     let process = median(|| alone(program, isolation, directory));
-    world.start();
+    world.start_process();
     grant(&world, "bench.thing");
     let token = token(&mut world, "ann", ChatType::Private);
     let developer = world.group("developer");

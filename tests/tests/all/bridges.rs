@@ -28,7 +28,7 @@ fn notes() -> Option<World> {
     let exposes = "[providers.notes.exposes]\n\"notes.personal.list\" = [\"sensitive\"]\n\"notes.personal.add\" = []\n";
     let mut world = home("notes", &["node", program.to_str().unwrap()], &directory(), exposes);
     accept(&world, "notes");
-    world.start();
+    world.start_process();
     grant(&world, "notes.personal");
     Some(world)
 }
@@ -141,7 +141,7 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     let mut world = home("odd", &["/bin/sh", path], beside.path(), "exposes = { \"odd.thing.do\" = [] }");
     let listed = world.cli(&["provider", "list"]);
     assert!(said(&listed).contains("nobody has accepted what it says it can do"), "{}", said(&listed));
-    world.start();
+    world.start_process();
     let developer = world.group("developer");
     let ann = token(&mut world, "ann", ChatType::Private);
     let refused = world
@@ -263,8 +263,8 @@ fn odd_home(more: &str) -> Option<World> {
         return None;
     }
     let program = directory().join("misbehaving.py");
-    let settings = "timeout_seconds = 3\nsecrets = { ODD_SECRET = { file = \"odd.secret\" } }\n\
-                    exposes = { \"odd.thing.read\" = [], \"odd.thing.write\" = [], \"odd.thing.typed\" = [] }";
+    let settings = "timeout_seconds = 8\nsecrets = { ODD_SECRET = { file = \"odd.secret\" } }\n\
+                    exposes = { \"odd.thing.read\" = [], \"odd.thing.mail\" = [], \"odd.thing.write\" = [], \"odd.thing.typed\" = [] }";
     let world =
         home("odd", &["/usr/bin/python3", program.to_str().unwrap()], &directory(), &format!("{settings}\n{more}"));
     let secret = world.home().join("odd.secret");
@@ -279,7 +279,7 @@ fn odd_home(more: &str) -> Option<World> {
 fn odd(more: &str) -> Option<(World, Group, String)> {
     let mut world = odd_home(more)?;
     accept(&world, "odd");
-    world.start();
+    world.start_process();
     grant(&world, "odd.thing");
     let ann = token(&mut world, "ann", ChatType::Private);
     let developer = world.group("developer");
@@ -375,7 +375,7 @@ fn a_bridge_is_told_what_the_call_is_and_who_asks_and_nothing_else() {
     // Whoever names an account means it, and there is none.
     let refused = developer.ask(with(echo(), "account_ref", "work"));
     assert_eq!(code(&refused), "capability_invalid_input", "{refused}");
-    assert!(error(&refused).contains("has no accounts"), "{refused}");
+    assert!(error(&refused).contains("works with no account"), "{refused}");
     for member in ["user_id", "chat_id", "sub", "context_token"] {
         let claimed = json!({ "mode": "echo", member: "broker:bob" });
         let refused = developer.ask(call("odd.thing", "read", &claimed, &ann));
@@ -395,7 +395,7 @@ fn a_bridge_learns_who_asks_from_a_token_that_is_good_for_it_alone() {
         assert_eq!(claims[claim], value, "{told}");
     }
     let life = claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap();
-    assert_eq!(life, 3 + 60, "as long as the call may last, and a minute");
+    assert_eq!(life, 8 + 60, "as long as the call may last, and a minute");
     assert_eq!(told["data"]["header"], json!({ "alg": "EdDSA", "typ": "JWT" }));
     let key = world.cli(&["--json", "token", "key"]);
     let key: Value = serde_json::from_slice(&key.stdout).unwrap();
@@ -436,6 +436,79 @@ fn a_bridge_that_shares_an_issuers_secret_is_for_that_issuers_persons() {
     world.keep_secret(SECRET);
 }
 
+#[test]
+fn what_works_with_an_account_takes_one_of_the_persons_own() {
+    let Some((mut world, developer, ann)) = odd("") else { return };
+    let bob = token(&mut world, "bob", ChatType::Private);
+    let mail = |token: &str| call("odd.thing", "mail", &json!({ "mode": "echo" }), token);
+    let used = |reply: &Value| reply["data"]["account_ref"].clone();
+    let link = |person: &str, account: &str| {
+        world.cli(&["account", "link", person, "odd.thing", account, "--label", "It's \u{202e}mine"])
+    };
+    assert_eq!(code(&developer.ask(mail(&ann))), "capability_auth_required");
+    assert!(link("broker:ann", "ann-home").status.success());
+    assert!(link("broker:bob", "bob-work").status.success());
+    // The only one there is is meant, and nobody gets at another's.
+    assert_eq!(used(&developer.ask(mail(&ann))), "ann-home");
+    assert_eq!(used(&developer.ask(mail(&bob))), "bob-work");
+    for (token, account) in [(&bob, "ann-home"), (&ann, "bob-work"), (&ann, "nobody's"), (&ann, "")] {
+        let refused = developer.ask(with(mail(token), "account_ref", account));
+        assert_eq!(code(&refused), "capability_auth_required", "{account}: {refused}");
+        assert!(!refused.to_string().contains("ann-home") && !refused.to_string().contains("bob-work"), "{refused}");
+    }
+    // Of two it is not guessed which.
+    assert!(link("broker:ann", "ann-work").status.success());
+    let refused = developer.ask(mail(&ann));
+    assert_eq!(code(&refused), "capability_account_ambiguous", "{refused}");
+    assert!(error(&refused).contains("ann-home, ann-work"), "{refused}");
+    assert_eq!(used(&developer.ask(with(mail(&ann), "account_ref", "ann-work"))), "ann-work");
+    // The same key for another account is another call; for the same one it is the same.
+    let keyed = |account: &str| {
+        let document = call("odd.thing", "mail", &json!({ "mode": "members" }), &ann);
+        developer.ask(with(with(document, "account_ref", account), "idempotency_key", "k1"))
+    };
+    let made = || world.query("SELECT 1 FROM ledger WHERE kind = 'intended' AND action = 'mail'").len();
+    let before = made();
+    for (account, more) in [("ann-home", 1), ("ann-home", 1), ("ann-work", 2), ("ann-home", 2)] {
+        let reply = keyed(account);
+        assert_eq!((code(&reply), made() - before), ("executed", more), "{account}: {reply}");
+    }
+    // Everybody sees their own, and the group's directory nobody's.
+    let seen = |token: &str| {
+        let asked = json!({ "type": "ext_capabilities", "context_token": token });
+        developer.ask(asked)["data"]["capabilities"][0]["accounts"].clone()
+    };
+    assert_eq!(seen(&ann), json!(["ann-home", "ann-work"]));
+    assert_eq!(seen(&bob), json!(["bob-work"]));
+    assert_eq!(seen(""), Value::Null);
+    assert!(!developer.snapshot().to_string().contains("ann-home"));
+    let listed = said(&world.cli(&["account", "list", "--person", "broker:ann"]));
+    assert!(listed.contains("ann-home") && listed.contains("<U+202E>") && !listed.contains("bob"), "{listed}");
+    // What is unlinked is used no more, also after a restart.
+    assert!(world.cli(&["account", "unlink", "broker:ann", "odd.thing", "ann-work"]).status.success());
+    assert_eq!(used(&developer.ask(mail(&ann))), "ann-home");
+    world.restart();
+    assert!(world.cli(&["account", "purge", "broker:ann"]).status.success());
+    assert_eq!(code(&developer.ask(mail(&ann))), "capability_auth_required");
+    assert_eq!(used(&developer.ask(mail(&bob))), "bob-work");
+    let noted = world.query("SELECT body FROM ledger WHERE kind = 'noted' ORDER BY seq").len();
+    assert_eq!(noted, 1 + 3 + 1 + 1, "what was accepted, linked, unlinked and purged");
+    for (person, capability, account) in [
+        ("nobody:ann", "odd.thing", "a"),
+        ("broker:", "odd.thing", "a"),
+        ("ann", "odd.thing", "a"),
+        ("broker:ann", "odd.other", "a"),
+        ("broker:ann", "demo", "a"),
+        ("broker:ann", "odd.thing", "a b"),
+        ("broker:ann", "odd.thing", ""),
+    ] {
+        let refused = world.cli(&["account", "link", person, capability, account]);
+        assert!(matches!(refused.status.code(), Some(2 | 3)), "{person} {capability} {account}: {}", said(&refused));
+    }
+    std::fs::remove_file(world.home().join("odd.secret")).unwrap();
+    world.keep_secret(SECRET);
+}
+
 /// Whether a process with this argument runs anywhere on this machine.
 fn runs(argument: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
@@ -463,7 +536,7 @@ fn what_a_bridge_leaves_behind_dies_with_it() {
     until("it is started", || runs(state).then_some(()));
     world.stop();
     until("its end", || (!runs(state)).then_some(()));
-    world.start();
+    world.start_process();
 }
 
 #[test]

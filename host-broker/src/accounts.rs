@@ -1,0 +1,157 @@
+//! Accounts: at which of a person's own accounts a capability works.
+//!
+//! A key of three parts names one: the person, as the ledger writes persons; the capability; and what the provider calls
+//! the account. What a call may work with are the accounts of whoever the token proves to stand behind it, and no others.
+
+use crate::call::Call;
+use crate::identity::Behalf;
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at};
+use crate::policy::facts::AccountFact;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+use shared::{Provider, Timestamp};
+
+/// The longest name of an account, in bytes.
+const REF_MAX: usize = 128;
+
+/// A linked account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// Whose: `ash:user-1`.
+    pub person: String,
+    /// At which capability.
+    pub capability: Provider,
+    /// What the provider calls it.
+    pub account_ref: String,
+    /// What people call it.
+    pub label: Option<String>,
+    /// Since when.
+    pub linked_at: Timestamp,
+    /// Who has linked it, as the ledger writes callers.
+    pub linked_by: String,
+}
+
+/// Whether an account can be called so.
+pub fn is_ref(text: &str) -> bool {
+    (1..=REF_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@+-".contains(&b))
+}
+
+/// Links an account; `false` if it was linked already, and then only its label is another one.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was linked.
+pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, LedgerError> {
+    let linked = of(tx.connection(), &account.person, &account.capability)?.contains(&account.account_ref);
+    tx.connection()
+        .prepare_cached(
+            "INSERT INTO accounts VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (person, capability, account_ref) DO UPDATE SET label = excluded.label",
+        )
+        .and_then(|mut s| {
+            s.execute(params![
+                account.person,
+                account.capability.as_str(),
+                account.account_ref,
+                account.label,
+                account.linked_at.millis(),
+                account.linked_by,
+            ])
+        })
+        .map_err(at("link an account"))?;
+    Ok(!linked)
+}
+
+/// Unlinks a person's accounts: those at this capability, of this name, or all of them. Says how many.
+///
+/// # Errors
+/// [`LedgerError`]; they are linked as they were.
+pub fn unlink(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: Option<&Provider>,
+    account_ref: Option<&str>,
+) -> Result<usize, LedgerError> {
+    tx.connection()
+        .prepare_cached(
+            "DELETE FROM accounts WHERE person = ?1 AND capability = coalesce(?2, capability)
+                                    AND account_ref = coalesce(?3, account_ref)",
+        )
+        .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str), account_ref]))
+        .map_err(at("unlink accounts"))
+}
+
+/// What a person's accounts at a capability are called.
+///
+/// # Errors
+/// [`LedgerError`]; nothing may then be permitted that works with one.
+pub fn of(connection: &Connection, person: &str, capability: &Provider) -> Result<Vec<String>, LedgerError> {
+    connection
+        .prepare_cached("SELECT account_ref FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref")
+        .and_then(|mut s| s.query_map(params![person, capability.as_str()], |row| row.get(0))?.collect())
+        .map_err(at("look accounts up"))
+}
+
+/// Every account.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn list(connection: &Connection) -> Result<Vec<Account>, LedgerError> {
+    let step = "list the accounts";
+    let mut statement = connection
+        .prepare(
+            "SELECT person, capability, account_ref, label, linked_at, linked_by FROM accounts
+             ORDER BY person, capability, account_ref",
+        )
+        .map_err(at(step))?;
+    let mut rows = statement.query([]).map_err(at(step))?;
+    let mut accounts = Vec::new();
+    while let Some(row) = rows.next().map_err(at(step))? {
+        let capability: String = row.get(1).map_err(at(step))?;
+        accounts.push(Account {
+            person: row.get(0).map_err(at(step))?,
+            capability: capability.parse().map_err(|_bad| LedgerError::Stored { what: "account" })?,
+            account_ref: row.get(2).map_err(at(step))?,
+            label: row.get(3).map_err(at(step))?,
+            linked_at: Timestamp::from_millis(row.get(4).map_err(at(step))?),
+            linked_by: row.get(5).map_err(at(step))?,
+        });
+    }
+    Ok(accounts)
+}
+
+/// The accounts that a call could work with; `None` where it works with none.
+fn candidates(connection: &Connection, call: &Call) -> Result<Option<Vec<String>>, LedgerError> {
+    let needs = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
+    match (&call.header.behalf, needs) {
+        (_, false) => Ok(None),
+        (Behalf::Person(person), true) => of(connection, &person.key(), &call.provider).map(Some),
+        (Behalf::Nobody(_), true) => Ok(Some(Vec::new())),
+    }
+}
+
+/// Where a call names no account and the person has one, that is the one it means.
+///
+/// # Errors
+/// [`LedgerError`]; nothing may then be permitted.
+pub fn choose(connection: &Connection, call: &mut Call) -> Result<(), LedgerError> {
+    if call.account_ref.is_none()
+        && let Some([only]) = candidates(connection, call)?.as_deref()
+    {
+        call.account_ref = Some(only.clone());
+    }
+    Ok(())
+}
+
+/// Whether there is an account for this call to work with.
+///
+/// # Errors
+/// [`LedgerError`]; nothing may then be permitted.
+pub fn fact(connection: &Connection, call: &Call) -> Result<AccountFact, LedgerError> {
+    let Some(linked) = candidates(connection, call)? else { return Ok(AccountFact::NotNeeded) };
+    Ok(match &call.account_ref {
+        Some(named) if linked.contains(named) => AccountFact::Linked,
+        None if !linked.is_empty() => AccountFact::Ambiguous(linked),
+        Some(_) | None => AccountFact::NotLinked,
+    })
+}

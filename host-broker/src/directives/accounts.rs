@@ -1,0 +1,55 @@
+//! Accounts of persons are linked and unlinked.
+
+use super::Said;
+use crate::accounts::{self, Account};
+use crate::broker::Broker;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::Kind;
+use crate::ledger::transaction::Transaction;
+use serde_json::json;
+use shared::{Code, Provider};
+
+/// The longest label, in bytes.
+const LABEL_MAX: usize = 256;
+
+/// A person's accounts are unlinked: those at this capability, of this name, or all of them.
+pub(super) fn unlink(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: Option<&Provider>,
+    account_ref: Option<&str>,
+) -> Result<Said, LedgerError> {
+    let count = accounts::unlink(tx, person, capability, account_ref)?;
+    let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
+    let body = json!({ "unlinked": which });
+    Ok(Said::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
+}
+
+impl Broker {
+    /// An account is linked.
+    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<Said, LedgerError> {
+        let Account { person, capability, account_ref, label, .. } = account;
+        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        if !self.config.knows_person(person) {
+            return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
+        }
+        if !self.has_accounts(capability) {
+            return no(format!("There is no capability '{capability}' that works with accounts."));
+        }
+        if !accounts::is_ref(account_ref) {
+            return no("An account's name has 1 to 128 letters, digits and `._@+-`.".to_owned());
+        }
+        if label.as_ref().is_some_and(|label| label.len() > LABEL_MAX || label.chars().any(char::is_control)) {
+            return no(format!("A label is one line of at most {LABEL_MAX} bytes."));
+        }
+        let is_new = accounts::link(tx, account)?;
+        let body = json!({ "linked": account, "is_new": is_new });
+        let summary = format!("{person} has the account {account_ref} at {capability}.");
+        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+    }
+
+    fn has_accounts(&self, capability: &Provider) -> bool {
+        let listed = self.catalogue.provider(capability);
+        listed.is_some_and(|listed| listed.operations.values().any(|operation| operation.declaration().needs_account))
+    }
+}
