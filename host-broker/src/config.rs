@@ -331,7 +331,7 @@ impl Config {
         self.limits.check(self).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
-        self.check_bridges().or_else(fault)?;
+        self.check_providers().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
             if let Some(unknown) = table.groups.iter().find(|group| !self.groups.contains_key(*group)) {
@@ -378,16 +378,15 @@ impl Config {
         Ok(())
     }
 
-    /// No two programs answer for one capability.
-    fn check_bridges(&self) -> Result<(), String> {
-        let mut namespaces: BTreeMap<&Provider, &Provider> = BTreeMap::new();
+    /// No two tables answer for one capability, and every name means somebody.
+    fn check_providers(&self) -> Result<(), String> {
         for (name, table) in &self.providers {
+            let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
+            if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
+                return Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"));
+            }
             let Kind::Bridge(settings, _) = &table.kind else { continue };
             settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
-            let namespace = settings.namespace(name);
-            if let Some(other) = namespaces.insert(namespace, name) {
-                return Err(format!("providers.{other} and providers.{name} have the same namespace, `{namespace}`"));
-            }
             if let Some(issuer) = &settings.shares_secret_of
                 && self.identity.issuers.get(issuer).is_none_or(|issuer| issuer.secret.is_none())
             {
@@ -396,17 +395,23 @@ impl Config {
                 ));
             }
         }
-        let foreign = self.providers.iter().find_map(|(name, table)| {
-            let (prefix, _) = name.as_str().split_once('.')?;
-            let other = namespaces.iter().find(|(namespace, _)| namespace.as_str() == prefix)?.1;
-            (!matches!(table.kind, Kind::Bridge(..))).then_some((name, other))
+        // A name that means nobody would leave results unseen, or questions unanswered.
+        let judged = self.deputy.judge.iter().filter_map(|judge| judge.providers.as_ref()).flatten();
+        let judged = judged.map(|provider| ("deputy.judge.providers".to_owned(), provider));
+        let approved = self.people.iter().flat_map(|(person, table)| {
+            let named = table.approves.iter().filter_map(|approves| approves.providers.as_ref()).flatten();
+            named.map(move |provider| (format!("people.{person}.approves.providers"), provider))
         });
-        match foreign {
-            Some((name, bridge)) => {
-                Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"))
+        match judged.chain(approved).find(|(_, provider)| self.table_of(provider).is_none()) {
+            Some((place, unknown)) => {
+                Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"))
             }
             None => Ok(()),
         }
+    }
+
+    fn bridge(&self, name: &str) -> Option<(&Provider, &ProviderTable)> {
+        self.providers.iter().find(|(own, table)| own.as_str() == name && matches!(table.kind, Kind::Bridge(..)))
     }
 
     /// Whether this is the name of a person, as the ledger writes persons: an issuer that is known, and what it calls whom.
@@ -419,13 +424,7 @@ impl Config {
 
     /// The provider's table: for a capability its bridge's.
     pub fn table_of(&self, provider: &Provider) -> Option<(&Provider, &ProviderTable)> {
-        self.providers.get_key_value(provider).or_else(|| {
-            let (prefix, _) = provider.as_str().split_once('.')?;
-            self.providers.iter().find(|(name, table)| match &table.kind {
-                Kind::Bridge(settings, _) => settings.namespace(name).as_str() == prefix,
-                Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_) => false,
-            })
-        })
+        self.providers.get_key_value(provider).or_else(|| self.bridge(provider.namespace()?))
     }
 
     /// Whoever has a token is one person.
@@ -472,7 +471,7 @@ impl Config {
     pub fn may_approve(&self, person: &str, group: Option<&Group>, provider: &Provider, level: Level) -> bool {
         let Some(approves) = self.people.get(person).and_then(|table| table.approves.as_ref()) else { return false };
         approves.groups.as_ref().is_none_or(|groups| group.is_some_and(|group| groups.contains(group)))
-            && approves.providers.as_ref().is_none_or(|providers| providers.contains(provider))
+            && approves.providers.as_ref().is_none_or(|providers| providers.iter().any(|named| named.covers(provider)))
             && approves.max_level.is_none_or(|most| level <= most)
     }
 

@@ -149,7 +149,7 @@ impl Submission {
 
 impl Judge {
     fn is_for(&self, provider: &Provider) -> bool {
-        self.table.providers.as_ref().is_none_or(|providers| providers.contains(provider))
+        self.table.providers.as_ref().is_none_or(|providers| providers.iter().any(|named| named.covers(provider)))
     }
 
     async fn judge(&self, declaration: &Declaration, data: &Value, scrubber: &Scrubber, until: Instant) -> Verdict {

@@ -6,7 +6,8 @@ use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, params};
 use shared::{Group, Provider};
 
-/// The switch that stops this call, if one is set: everything first, then the group's, then the provider's.
+/// The switch that stops this call, if one is set: everything first, then the group's, then the provider's and
+/// that of all its namespace.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read; nothing may then be permitted.
@@ -20,6 +21,9 @@ pub fn find(
     let mut candidates = vec![KillScope::All];
     candidates.extend(group.cloned().map(KillScope::Group));
     candidates.push(KillScope::Provider(provider.clone()));
+    // A namespace is itself such a name.
+    let namespace = provider.namespace().and_then(|namespace| namespace.parse().ok());
+    candidates.extend(namespace.map(KillScope::Provider));
     Ok(candidates.into_iter().find(is_set))
 }
 

@@ -140,7 +140,10 @@ impl Broker {
     pub(crate) fn concerns(&self, table: &NotifyTable, approval: &Approval) -> bool {
         let may = |name: &String| may_answer(&self.config, name, approval);
         table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
-            && table.providers.as_ref().is_none_or(|providers| providers.contains(&approval.provider))
+            && table
+                .providers
+                .as_ref()
+                .is_none_or(|providers| providers.iter().any(|named| named.covers(&approval.provider)))
             && table.max_level.is_none_or(|most| approval.level <= most)
             && (table.approvers.is_empty() || table.approvers.iter().any(may))
     }

@@ -144,6 +144,23 @@ impl Name<ProviderGrammar> {
     pub fn is_namespaced(&self) -> bool {
         self.0.contains('.')
     }
+
+    /// Its namespace: `person` of `person.email`.
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.split_once('.').map(|(namespace, _)| namespace)
+    }
+
+    /// Whether what is said of this name is said of the other: it is the same, or the namespace of it.
+    ///
+    /// ```
+    /// let name = |text: &str| text.parse::<shared::Provider>().unwrap();
+    /// assert!(name("person").covers(&name("person.email")));
+    /// assert!(!name("person.email").covers(&name("person.calendar")));
+    /// assert!(!name("person").covers(&name("personal.email")));
+    /// ```
+    pub fn covers(&self, other: &Self) -> bool {
+        self == other || other.namespace() == Some(self.as_str())
+    }
 }
 
 impl<G: Grammar> Name<G> {

@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 OPERATION = {"requires_auth": False, "input_schema": {"type": "object"}}
 DEFINITIONS = [
@@ -75,6 +74,13 @@ def look(wanted):
         "environments": environments(),
         "processes": sorted(filter(str.isdigit, os.listdir("/proc"))),
         "root": sorted(os.listdir("/")),
+        "machine": [os.path.join(at, name) for at, _, names in os.walk("/proc/sys") for name in names
+                    if os.access(os.path.join(at, name), os.W_OK)],
+        "trigger": attempt(lambda: open("/proc/sysrq-trigger", "w").close()),
+        "terminal": attempt(lambda: os.ttyname(os.open("/dev/tty", os.O_RDWR))),
+        "places": {at: attempt(lambda: open(at + "/x", "w").close())
+                   for at in ["/", "/etc", "/dev", "/usr", "/proc", "/dev/shm", "/tmp", "/state"]},
+        "sizes": {at: os.statvfs(at).f_blocks * os.statvfs(at).f_frsize for at in ["/dev/shm", "/tmp"]},
         "namespace": attempt(lambda: subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode),
         "mount": attempt(lambda: subprocess.run(["mount", "-t", "tmpfs", "x", "/tmp"], capture_output=True).returncode),
     }
@@ -105,7 +111,7 @@ def invoke(params):
     odd = {
         "echo": lambda: give({key: params[key] for key in ("account_ref", "idempotency_key", "operation")}),
         "members": lambda: give({"request": sorted(request), "params": sorted(params), "home": os.environ["HOME"]}),
-        "hang": lambda: time.sleep(1000),
+        "hang": lambda: subprocess.run(["sleep", input_data.get("seconds", "1000")]),
         "flood": lambda: [write("x" * 65536) for _ in range(10**9)],
         "complain": lambda: [sys.stderr.write("x" * 65536) for _ in range(10**9)],
         "grandchild": lambda: grandchild(input_data),

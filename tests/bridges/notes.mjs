@@ -11,8 +11,8 @@
 //   host-broker provider check notes     says what is wrong with it
 //   host-broker provider accept notes    shows what it says it can do, and accepts it
 
-import { createHash, createPublicKey, verify } from "node:crypto";
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
+import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const NAMESPACE = "notes";
@@ -89,23 +89,27 @@ function person(token) {
 }
 
 /** Where a person's notes lie: in the one directory that outlives the process. */
-function file(sub) {
-  return join(process.env.HOME, `${createHash("sha256").update(sub).digest("hex")}.json`);
+function folder(sub) {
+  const path = join(process.env.HOME, createHash("sha256").update(sub).digest("hex"));
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  return path;
 }
 
-function notes(sub) {
-  return existsSync(file(sub)) ? JSON.parse(readFileSync(file(sub), "utf8")) : [];
-}
+const kept = (path) => readdirSync(path).filter((name) => name.endsWith(".txt")).sort();
 
 const operations = {
-  list: (sub) => ({ notes: notes(sub) }),
+  list(sub) {
+    const path = folder(sub);
+    return { notes: kept(path).map((name) => readFileSync(join(path, name), "utf8")) };
+  },
   add(sub, { text }) {
-    const all = [...notes(sub), text];
-    // Whole or not at all: the broker ends a bridge that is too slow.
-    const fresh = `${file(sub)}.${process.pid}`;
-    writeFileSync(fresh, JSON.stringify(all), { mode: 0o600 });
-    renameSync(fresh, file(sub));
-    return { count: all.length };
+    // Each in a file of its own, which is there as a whole or not at all: two calls may run at once, and the broker ends a
+    // bridge that is too slow.
+    const path = folder(sub);
+    const name = join(path, `${String(Date.now()).padStart(15, "0")}-${randomUUID()}`);
+    writeFileSync(`${name}.new`, text, { mode: 0o600, flag: "wx" });
+    renameSync(`${name}.new`, `${name}.txt`);
+    return { count: kept(path).length };
   },
 };
 

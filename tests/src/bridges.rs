@@ -4,6 +4,7 @@ use crate::effects::real_now;
 use crate::group::code;
 use crate::world::{CONFIG, World};
 use host_broker::config::home::Home;
+use host_broker::effects::isolation::Room;
 use host_broker::identity::ChatType;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
@@ -25,9 +26,13 @@ pub fn shell(result: &Value) -> String {
     )
 }
 
-/// Whether bubblewrap can keep a child apart here.
+/// Whether bubblewrap can make the room here that the broker keeps programs in.
 pub fn is_apart() -> bool {
-    let tried = Command::new("bwrap").args(["--unshare-all", "--ro-bind", "/", "/", "true"]).output();
+    let state = tempfile::tempdir().unwrap();
+    let room = Room { name: "try".into(), network: false, readable: Vec::new(), state: state.path().into() };
+    let inner = host_broker::effects::commands::Command::new("true", tokio::time::Instant::now());
+    let outer = room.enclose(inner);
+    let tried = Command::new(outer.program).args(outer.args).output();
     tried.is_ok_and(|output| output.status.success())
 }
 

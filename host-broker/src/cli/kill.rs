@@ -80,7 +80,9 @@ fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
     match scope {
         Scope::Provider { name } if stopped(&KillScope::Provider(name.clone()))? => Ok(()),
         Scope::Group { name } if stopped(&KillScope::Group(name.clone()))? => Ok(()),
-        Scope::Provider { name } if config.table_of(name).is_none() => {
+        Scope::Provider { name }
+            if !config.providers.contains_key(name) && context.catalogue(&config).provider(name).is_none() =>
+        {
             Err(unknown("provider", name, config.providers.keys()))
         }
         Scope::Group { name } if !config.groups.contains_key(name) => Err(unknown("group", name, config.groups.keys())),

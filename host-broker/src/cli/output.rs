@@ -159,14 +159,19 @@ impl Output {
         };
         let widths: Vec<usize> = (0..head.len()).map(width).collect();
         let line = |cells: Vec<&str>| {
-            let padded: Vec<String> =
-                cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
             padded.join("  ").trim_end().to_owned()
         };
         let mut lines = vec![line(head.to_vec())];
         lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
         lines.join("\n")
     }
+}
+
+/// The text with spaces after it, as wide as that; a format's own width ends at 65,535.
+fn padded(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    format!("{text}{}", " ".repeat(missing))
 }
 
 /// The text with everything made visible that a terminal would obey rather than show. Titles and summaries hold what

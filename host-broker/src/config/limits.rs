@@ -118,7 +118,10 @@ impl Limits {
     pub fn of(&self, group: &Group, provider: &Provider) -> &LimitTable {
         let tables = [group.as_str(), ANY].into_iter().filter_map(|group| self.0.get(group));
         tables
-            .flat_map(|tables| [provider.as_str(), ANY].into_iter().filter_map(|provider| tables.get(provider)))
+            .flat_map(|tables| {
+                let names = [Some(provider.as_str()), provider.namespace(), Some(ANY)];
+                names.into_iter().flatten().filter_map(|provider| tables.get(provider))
+            })
             .next()
             .unwrap_or(&UNLIMITED)
     }
@@ -146,7 +149,7 @@ impl Limits {
             }
             for (provider, table) in tables {
                 let place = format!("limits.{group}.{provider}");
-                if provider != ANY && !config.providers.keys().any(|known| known.as_str() == provider) {
+                if provider != ANY && !provider.parse().is_ok_and(|name| config.table_of(&name).is_some()) {
                     return Err(format!(
                         "{place}: there is no provider `{provider}`; add [providers.{provider}] or write \"*\""
                     ));

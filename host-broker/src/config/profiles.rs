@@ -33,6 +33,9 @@ production = \"human\"
 pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
     for (provider, actions) in &config.approvals.actions {
         let known = |action: &Action| catalogue.provider(provider).is_some_and(|p| p.operations.contains_key(action));
+        if catalogue.may_be_of_a_bridge(provider) {
+            continue;
+        }
         if let Some(action) = actions.keys().find(|action| !known(action)) {
             // A quorum for something that does not exist protects nothing.
             let fault = format!("approvals.actions.{provider}.{action}: provider {provider} has no such action");
@@ -154,9 +157,17 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
 /// A line about something that does not exist protects nothing.
 fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
     for (provider, posture) in &profile.providers {
-        let listed = catalogue
-            .provider(provider)
-            .ok_or_else(|| format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"))?;
+        if catalogue.may_be_of_a_bridge(provider) {
+            tracing::warn!(%provider, "nobody has accepted such a capability; what a profile says of it waits for that");
+            continue;
+        }
+        let listed = catalogue.provider(provider).ok_or_else(|| match provider.namespace() {
+            Some(bridge) => format!(
+                "there is no provider `{provider}`; if it is a capability of [providers.{bridge}], its \
+                                     program does not say so: host-broker provider accept {bridge}"
+            ),
+            None => format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"),
+        })?;
         if let Some(action) = posture.actions.keys().find(|action| !listed.operations.contains_key(*action)) {
             let known: Vec<&str> = listed.operations.keys().map(shared::Action::as_str).collect();
             return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));

@@ -15,7 +15,7 @@ const STATE: &str = "/state";
 /// How much a child may write into its temporary directory, in bytes.
 const TMP_BYTES: &str = "67108864";
 /// Of the system's settings only what programs need to start, to resolve names and to trust certificates.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/hosts",
@@ -24,10 +24,25 @@ const SETTINGS: [&str; 12] = [
     "/etc/ld.so.conf.d",
     "/etc/localtime",
     "/etc/nsswitch.conf",
-    "/etc/pki",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
     "/etc/resolv.conf",
-    "/etc/ssl",
+    // Not all of it: beside the certificates lie the keys of this machine's own services.
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
     "/etc/mime.types",
+];
+/// What of `/proc` is the machine's and not the room's. Who owns a file there may write to it, and for a broker that
+/// runs as root the child's user is its owner, without any privilege.
+const MACHINE: [&str; 8] = [
+    "/proc/acpi",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/mtrr",
+    "/proc/scsi",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
 ];
 /// Directories of programs, which are links into `/usr` on most systems.
 const PROGRAMS: [&str; 5] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -57,6 +72,8 @@ impl Room {
         if program.is_absolute() && !program.starts_with("/usr") {
             outer.extend(binding("--ro-bind", &program));
         }
+        // Last, because everything before had to be put there.
+        outer.extend(["--remount-ro", "/"].map(OsString::from));
         outer.push("--".into());
         outer.push(program.into());
         outer.extend(args);
@@ -65,9 +82,9 @@ impl Room {
 
     fn walls(&self) -> Vec<OsString> {
         let mut walls: Vec<OsString> = [
-            // It and all it has started die with the broker, and when it is stopped.
+            // It and all it has started die with the broker, and when it is stopped: whoever kills the process group
+            // reaches the room's first process, as long as that makes no session of its own.
             "--die-with-parent",
-            "--new-session",
             "--unshare-user",
             "--disable-userns",
             "--unshare-ipc",
@@ -98,13 +115,26 @@ impl Room {
         for setting in SETTINGS.map(Path::new) {
             walls.extend(binding("--ro-bind-try", setting));
         }
-        walls.extend(["--proc", "/proc", "--dev", "/dev", "--size", TMP_BYTES, "--tmpfs", "/tmp"].map(OsString::from));
+        walls.extend(["--proc", "/proc"].map(OsString::from));
+        for path in MACHINE.map(Path::new) {
+            walls.extend(binding("--ro-bind-try", path));
+        }
+        walls.extend(["--dev", "/dev", "--size", TMP_BYTES, "--tmpfs", "/dev/shm"].map(OsString::from));
+        // What is typed into the broker's own terminal is nobody else's to read or to write.
+        walls.extend(["--dev-bind", "/dev/null", "/dev/tty", "--remount-ro", "/dev"].map(OsString::from));
+        walls.extend(["--size", TMP_BYTES, "--tmpfs", "/tmp"].map(OsString::from));
         for path in &self.readable {
             walls.extend(binding("--ro-bind", path));
         }
         walls.extend(["--bind".into(), self.state.clone().into(), STATE.into()]);
         walls.extend(["--chdir".into(), STATE.into()]);
         walls
+    }
+
+    /// Everything of this machine that it shows, beside its own directory.
+    pub fn shown(&self) -> impl Iterator<Item = &Path> {
+        let system = std::iter::once("/usr").chain(PROGRAMS).chain(SETTINGS).map(Path::new);
+        system.filter(|path| path.exists()).chain(self.readable.iter().map(PathBuf::as_path))
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::host::make_private_directory;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -118,7 +118,7 @@ pub enum Change {
 pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<Change> {
     let (before, after) = (leaves(before), leaves(after));
     let mut changes = Vec::new();
-    let places: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let places: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for place in places {
         let (old, new) = (before.get(place), after.get(place));
         if old != new {
@@ -129,36 +129,93 @@ pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Ve
     changes
 }
 
-/// Every value that holds no other, by where it is. What has a name is found by it, wherever in its list it stands.
+/// Every value that holds no other, by where it is: a JSON pointer (RFC 6901), but what has a name of its own stands under
+/// `[name]`, wherever in its list it is.
 fn leaves(said: &Map<String, Value>) -> BTreeMap<String, String> {
-    fn names(item: &Value) -> impl Iterator<Item = &str> {
-        ["id", "name"].into_iter().filter_map(|key| item.get(key)?.as_str())
-    }
-    fn walk(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
-        match value {
-            Value::Object(map) if !map.is_empty() => {
-                for (name, item) in map {
-                    walk(item, &format!("{place}/{name}"), found);
-                }
-                return;
-            }
-            Value::Array(items) if !items.is_empty() => {
-                for (index, item) in items.iter().enumerate() {
-                    let name = names(item).next();
-                    // Names that two have would hide one of the two.
-                    let is_one =
-                        |name: &&str| items.iter().filter(|other| names(other).any(|own| own == *name)).count() == 1;
-                    let name = name.filter(is_one).map_or_else(|| index.to_string(), str::to_owned);
-                    walk(item, &format!("{place}/{name}"), found);
-                }
-                return;
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            }
-        }
-        found.insert(place.to_owned(), value.to_string());
-    }
     let mut found = BTreeMap::new();
     walk(&Value::Object(said.clone()), "", &mut found);
     found
+}
+
+fn walk(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (name, item) in map {
+                walk(item, &format!("{place}/{}", escaped(name)), found);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let names: Vec<Option<&str>> = items.iter().map(name).collect();
+            for (index, (item, own)) in items.iter().zip(&names).enumerate() {
+                // A name that two have would hide one of them.
+                let is_one = names.iter().filter(|other| own.is_some() && *other == own).count() == 1;
+                let step = match own {
+                    Some(name) if is_one => format!("[{}]", escaped(name)),
+                    Some(_) | None => index.to_string(),
+                };
+                walk(item, &format!("{place}/{step}"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            found.insert(place.to_owned(), value.to_string());
+        }
+    }
+}
+
+fn name(item: &Value) -> Option<&str> {
+    ["id", "name"].into_iter().find_map(|key| item.get(key)?.as_str())
+}
+
+/// As a pointer has it, and so that no member looks like a named item.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1").replace('[', "~2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn changes(before: &Value, after: &Value) -> Vec<String> {
+        let object = |value: &Value| value.as_object().unwrap().clone();
+        let line = |change: Change| match change {
+            Change::Added(at, what) => format!("+ {at} {what}"),
+            Change::Removed(at, what) => format!("- {at} {what}"),
+        };
+        difference(&object(before), &object(after)).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_is_different_has_a_line_wherever_it_is_and_however_it_is_called() {
+        for (before, after) in [
+            (
+                json!({ "properties": { "path": { "pattern": "^a$" } } }),
+                json!({ "properties/path": { "pattern": "^a$" } }),
+            ),
+            (
+                json!({ "anyOf": [{ "name": "1", "max": 1 }, { "max": 2 }] }),
+                json!({ "anyOf": [{ "name": "1", "max": 1000 }, { "max": 2 }] }),
+            ),
+            (
+                json!({ "a": [{ "id": "x", "n": 1 }, { "id": "x", "n": 2 }] }),
+                json!({ "a": [{ "id": "x", "n": 2 }, { "id": "x", "n": 1 }] }),
+            ),
+            (json!({ "a": {} }), json!({ "a": [] })),
+            (json!({ "a": "1" }), json!({ "a": 1 })),
+            (json!({ "a": { "[x]": 1 } }), json!({ "a": [{ "id": "x" }] })),
+            (json!({ "a~1b": 1 }), json!({ "a/b": 1 })),
+        ] {
+            assert!(!changes(&before, &after).is_empty(), "{before} and {after}");
+            assert!(changes(&before, &before).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_only_stands_elsewhere_in_a_list_is_the_same() {
+        let one = json!({ "operations": [{ "name": "a", "level": 1 }, { "name": "b", "level": 2 }] });
+        let other = json!({ "operations": [{ "name": "b", "level": 2 }, { "name": "a", "level": 1 }] });
+        assert!(changes(&one, &other).is_empty());
+        let third = json!({ "operations": [{ "name": "b", "level": 2 }, { "name": "a", "level": 2 }] });
+        assert_eq!(changes(&one, &third), ["- /operations/[a]/level 1", "+ /operations/[a]/level 2"]);
+    }
 }

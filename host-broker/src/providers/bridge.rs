@@ -11,6 +11,7 @@
 //!
 //! Source: ash-capabilities, "External Provider Bridge" and "Capability Definition".
 
+mod bounds;
 pub mod checks;
 pub mod definitions;
 pub mod envelope;
@@ -29,6 +30,7 @@ use crate::providers::contract::{
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
 use crate::secrets::Secret;
+use bounds::{PATTERN_BYTES, bounded};
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
@@ -49,9 +51,9 @@ const TOKEN_GRACE: Duration = Duration::from_secs(60);
 /// So much of what a bridge complains of goes into the log, in bytes.
 const COMPLAINT_MAX: usize = 2000;
 /// In which variable a bridge finds the key that its tokens are verified with: 32 bytes in base64url.
-const PUBLIC_KEY: &str = "EXT_CONTEXT_TOKEN_PUBLIC_KEY";
+pub(super) const PUBLIC_KEY: &str = "EXT_CONTEXT_TOKEN_PUBLIC_KEY";
 /// And, if it is one of Ash's, the secret.
-const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
+pub(super) const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
 
 /// The keys of the provider's table beside those of [`super::child::Settings`].
 ///
@@ -65,7 +67,7 @@ const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What its capabilities' names begin with; absent means the provider's name.
+    /// What its capabilities' names begin with: the provider's own name, so it may as well be left out.
     #[serde(default)]
     pub namespace: Option<Provider>,
     /// How long it may take for a call, in seconds: 1 to 118.
@@ -86,9 +88,18 @@ fn seconds() -> u64 {
 }
 
 impl Settings {
-    /// What the names of its capabilities begin with.
-    pub fn namespace<'a>(&'a self, name: &'a Provider) -> &'a Provider {
-        self.namespace.as_ref().unwrap_or(name)
+    /// What `exposes` says of something that is not there.
+    pub fn unknown(&self, registered: &[Registered]) -> Option<String> {
+        let is_there = |wanted: &String| {
+            registered.iter().any(|capability| {
+                let operations = capability.operations.iter();
+                operations
+                    .map(|operation| format!("{}.{}", capability.provider, operation.action))
+                    .any(|n| n == *wanted)
+            })
+        };
+        let unknown = self.exposes.keys().find(|name| !is_there(name))?;
+        Some(format!("exposes: there is no operation `{unknown}`"))
     }
 
     /// What cannot be so in these settings.
@@ -96,8 +107,14 @@ impl Settings {
     /// # Errors
     /// One sentence without a period.
     pub fn check(&self, name: &Provider) -> Result<(), String> {
-        if self.namespace(name).is_namespaced() {
-            return Err("namespace: it must be a name without `.`".to_owned());
+        if name.is_namespaced() {
+            return Err(
+                "kind: the capabilities of a bridge have names in two parts; it has a name without `.`".to_owned()
+            );
+        }
+        // One name for the program and for what begins with it: whatever is said of the one is said of the other.
+        if self.namespace.as_ref().is_some_and(|namespace| namespace != name) {
+            return Err(format!("namespace: it must be the provider's own name, `{name}`"));
         }
         if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
             return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
@@ -118,12 +135,10 @@ pub enum Vouching {
 
 /// A bridge that can be asked.
 pub struct Bridge {
-    /// The provider's name in the configuration.
+    /// The provider's name in the configuration, which is what the names of its capabilities begin with.
     pub name: Provider,
-    /// What the names of its capabilities begin with.
-    pub namespace: Provider,
-    /// The program.
-    pub child: Child,
+    /// The program, or why it cannot be started.
+    pub child: Result<Child, String>,
     /// How long it may take.
     pub timeout: Duration,
     /// How it is told on whose behalf it works; `None` where only its definitions are asked for.
@@ -151,8 +166,13 @@ pub enum Fault {
     #[error("it wrote more than it may on standard {0} and was stopped")]
     Flood(&'static str),
     /// It ended badly.
-    #[error("it ended with {0} and no envelope that says why")]
-    Died(String),
+    #[error("it ended with {how} and no envelope that says why")]
+    Died {
+        /// `status 1`
+        how: String,
+        /// What it said on standard error, for its author.
+        said: String,
+    },
     /// What it wrote is no answer.
     #[error("{0}")]
     Violation(#[from] Violation),
@@ -166,6 +186,21 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// What went wrong, with what the program itself said about it: for its author, where it was given no secret.
+    pub fn in_full(&self) -> String {
+        match self {
+            Self::Died { said, .. } if !said.is_empty() => format!("{self}; on standard error it said:\n{said}"),
+            Self::Died { .. }
+            | Self::Start(_)
+            | Self::Slow(_)
+            | Self::Flood(_)
+            | Self::Violation(_)
+            | Self::Said { .. } => self.to_string(),
+        }
+    }
+}
+
 impl Bridge {
     /// What it can do, as it says, without any secret.
     ///
@@ -173,7 +208,8 @@ impl Bridge {
     /// [`Fault`].
     pub async fn definitions(&self) -> Result<Map<String, Value>, Fault> {
         let deadline = Instant::now() + self.timeout;
-        let command = self.child.start(deadline, self.public_key()).map_err(|error| Fault::Start(error.to_string()))?;
+        let command = self.child()?.start(deadline, self.public_key());
+        let command = command.map_err(|error| Fault::Start(error.to_string()))?;
         self.ask(Method::Definitions, &json!({}), command).await
     }
 
@@ -183,8 +219,12 @@ impl Bridge {
             Some(Vouching::Own(_)) | None => self.public_key(),
         };
         let deadline = execution.deadline().min(Instant::now() + self.timeout);
-        let command = self.child.start_for(execution, deadline, variable);
+        let command = self.child()?.start_for(execution, deadline, variable);
         self.ask(Method::Invoke, params, command.map_err(|error| Fault::Start(error.to_string()))?).await
+    }
+
+    fn child(&self) -> Result<&Child, Fault> {
+        self.child.as_ref().map_err(|why| Fault::Start(why.clone()))
     }
 
     /// What its tokens are verified with, as a variable: no secret.
@@ -197,7 +237,7 @@ impl Bridge {
 
     async fn ask(&self, method: Method, params: &Value, command: Command) -> Result<Map<String, Value>, Fault> {
         let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| Fault::Start(error.to_string()))?;
-        let request = envelope::request(&id, &self.namespace, method.word(), params);
+        let request = envelope::request(&id, &self.name, method.word(), params);
         let finished = self.exchange(request, command).await?;
         answer(&finished, &id)
     }
@@ -211,8 +251,13 @@ impl Bridge {
                 Fault::Start(fault.to_string())
             }
             CommandFault::Deadline => Fault::Slow(started.elapsed()),
-            CommandFault::Write(_) | CommandFault::Read(_) | CommandFault::Wait(_) => Fault::Died(fault.to_string()),
+            CommandFault::Write(_) | CommandFault::Read(_) | CommandFault::Wait(_) => {
+                Fault::Died { how: fault.to_string(), said: String::new() }
+            }
         })?;
+        if self.child()?.never_ran(&finished) {
+            return Err(Fault::Start(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
+        }
         if !finished.stderr.is_empty() {
             let said = self.cleaned(&String::from_utf8_lossy(&finished.stderr));
             tracing::info!(provider = %self.name, said, "the bridge says on standard error");
@@ -239,7 +284,7 @@ impl Bridge {
             // Persons of two issuers may have one name.
             Some(Vouching::Own(key)) => {
                 let wanted = Wanted::of(person, person.key(), execution.group());
-                let claims = token::claims(&wanted, self.namespace.as_str(), jti, now, life);
+                let claims = token::claims(&wanted, self.name.as_str(), jti, now, life);
                 Ok(token::signed(&claims, |bytes| key.sign(bytes)))
             }
             Some(Vouching::Shared(issuer, secret)) if person.issuer == *issuer => {
@@ -258,10 +303,14 @@ impl Bridge {
 
 /// What a process that has ended answered to the request of this id.
 fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, Fault> {
+    let died = |how: String| {
+        let said = String::from_utf8_lossy(&finished.stderr).trim().chars().take(COMPLAINT_MAX).collect();
+        Some(Fault::Died { how, said })
+    };
     let died = match finished.ending {
         Ending::Exited(0) => None,
-        Ending::Exited(status) => Some(Fault::Died(format!("status {status}"))),
-        Ending::Signalled(signal) => Some(Fault::Died(format!("signal {signal}"))),
+        Ending::Exited(status) => died(format!("status {status}")),
+        Ending::Signalled(signal) => died(format!("signal {signal}")),
         Ending::Overflowed(Stream::Stdout) => return Err(Fault::Flood("output")),
         Ending::Overflowed(Stream::Stderr) => return Err(Fault::Flood("error")),
     };
@@ -306,14 +355,15 @@ pub fn operations(
     registered.operations.iter().map(of).collect()
 }
 
-/// What holds a value to a schema that somebody else wrote: no pattern makes it take longer than the value is long, and
-/// nothing is fetched.
+/// What holds a value to a schema that somebody else wrote: it takes no longer than the value is long times what the schema
+/// is with everything in it that it refers to, which is [bounded], and nothing is fetched.
 ///
 /// # Errors
 /// Why it is no schema.
 pub fn validator(schema: &Value) -> Result<Validator, String> {
-    let options = jsonschema::options().with_pattern_options(jsonschema::PatternOptions::regex());
-    options.build(schema).map_err(|error| error.to_string())
+    bounded(schema)?;
+    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+    jsonschema::options().with_pattern_options(patterns).build(schema).map_err(|error| error.to_string())
 }
 
 /// An operation of a capability.
@@ -407,13 +457,12 @@ impl Invocation for Asked {
     }
 }
 
-/// Groups choose their keys for themselves, and one person may ask in several.
+/// Groups choose their keys for themselves; one person may ask in several, and several in one.
 fn key(execution: &Execution) -> Option<String> {
     let key = execution.idempotency_key()?;
-    Some(match execution.group() {
-        Some(group) => format!("{group}:{key}"),
-        None => key.to_string(),
-    })
+    let group = execution.group().map(shared::Group::as_str).unwrap_or_default();
+    let person = execution.person().map(|person| person.key()).unwrap_or_default();
+    Some(format!("{group}:{person}:{key}"))
 }
 
 /// What a caller is told, and whether anything may have been changed: whoever ran and gave no proper answer may have
@@ -424,20 +473,24 @@ fn failure(fault: Fault, changes: bool) -> Failure {
         Fault::Slow(_) if !changes => Failure::Timeout,
         Fault::Slow(_) => Failure::Unknown { message: "it was not done in time".into() },
         Fault::Flood(_) | Fault::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },
-        Fault::Died(_) if !changes => Failure::Unavailable { message: fault.to_string() },
-        Fault::Died(_) => Failure::Unknown { message: fault.to_string() },
+        Fault::Died { .. } if !changes => Failure::Unavailable { message: fault.to_string() },
+        Fault::Died { .. } => Failure::Unknown { message: fault.to_string() },
         Fault::Said { code, message } => match code.parse() {
-            // It says that somebody behind it did not answer, which leaves open what that one did.
-            Ok(Code::CapabilityBackendUnavailable) if changes => Failure::Unknown { message },
-            Ok(code) if is_of_capabilities(code) => Failure::Said { code, message },
+            // Said before anything is done.
+            Ok(
+                code @ (Code::CapabilityAccessDenied
+                | Code::CapabilityAuthRequired
+                | Code::CapabilityAccountAmbiguous
+                | Code::CapabilityInvalidInput),
+            ) => Failure::Said { code, message },
+            // Whatever else went wrong leaves open how far it had got.
+            Ok(_) | Err(_) if changes => Failure::Unknown { message: format!("{code}: {message}") },
+            Ok(code @ (Code::CapabilityBackendUnavailable | Code::CapabilityInvalidOutput)) => {
+                Failure::Said { code, message }
+            }
             Ok(_) | Err(_) => Failure::Refused { message: format!("{code}: {message}") },
         },
     }
-}
-
-/// Whether it is one that a bridge may say.
-fn is_of_capabilities(code: Code) -> bool {
-    code.word().starts_with("capability_")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A provider that is a program on this machine: how it is started, and what it is kept from.
 
-use crate::effects::commands::{Command, installed};
+use crate::effects::commands::{Command, Ending, Finished, installed};
 use crate::effects::isolation::{BWRAP, Room};
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;
@@ -68,10 +68,14 @@ pub struct Child {
     secrets: Vec<(String, Option<Arc<Secret>>)>,
     room: Option<Room>,
     state: PathBuf,
+    // The program, if it is named by its path.
+    own: Option<PathBuf>,
+    home: PathBuf,
 }
 
 /// Variables that the broker itself gives; a configuration that names one would be overruled, or overrule.
-const OWN: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LD_PRELOAD", "LD_LIBRARY_PATH"];
+const OWN: [&str; 9] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", super::bridge::PUBLIC_KEY, super::bridge::SHARED_SECRET];
 
 impl Child {
     /// Of these settings. `state` is the one directory that it may write to; it is made when it is first needed.
@@ -103,8 +107,8 @@ impl Child {
                     .to_owned());
             }
             Isolation::Bwrap => {
-                for path in settings.readable.iter().map(PathBuf::as_path).chain([Path::new(program)]) {
-                    apart(path, home)?;
+                if let Some(relative) = settings.readable.iter().find(|path| !path.is_absolute()) {
+                    return Err(format!("readable: {} is not an absolute path", relative.display()));
                 }
                 Some(Room {
                     name: name.replace('.', "-"),
@@ -114,14 +118,18 @@ impl Child {
                 })
             }
         };
+        let own = program.starts_with('/').then(|| PathBuf::from(program));
+        if let Some(room) = &room {
+            all_apart(room, own.as_deref(), home)?;
+        }
         for variable in settings.env.iter().chain(settings.secrets.keys()) {
             let is_name = |text: &str| {
                 !text.is_empty()
                     && !text.starts_with(|c: char| c.is_ascii_digit())
                     && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             };
-            if !is_name(variable) || OWN.contains(&variable.as_str()) {
-                return Err(format!("`{variable}` cannot be given as a variable"));
+            if !is_name(variable) || OWN.contains(&variable.as_str()) || variable.starts_with("LD_") {
+                return Err(format!("env: `{variable}` is no name of a variable, or one that the broker sets itself"));
             }
         }
         let given = |name: &String| Some((name.into(), environment.get(name)?.into()));
@@ -133,7 +141,18 @@ impl Child {
             secrets: settings.secrets.keys().map(|name| (name.clone(), secret(name))).collect(),
             room,
             state,
+            own,
+            home: home.to_path_buf(),
         })
+    }
+
+    /// Whether it was the room that could not be made, so that the program itself never ran.
+    pub fn never_ran(&self, finished: &Finished) -> bool {
+        let complaint = format!("{BWRAP}: ");
+        self.room.is_some()
+            && finished.ending == Ending::Exited(1)
+            && finished.stdout.is_empty()
+            && finished.stderr.starts_with(complaint.as_bytes())
     }
 
     /// Its start with these variables, without any secret: to ask what it can do.
@@ -167,6 +186,8 @@ impl Child {
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
         command.env.extend(self.env.iter().cloned().chain(more));
         if let Some(room) = &self.room {
+            // Again, because what a path leads to may be another place by now.
+            all_apart(room, self.own.as_deref(), &self.home).map_err(std::io::Error::other)?;
             return Ok(room.enclose(command));
         }
         command.env.push(("HOME".into(), self.state.clone().into()));
@@ -176,15 +197,11 @@ impl Child {
 }
 
 /// SECURITY: what holds the home, or lies in it, would bring it into the room.
+fn all_apart(room: &Room, program: Option<&Path>, home: &Path) -> Result<(), String> {
+    room.shown().chain(program).try_for_each(|path| apart(path, home))
+}
+
 fn apart(path: &Path, home: &Path) -> Result<(), String> {
-    if !path.is_absolute() {
-        // A program by its name lies in one of the system's directories.
-        return if path.components().count() == 1 && installed(path) {
-            Ok(())
-        } else {
-            Err(format!("readable: {} is not an absolute path", path.display()))
-        };
-    }
     let place = path.canonicalize().map_err(|error| format!("{} cannot be used: {error}", path.display()))?;
     let home = home.canonicalize().unwrap_or_else(|_not_there| home.to_path_buf());
     if home.starts_with(&place) || place.starts_with(&home) {

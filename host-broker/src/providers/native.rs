@@ -174,10 +174,14 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     settings.into_generator().into_root_schema_for::<T>().into()
 }
 
-/// Every fault of the parameters against their schema, without their values.
+/// So many faults are named: a caller that corrects them hears of the others, and nobody makes a long list of one call.
+const FAULTS_MAX: usize = 20;
+
+/// The faults of the parameters against their schema, without their values.
 pub fn faults(validator: &Validator, params: &Value) -> Vec<ParamFault> {
     validator
         .iter_errors(params)
+        .take(FAULTS_MAX)
         .map(|error| ParamFault { pointer: error.instance_path().to_string(), fault: error.masked().to_string() })
         .collect()
 }

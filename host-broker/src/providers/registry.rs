@@ -82,6 +82,14 @@ impl Catalogue {
         }
     }
 
+    /// Whether it may be a capability of a bridge of which nobody knows what it can do: nothing was accepted, or it cannot be
+    /// read. What is configured about it can then not be held against anything.
+    pub fn may_be_of_a_bridge(&self, provider: &Provider) -> bool {
+        let owner = provider.namespace().and_then(|namespace| namespace.parse::<Provider>().ok());
+        let listed = owner.and_then(|owner| self.providers.get(&owner));
+        listed.is_some_and(|listed| listed.kind == "bridge" && listed.state.is_err())
+    }
+
     /// Puts another text in the place of what a provider says it is.
     pub fn redescribe(&mut self, new: impl Fn(&str) -> String) {
         for description in self.providers.values_mut().filter_map(|listed| listed.description.as_mut()) {

@@ -17,7 +17,8 @@ use crate::host::{Effects, StartError};
 use crate::identity::issuers::{self, OwnKey};
 use crate::ledger::LedgerKey;
 use crate::providers::accepted::Accepted;
-use crate::providers::bridge::{self, Bridge, Vouching, definitions};
+use crate::providers::bridge::definitions::{self, Registered};
+use crate::providers::bridge::{self, Bridge, Vouching};
 use crate::providers::child::{self, Child};
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
@@ -129,11 +130,18 @@ struct Workshop<'a> {
     supplies: Option<&'a Supplies<'a>>,
 }
 
-/// A provider that a table makes: its name, what it is, and its actions.
+/// A provider that a table makes: its name, what it is, its actions, and why they cannot be performed.
 struct Made {
     name: Provider,
     description: Option<String>,
     operations: Vec<Arc<dyn Operation>>,
+    fault: Option<String>,
+}
+
+impl Made {
+    fn one(name: &Provider, operations: Vec<Arc<dyn Operation>>) -> Self {
+        Self { name: name.clone(), description: None, operations, fault: None }
+    }
 }
 
 impl Workshop<'_> {
@@ -144,9 +152,9 @@ impl Workshop<'_> {
             let fault = self.supplies?.secrets.fault(&name)?;
             Some(format!("its secret `{secret}` is {fault}"))
         });
-        let nothing = || vec![Made { name: name.clone(), description: None, operations: Vec::new() }];
+        let nothing = || vec![Made::one(name, Vec::new())];
         let (fault, made) = match self.make(name, table) {
-            Ok(made) => (None, made),
+            Ok(made) => (made.iter().find_map(|made| made.fault.clone()), made),
             Err(fault) => (Some(fault), nothing()),
         };
         let off = (!table.enabled).then(|| "switched off by the configuration".to_owned());
@@ -188,7 +196,7 @@ impl Workshop<'_> {
             }
             Kind::Bridge(settings, child) => return self.capabilities(name, settings, child),
         };
-        Ok(vec![Made { name: name.clone(), description: None, operations: operations? }])
+        Ok(vec![Made::one(name, operations?)])
     }
 
     /// The capabilities of a bridge, as they were accepted.
@@ -198,50 +206,43 @@ impl Workshop<'_> {
         settings: &bridge::Settings,
         child: &child::Settings,
     ) -> Result<Vec<Made>, String> {
-        let bridge = Arc::new(self.bridge(name, settings, child)?);
+        let bridge = Arc::new(self.bridge(name, settings, child));
         let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
         let accepted = accepted.ok_or_else(|| {
             format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
         })?;
         let faults = |faults: Vec<String>| faults.join("; ");
         let definitions = definitions::read(accepted.said().clone())?;
-        let registered = definitions::register(&bridge.namespace, &definitions).map_err(faults)?;
-        let mut made = Vec::new();
-        for capability in &registered {
-            made.push(Made {
+        let registered = definitions::register(name, &definitions).map_err(faults)?;
+        let capability = |capability: &Registered| {
+            Ok(Made {
                 name: capability.provider.clone(),
                 description: Some(capability.description.clone()),
                 operations: bridge::operations(&bridge, capability, &settings.exposes)?,
-            });
-        }
-        let named = |wanted: &str| {
-            let all =
-                registered.iter().flat_map(|c| c.operations.iter().map(|o| format!("{}.{}", c.provider, o.action)));
-            all.into_iter().any(|name| name == wanted)
+                // What it can do is known, so what is configured about it keeps its meaning.
+                fault: bridge.child.as_ref().err().cloned().or_else(|| settings.unknown(&registered)),
+            })
         };
-        match settings.exposes.keys().find(|name| !named(name)) {
-            Some(unknown) => Err(format!("exposes: there is no operation `{unknown}`")),
-            None => Ok(made),
-        }
+        registered.iter().map(capability).collect()
     }
 
-    fn bridge(&self, name: &Provider, settings: &bridge::Settings, child: &child::Settings) -> Result<Bridge, String> {
+    fn bridge(&self, name: &Provider, settings: &bridge::Settings, child: &child::Settings) -> Bridge {
         let Self { home, effects, supplies, .. } = self;
         let held = |secret: &str| supplies.and_then(|supplies| supplies.secrets.get(secret));
-        let child = Child::new(name.as_str(), child, home.path(), home.state(name), &effects.environment, |secret| {
-            held(&secret_name(name, secret))
-        })?;
+        let mut child =
+            Child::new(name.as_str(), child, home.path(), home.state(name), &effects.environment, |secret| {
+                held(&secret_name(name, secret))
+            });
         let (scrubber, own) = supplies.and_then(|supplies| supplies.running.clone()).unzip();
         let vouching = match &settings.shares_secret_of {
             None => own.map(Vouching::Own),
             Some(issuer) => held(&issuers::secret_name(issuer)).map(|secret| Vouching::Shared(issuer.clone(), secret)),
         };
         if let (Some(issuer), None, Some(_)) = (&settings.shares_secret_of, &vouching, supplies) {
-            return Err(format!("shares_secret_of: the secret of issuer `{issuer}` is not there"));
+            child = Err(format!("shares_secret_of: the secret of issuer `{issuer}` is not there"));
         }
-        Ok(Bridge {
+        Bridge {
             name: name.clone(),
-            namespace: settings.namespace(name).clone(),
             child,
             timeout: Duration::from_secs(settings.timeout_seconds),
             vouching,
@@ -249,7 +250,7 @@ impl Workshop<'_> {
             commands: Arc::clone(&effects.commands),
             ids: Arc::clone(&effects.ids),
             clock: Arc::clone(&effects.clock),
-        })
+        }
     }
 }
 
@@ -267,7 +268,8 @@ pub fn bare_bridge(
     let Some(ProviderTable { kind: Kind::Bridge(settings, child), .. }) = config.providers.get(name) else {
         return Ok(None);
     };
-    let bridge = Workshop { config, home, effects, supplies: None }.bridge(name, settings, child)?;
+    let mut bridge = Workshop { config, home, effects, supplies: None }.bridge(name, settings, child);
+    bridge.child = Ok(bridge.child?);
     let vouching = settings.shares_secret_of.is_none().then_some(Vouching::Own(own));
     Ok(Some(Bridge { vouching, ..bridge }))
 }

@@ -158,9 +158,9 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     let shown = world.cli(&["provider", "accept", "odd"]);
     let text = said(&shown);
     for expected in [
-        "- /definitions/odd.thing/description \"The first\"",
-        "+ /definitions/odd.thing/description \"The second",
-        "+ /definitions/odd.thing/operations/do/mutating true",
+        "- /definitions/[odd.thing]/description \"The first\"",
+        "+ /definitions/[odd.thing]/description \"The second",
+        "+ /definitions/[odd.thing]/operations/[do]/mutating true",
         "WARNING: odd.thing looks",
         "Nothing was accepted.",
     ] {
@@ -335,7 +335,7 @@ fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
         let expected = match (mode, expected) {
             // Its result is withheld; that it happened is not.
             ("credential", _) => "executed",
-            (_, "capability_auth_required" | "capability_invalid_input" | "provider_failed") => expected,
+            (_, "capability_auth_required" | "capability_invalid_input") => expected,
             _ => "outcome_unknown",
         };
         assert_eq!(code(&write), expected, "{mode}: {write}");
@@ -371,7 +371,10 @@ fn a_bridge_is_told_what_the_call_is_and_who_asks_and_nothing_else() {
     assert_eq!(told["data"]["request"], json!(members(&invoked)), "as the source asks");
     assert_eq!(told["data"]["params"], json!(members(&invoked["params"])));
     let keyed = developer.ask(with(echo(), "idempotency_key", "k1"));
-    assert_eq!(keyed["data"]["idempotency_key"], "developer:k1", "another group's is another key");
+    assert_eq!(
+        keyed["data"]["idempotency_key"], "developer:broker:ann:k1",
+        "another group's or person's is another key"
+    );
     // Whoever names an account means it, and there is none.
     let refused = developer.ask(with(echo(), "account_ref", "work"));
     assert_eq!(code(&refused), "capability_invalid_input", "{refused}");
@@ -509,6 +512,52 @@ fn what_works_with_an_account_takes_one_of_the_persons_own() {
     world.keep_secret(SECRET);
 }
 
+#[test]
+fn what_is_said_of_a_bridge_is_said_of_its_capabilities() {
+    let Some((mut world, developer, ann)) = odd("") else { return };
+    let echo = || developer.ask(call("odd.thing", "read", &json!({ "mode": "echo" }), &ann));
+    for named in ["odd", "odd.thing"] {
+        assert!(world.cli(&["kill", "provider", named]).status.success());
+        assert_eq!(code(&echo()), "kill_switch", "{named}");
+        assert!(world.cli(&["kill", "provider", named, "--lift"]).status.success());
+        assert_eq!(code(&echo()), "executed", "{named}");
+    }
+    let misspelt = world.cli(&["kill", "provider", "odd.thnig"]);
+    assert_eq!(misspelt.status.code(), Some(2), "{}", said(&misspelt));
+    // A limit, under either name, and a profile.
+    let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
+    let day = |named: &str| format!("{config}\n[limits.developer.\"{named}\"]\nread = {{ daily_quota = 1 }}\n");
+    for named in ["odd", "odd.thing"] {
+        world.rewrite("broker.toml", &day(named));
+        world.restart();
+        echo();
+        assert_eq!(code(&echo()), "quota_exceeded", "{named}: one was made today");
+    }
+    world.rewrite("broker.toml", &config);
+    let profile = |text: &str| world.rewrite("policy/profiles/developer.toml", text);
+    profile("[providers.\"odd.thing\"]\nactions = { read = \"off\" }\n");
+    world.restart();
+    assert_eq!(code(&echo()), "action_denied");
+    // A program that is gone, or definitions that are, keep nobody else from working, and what was said of it is kept.
+    let accepted = world.home().join("accepted/odd.json");
+    let text = std::fs::read(&accepted).unwrap();
+    for break_it in [true, false] {
+        if break_it {
+            std::fs::remove_file(&accepted).unwrap();
+        } else {
+            std::fs::write(&accepted, &text).unwrap();
+            world.rewrite("broker.toml", &config.replace("/usr/bin/python3", "/usr/bin/python-that-is-gone"));
+        }
+        world.restart();
+        assert_eq!(code(&echo()), "provider_disabled");
+    }
+    world.rewrite("broker.toml", &config);
+    world.restart();
+    assert_eq!(code(&echo()), "action_denied", "it still says so");
+    std::fs::remove_file(world.home().join("odd.secret")).unwrap();
+    world.keep_secret(SECRET);
+}
+
 /// Whether a process with this argument runs anywhere on this machine.
 fn runs(argument: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
@@ -521,22 +570,36 @@ fn what_a_bridge_leaves_behind_dies_with_it() {
     if !is_apart() {
         return skipped("bubblewrap cannot make a namespace here, and nothing else keeps a daemon from staying");
     }
-    let Some((mut world, developer, ann)) = odd("") else { return };
+    let Some((mut world, developer, ann)) = odd("[limits.developer.odd.breaker]\nfaults = 0") else { return };
     // A duration that nobody else sleeps for.
     let seconds = format!("98765.{}", world.ids.below(1_000_000_000));
     let reply = developer.ask(call("odd.thing", "read", &json!({ "mode": "grandchild", "seconds": seconds }), &ann));
     assert_eq!(code(&reply), "executed", "{reply}");
     until("its end", || (!runs(&seconds)).then_some(()));
-    let hangs = developer.ask(call("odd.thing", "read", &json!({ "mode": "hang", "seconds": seconds }), &ann));
+    let hang = || call("odd.thing", "read", &json!({ "mode": "hang", "seconds": seconds }), &ann);
+    let hangs = developer.ask(hang());
     assert_eq!(code(&hangs), "provider_timeout", "{hangs}");
-    // And with the broker.
-    developer.send(call("odd.thing", "read", &json!({ "mode": "hang" }), &ann));
+    until("its end", || (!runs(&seconds)).then_some(()));
+    // Whoever waits for a few milliseconds has it ended while its room is being made.
     let state = world.home().join("state/odd");
-    let state = state.to_str().unwrap();
-    until("it is started", || runs(state).then_some(()));
-    world.stop();
-    until("its end", || (!runs(state)).then_some(()));
-    world.start_process();
+    let state = state.to_str().unwrap().to_owned();
+    for patience in 1..60 {
+        let reply = developer.ask(with(hang(), "timeout_ms", patience));
+        assert_ne!(code(&reply), "executed", "{reply}");
+    }
+    until("their end", || (!runs(&state) && !runs(&seconds)).then_some(()));
+    // And with the broker, however that ends.
+    for is_killed in [false, true] {
+        developer.send(hang());
+        until("it is started", || runs(&seconds).then_some(()));
+        if is_killed {
+            world.kill();
+        } else {
+            world.stop();
+        }
+        until("its end", || (!runs(&state) && !runs(&seconds)).then_some(()));
+        world.start_process();
+    }
 }
 
 #[test]
@@ -551,7 +614,7 @@ fn a_hostile_bridge_reaches_nothing_of_the_brokers() {
     let files: Vec<String> = ["keys/ledger.key", "keys/identity.key", "broker.toml", "ledger.db", "odd.secret"]
         .into_iter()
         .map(path)
-        .chain(["/etc/shadow".to_owned(), "/root/.bashrc".to_owned()])
+        .chain(["/etc/shadow", "/root/.bashrc", "/etc/ssl/private", "/etc/passwd"].map(str::to_owned))
         .collect();
     assert!(files.iter().take(5).all(|file| std::fs::exists(file).unwrap()), "they are there");
     let wanted = json!({
@@ -568,8 +631,18 @@ fn a_hostile_bridge_reaches_nothing_of_the_brokers() {
         assert!(found[attempt].as_str().is_some_and(|said| said.starts_with("no: ")), "{attempt}: {found}");
     }
     for attempt in ["namespace", "mount"] {
-        assert_ne!(found[attempt], 0, "{attempt}: {found}");
+        assert!(found[attempt].as_i64().is_some_and(|status| status != 0), "{attempt}: {found}");
     }
+    assert_eq!(found["machine"], json!([]), "nothing of the machine's own can be set");
+    assert!(found["trigger"].as_str().is_some_and(|said| said.starts_with("no: ")), "{found}");
+    assert!(found["terminal"].as_str().is_some_and(|said| said.starts_with("no: ")), "{found}");
+    let places = found["places"].as_object().unwrap();
+    let writable: Vec<&String> = places.iter().filter(|(_, said)| said.is_null()).map(|(place, _)| place).collect();
+    assert_eq!(writable, ["/dev/shm", "/tmp", "/state"], "{places:?}");
+    assert_eq!(found["sizes"], json!({ "/dev/shm": 64 << 20, "/tmp": 64 << 20 }));
+    // It sees its own environment, with its own secret, which the filter takes out; and the broker's nowhere.
+    let environments = found["environments"].to_string();
+    assert!(environments.contains("ODD_SECRET") && !environments.contains("CARGO"), "{environments}");
     let processes = found["processes"].as_array().unwrap();
     assert!(processes.len() <= 4, "only its own: {processes:?}");
     let root: Vec<&str> = found["root"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();

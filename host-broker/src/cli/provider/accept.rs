@@ -7,6 +7,7 @@ use crate::cli::ask::answer;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::unknown;
 use crate::config::Config;
+use crate::config::provider::Kind;
 use crate::control::Control;
 use crate::filter::inspect::{self, Reason};
 use crate::keys;
@@ -15,7 +16,7 @@ use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::contract::Tier;
 use crate::providers::setup;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use std::sync::Arc;
 from what was accepted before; nothing is accepted. With --digest it accepts exactly that.
 
 --json prints {provider, digest, accepted, capabilities: [{id, description, chat_types, operations: [{name, description,
-level, tier, requires_auth}]}], changes: [{at, before, after}], warnings}"
+level, tier, requires_auth, input_schema, output_schema}]}], changes: [{at, before, after}], warnings}"
 )]
 pub(super) struct Accept {
     /// The provider, as the configuration names it.
@@ -48,17 +49,24 @@ impl Accept {
             Fault::usage(format!("{name} is no bridge: what it can do is the broker's own, and needs no yes"))
         })?;
         let said = context.effects.runtime.block_on(bridge.definitions());
-        let said = said.map_err(|fault| {
-            Fault::provider(format!("{name}: {fault}; host-broker provider check {name} says more"))
-        })?;
+        let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
         let read = definitions::read(said.clone()).map_err(|fault| vec![fault]);
-        let registered = read.and_then(|read| definitions::register(&bridge.namespace, &read));
+        let registered = read.and_then(|read| definitions::register(name, &read));
         let registered = registered.map_err(|faults| Fault::provider(faults.join("\n")))?;
         let path = context.home.accepted(name);
-        // What is damaged is as good as none, and is to be accepted anew.
-        let before = Accepted::load(&path).unwrap_or_default();
         let now = Accepted::new(said);
-        let look = Look { name, now: &now, before: before.as_ref(), registered: &registered };
+        let (before, damaged) = match Accepted::load(&path) {
+            Ok(before) => (before, None),
+            // It is to be accepted anew.
+            Err(error) => (None, Some(format!("What was accepted before cannot be compared: {error}."))),
+        };
+        let unknown = match config.providers.get(name).map(|table| &table.kind) {
+            Some(Kind::Bridge(settings, _)) => settings.unknown(&registered),
+            Some(_) | None => None,
+        };
+        let unknown = unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}."));
+        let noted = damaged.into_iter().chain(unknown).collect();
+        let look = Look { name, now: &now, before: before.as_ref(), registered: &registered, noted };
         match &self.digest {
             None => {
                 context.output.show(&look.document(false), || look.text(&context.program()));
@@ -90,11 +98,15 @@ struct Look<'a> {
     now: &'a Accepted,
     before: Option<&'a Accepted>,
     registered: &'a [Registered],
+    // What else a person should know.
+    noted: Vec<String>,
 }
 
 impl Look<'_> {
+    /// All of it, where nothing was accepted before.
     fn changes(&self) -> Vec<Change> {
-        self.before.map(|before| difference(before.said(), self.now.said())).unwrap_or_default()
+        let nothing = Map::new();
+        difference(self.before.map_or(&nothing, Accepted::said), self.now.said())
     }
 
     /// What an agent would read and perhaps obey.
@@ -114,7 +126,7 @@ impl Look<'_> {
             let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
             format!("{of} looks {}: {}", verdict.word(), why.join(" "))
         });
-        warned.collect()
+        self.noted.iter().cloned().chain(warned).collect()
     }
 
     fn document(&self, accepted: bool) -> Value {
@@ -129,6 +141,8 @@ impl Look<'_> {
                         "level": operation.level,
                         "tier": operation.tier.map(Tier::word),
                         "requires_auth": operation.requires_auth,
+                        "input_schema": operation.input_schema,
+                        "output_schema": operation.output_schema,
                     })
                 };
                 json!({
@@ -184,7 +198,11 @@ impl Look<'_> {
             })
             .collect();
         if !changes.is_empty() {
-            parts.push(format!("Since it was accepted, it says something else:\n{}", changes.join("\n")));
+            let head = match self.before {
+                Some(_) => "Since it was accepted, it says something else:",
+                None => "All that it says:",
+            };
+            parts.push(format!("{head}\n{}", changes.join("\n")));
         }
         parts.extend(self.warnings().iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.push(if self.before == Some(self.now) {

@@ -72,7 +72,7 @@ fn document(name: &Name, report: &Report) -> Value {
         .iter()
         .map(|check| json!({ "what": check.what, "ok": check.faults.is_empty(), "faults": check.faults }))
         .collect();
-    let took = u64::try_from(report.took.as_millis()).unwrap_or(u64::MAX);
+    let took = report.took.and_then(|took| u64::try_from(took.as_millis()).ok());
     json!({ "ok": report.is_good(), "provider": name, "took_ms": took, "checks": checks })
 }
 
@@ -81,8 +81,12 @@ fn text(report: &Report) -> String {
     for check in &report.checks {
         let word = if check.faults.is_empty() { "ok" } else { "WRONG" };
         rows.push(vec![word.to_owned(), check.what.to_owned()]);
-        rows.extend(check.faults.iter().map(|fault| vec![String::new(), format!("  {fault}")]));
+        let lines = check.faults.iter().flat_map(|fault| fault.lines());
+        rows.extend(lines.map(|line| vec![String::new(), format!("  {line}")]));
     }
-    let took = report.took.as_millis();
-    format!("{}\n\nIt said what it can do in {took} ms.", Output::table(&["", "THAT"], &rows))
+    let table = Output::table(&["", "THAT"], &rows);
+    match report.took {
+        Some(took) => format!("{table}\n\nIt said what it can do in {} ms.", took.as_millis()),
+        None => table,
+    }
 }

@@ -99,3 +99,32 @@ impl Reads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_written_in_a_form_that_is_not_known_may_read_anything_and_fail() {
+        let is_anything = |policy: Value| {
+            let reads = Reads::of(&policy);
+            reads.any_of(&["whatever"]) && reads.can_fail
+        };
+        let body = |body: Value| json!({ "conditions": [{ "kind": "when", "body": body }] });
+        for policy in [
+            json!(null),
+            json!({}),
+            json!({ "conditions": {} }),
+            json!({ "conditions": [{}] }),
+            body(json!("context")),
+            body(json!({})),
+            body(json!({ "new-operator": 1 })),
+            body(json!({ "==": "context.params" })),
+        ] {
+            assert!(is_anything(policy.clone()), "{policy}");
+        }
+        let known = body(json!({ "==": { "left": { "Var": "principal" }, "right": { "Value": 1 } } }));
+        assert!(!is_anything(known));
+    }
+}

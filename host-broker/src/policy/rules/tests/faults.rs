@@ -125,3 +125,12 @@ fn a_catalogue_without_actions_takes_the_shipped_rules() {
         Rules::parse(&[file(SHIPPED)], &catalogue, groups()).unwrap();
     }
 }
+
+#[test]
+fn all_faults_are_told_each_on_a_line_of_its_own() {
+    let text = "permit (principal == Group::\"one\", action, resource);\n\
+                permit (principal == Group::\"two\", action, resource);";
+    let error = Rules::parse(&[file(text)], &catalogue(), groups()).unwrap_err();
+    assert_eq!(error.to_string().lines().map(str::to_owned).collect::<Vec<_>>(), faults(text));
+    assert_eq!(faults(text).len(), 2);
+}

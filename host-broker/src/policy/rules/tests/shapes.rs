@@ -117,3 +117,54 @@ fn the_native_actions_hide_nothing_that_is_not_listed_here() {
         .collect();
     assert_eq!(hidden, Vec::<String>::new());
 }
+
+#[test]
+fn nesting_ends_and_the_last_level_that_is_read_is_the_sixteenth() {
+    type Wrap = fn(Value) -> Value;
+    let wraps: [Wrap; 3] = [
+        |inner| json!({ "type": "array", "items": inner }),
+        |inner| json!({ "anyOf": [inner, { "type": "null" }] }),
+        |inner| json!({ "allOf": [inner] }),
+    ];
+    for wrap in wraps {
+        let nested = |times: usize| (0..times).fold(json!({ "type": "string" }), |inner, _| wrap(inner));
+        assert!(one(&nested(15)).is_ok());
+        assert_eq!(one(&nested(16)), Err("is nested too deep"));
+    }
+    let objects = |times: usize| {
+        (0..times).fold(
+            json!({ "type": "string" }),
+            |inner, _| json!({ "type": "object", "properties": { "a": inner }, "additionalProperties": false }),
+        )
+    };
+    assert_eq!(seen(&objects(16)).1, []);
+    assert_eq!(seen(&objects(17)).1, [("/a".repeat(17), "is nested too deep")]);
+    for reference in [json!({ "$ref": "#/properties/p" }), json!({ "allOf": [{ "$ref": "#/properties/p" }] })] {
+        assert_eq!(one(&reference), Err("is nested too deep"), "it refers to itself");
+    }
+}
+
+#[test]
+fn one_schema_in_all_of_is_that_schema_and_several_are_none() {
+    let text = || json!({ "type": "string" });
+    assert_eq!(one(&json!({ "allOf": [text()] })), Ok(of("String", true)));
+    for all in [json!([]), json!([text(), { "maxLength": 5 }])] {
+        assert_eq!(one(&json!({ "allOf": all })), Err("is put together from several schemas"));
+    }
+}
+
+#[test]
+fn constants_have_the_type_that_all_of_them_have() {
+    assert_eq!(one(&json!({ "enum": [true, false] })), Ok(of("Boolean", true)));
+    assert_eq!(one(&json!({ "const": null })), Err("may only be null"));
+    assert_eq!(one(&json!({ "enum": [null] })), Err("may only be null"));
+}
+
+#[test]
+fn what_must_be_there_and_is_not_cannot_be_put_to_the_rules() {
+    let schema = json!({ "type": "object", "properties": { "p": { "type": "string" } }, "required": ["p"] });
+    let (record, _) = of_params(&schema, false);
+    assert_eq!(params(&record, &Map::new()).unwrap_err(), "/p");
+    let optional = json!({ "type": "object", "properties": { "p": { "type": "string" } } });
+    assert!(params(&of_params(&optional, false).0, &Map::new()).is_ok());
+}

@@ -1,0 +1,144 @@
+//! How large a schema may be that somebody else wrote.
+//!
+//! A few lines that refer to each other can stand for more than a machine can hold. So it is counted what a schema comes
+//! to with everything in its place that it refers to; what refers to itself comes to no end.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// So many values and members, all references followed.
+const NODES_MAX: usize = 10_000;
+/// So many patterns.
+const PATTERNS_MAX: usize = 64;
+/// How much memory a pattern may take, in bytes.
+pub(super) const PATTERN_BYTES: usize = 256 * 1024;
+
+/// Whether a schema is one that can be held to.
+///
+/// # Errors
+/// Why not.
+pub(super) fn bounded(schema: &Value) -> Result<(), String> {
+    let patterns = count(schema, &|name| name == "pattern") + count(schema, &|name| name == "patternProperties");
+    if patterns > PATTERNS_MAX {
+        return Err(format!("it has more than {PATTERNS_MAX} patterns"));
+    }
+    let mut following = Following { schema, known: BTreeMap::new(), open: Vec::new() };
+    match following.size(schema)? {
+        size if size > NODES_MAX => Err(format!("with what it refers to it has more than {NODES_MAX} parts")),
+        _ => Ok(()),
+    }
+}
+
+fn count(value: &Value, wanted: &impl Fn(&str) -> bool) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(|item| count(item, wanted)).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, item)| usize::from(wanted(name)) + count(item, wanted)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+struct Following<'a> {
+    schema: &'a Value,
+    known: BTreeMap<&'a str, usize>,
+    open: Vec<&'a str>,
+}
+
+impl<'a> Following<'a> {
+    fn size(&mut self, value: &'a Value) -> Result<usize, String> {
+        match value {
+            Value::Array(items) => items.iter().try_fold(1, |sum, item| Ok(add(sum, self.size(item)?))),
+            Value::Object(members) => members.iter().try_fold(1, |sum, (name, item)| {
+                let size = match (name.as_str(), item) {
+                    ("$ref", Value::String(to)) => self.referred(to)?,
+                    (
+                        "$dynamicRef" | "$recursiveRef" | "$dynamicAnchor" | "$recursiveAnchor" | "$anchor" | "$id",
+                        _,
+                    ) => {
+                        return Err(format!("`{name}` is not taken; refer by `#/$defs/NAME`"));
+                    }
+                    _ => self.size(item)?,
+                };
+                Ok(add(sum, size))
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(1),
+        }
+    }
+
+    fn referred(&mut self, to: &'a str) -> Result<usize, String> {
+        if let Some(size) = self.known.get(to) {
+            return Ok(*size);
+        }
+        let Some(pointer) = to.strip_prefix('#').filter(|pointer| pointer.starts_with('/')) else {
+            return Err(format!("`$ref` to `{to}` is not taken; refer by `#/$defs/NAME`"));
+        };
+        if self.open.contains(&to) {
+            return Err(format!("`{to}` refers to itself"));
+        }
+        let found = self.schema.pointer(pointer).ok_or_else(|| format!("there is nothing at `{to}`"))?;
+        self.open.push(to);
+        let size = self.size(found)?;
+        self.open.pop();
+        self.known.insert(to, size);
+        Ok(size)
+    }
+}
+
+/// Not further than it matters.
+fn add(sum: usize, size: usize) -> usize {
+    sum.saturating_add(size).min(NODES_MAX + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_stands_for_more_than_it_seems_is_refused() {
+        let chain = |length: usize| {
+            let mut definitions = serde_json::Map::new();
+            for index in 0..length {
+                let next = json!({ "$ref": format!("#/$defs/d{}", index + 1) });
+                definitions.insert(format!("d{index}"), json!({ "allOf": [next, next] }));
+            }
+            definitions.insert(format!("d{length}"), json!({ "type": "integer" }));
+            json!({ "$defs": definitions, "$ref": "#/$defs/d0" })
+        };
+        bounded(&chain(5)).unwrap();
+        assert!(bounded(&chain(40)).unwrap_err().contains("more than 10000 parts"));
+        assert!(bounded(&chain(400)).unwrap_err().contains("more than 10000 parts"));
+    }
+
+    #[test]
+    fn what_refers_to_itself_or_elsewhere_is_refused() {
+        for (schema, fault) in [
+            (
+                json!({ "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#/$defs/a" } } } }),
+                "refers to itself",
+            ),
+            (json!({ "$ref": "#" }), "is not taken"),
+            (json!({ "$ref": "https://example.com/schema" }), "is not taken"),
+            (json!({ "$ref": "file:///etc/passwd" }), "is not taken"),
+            (json!({ "$ref": "#/$defs/none" }), "there is nothing at"),
+            (json!({ "$defs": { "a": { "$anchor": "x" } }, "$ref": "#x" }), "is not taken"),
+            (json!({ "$dynamicRef": "#x" }), "is not taken"),
+            (json!({ "$id": "https://example.com/" }), "is not taken"),
+        ] {
+            let found = bounded(&schema).unwrap_err();
+            assert!(found.contains(fault), "{schema}: {found}");
+        }
+        let twice = json!({ "$defs": { "a": { "type": "string" } }, "properties": { "b": { "$ref": "#/$defs/a" }, "c": { "$ref": "#/$defs/a" } } });
+        bounded(&twice).unwrap();
+    }
+
+    #[test]
+    fn patterns_are_few_and_small() {
+        let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+        super::super::validator(&pattern("^[a-z]{1,64}$")).unwrap();
+        assert!(super::super::validator(&pattern(r"\p{L}{1000}")).is_err());
+        let many: Vec<Value> = (0..65).map(|_| pattern("^a$")).collect();
+        assert!(bounded(&json!({ "anyOf": many })).unwrap_err().contains("more than 64 patterns"));
+    }
+}
