@@ -112,21 +112,29 @@ pub struct Decided {
     pub level: Option<i64>,
     /// The governance task that it named.
     pub task_id: Option<String>,
-    /// The code of its refusal; `None` if it was permitted.
+    /// The code of its refusal; `None` if it was permitted, or a person was asked.
     pub refused: Option<String>,
+    /// Whether a person was asked, and nothing was decided since.
+    pub asked: bool,
 }
 
-/// Hands on what was decided about each call, oldest first: its intent, or its refusal.
+/// Hands on what was decided about each call, oldest first: its intent, its refusal, or that a person was asked who has
+/// not answered.
 ///
 /// # Errors
 /// [`LedgerError`] if the ledger cannot be read.
 pub fn each_decided(connection: &Connection, mut each: impl FnMut(Decided)) -> Result<(), LedgerError> {
-    // The same rows as those of the view, without what became of the calls.
-    const SELECT: &str = "SELECT seq, ts, request_id, substr(caller, 7), provider, action, level, task_id, reason_code
-        FROM ledger
+    // The rows of the view, without what became of the calls, and with those that wait for a person.
+    const SELECT: &str =
+        "SELECT seq, ts, request_id, substr(caller, 7), provider, action, level, task_id, reason_code, kind = 'asked'
+        FROM ledger AS decision
         WHERE provider IS NOT NULL AND action IS NOT NULL AND caller LIKE 'group:%'
           AND (kind = 'refused' AND params_digest IS NOT NULL
-               OR kind = 'intended' AND json_extract(body, '$.stage') = 'run')
+               OR kind = 'intended' AND json_extract(body, '$.stage') = 'run'
+               OR kind = 'asked' AND json_extract(body, '$.kind') = 'call'
+                  AND NOT EXISTS (SELECT 1 FROM ledger AS later
+                                  WHERE later.caller = decision.caller AND later.request_id = decision.request_id
+                                    AND later.seq > decision.seq AND later.kind IN ('intended', 'refused')))
         ORDER BY seq";
     let mut statement = connection.prepare(SELECT).map_err(at("read decisions"))?;
     let mut rows = statement.query([]).map_err(at("read decisions"))?;
@@ -147,6 +155,7 @@ fn decided(row: &rusqlite::Row<'_>) -> Result<Decided, rusqlite::Error> {
         level: row.get(6)?,
         task_id: row.get(7)?,
         refused: row.get(8)?,
+        asked: row.get(9)?,
     })
 }
 

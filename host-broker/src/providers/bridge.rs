@@ -356,7 +356,7 @@ pub fn operations(
 }
 
 /// What holds a value to a schema that somebody else wrote: it takes no longer than the value is long times what the schema
-/// is with everything in it that it refers to, which is [bounded], and nothing is fetched.
+/// is with everything in it that it refers to, which is bounded, and nothing is fetched.
 ///
 /// # Errors
 /// Why it is no schema.

@@ -1,6 +1,6 @@
 //! Rules: as the operator writes, checks and tries them.
 
-use super::world::World;
+use super::world::{World, wait_for};
 use serde_json::{Value, json};
 
 /// What this explains as the step of the rules.
@@ -131,4 +131,40 @@ fn rules_are_tried_on_what_was_decided_and_what_the_ledger_does_not_hold_is_not_
     assert_eq!(tried["cannot_tell"], json!([{ "action": "mock.jot", "calls": 1, "why": why }]));
     let all = world.run(&["policy", "test", "--all", "--json"]).json();
     assert_eq!(all["changes"][0]["action"], "mock.echo");
+}
+
+#[test]
+fn rules_are_tried_on_what_a_person_was_asked_about_and_did_not_agree_to() {
+    let world = World::with_mock();
+    world.append("mock.toml", QUIET);
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    std::fs::write(
+        world.home.join("policy/profiles/developer.toml"),
+        "[providers.mock]\nactions = { tidy = \"human\" }\n",
+    )
+    .unwrap();
+    let daemon = world.serve();
+    let ask = |id: &str| {
+        let call = json!({ "type": "ext_call", "provider": "mock", "action": "tidy", "params": {}, "timeout_ms": 300 });
+        assert_eq!(world.ask("developer", id, call)["status"], "pending");
+        let waiting = world.run(&["approvals", "list", "--json"]).json();
+        waiting["approvals"][0]["code"].as_str().unwrap().to_owned()
+    };
+    let agreed = ask("ext-1");
+    world.run(&["approvals", "approve", &agreed]).ok();
+    wait_for(|| world.run(&["calls", "list", "--json"]).json()["calls"].to_string().contains("\"executed\""));
+    let denied = ask("ext-2");
+    world.run(&["approvals", "deny", &denied]).ok();
+    ask("ext-3");
+    drop(daemon);
+    write(&world, "new.cedar", "@id(\"none\")\nforbid (principal, action == Action::\"mock.tidy\", resource);\n");
+    let new = world.home.join("new.cedar");
+    let tried = world.run(&["policy", "test", new.to_str().unwrap(), "--json"]).json();
+    let told = |change: &Value| json!([change["request_id"], change["was"], change["would_be"]]);
+    let changes: Vec<Value> = tried["changes"].as_array().unwrap().iter().map(told).collect();
+    let expected = [("ext-1", "permitted"), ("ext-2", "asked of a person"), ("ext-3", "asked of a person")];
+    // In the order of their rows; whoever waits was asked before another was told no.
+    let mut found: Vec<String> = changes.iter().map(Value::to_string).collect();
+    found.sort();
+    assert_eq!(found, expected.map(|(id, was)| json!([id, was, "refused"]).to_string()), "{tried}");
 }

@@ -87,14 +87,20 @@ impl Test {
 impl Trial<'_> {
     fn take(&mut self, call: Decided) {
         self.found.calls += 1;
+        // Whoever was asked was asked because the rules had nothing against it.
+        let unanswered = [Code::ApprovalDenied, Code::ApprovalExpired].map(|code| Some(code.word()));
+        let asked = call.asked || unanswered.contains(&call.refused.as_deref());
         // What was refused for another reason is not the rules' to permit.
-        let other_reason = call.refused.as_deref().is_some_and(|code| code != Code::RuleDenied.word());
+        let was = call.refused.clone().filter(|_| !asked);
+        let other_reason = was.as_deref().is_some_and(|code| code != Code::RuleDenied.word());
         let Some(answer) = (if other_reason { None } else { self.answer(&call) }) else { return };
         self.found.asked += 1;
-        let was = call.refused.clone();
         match (answer, was) {
             (Answer::Yes(_), None) | (Answer::No(_), Some(_)) => self.found.same += 1,
-            (Answer::No(why), None) => self.found.change(call, "permitted".to_owned(), "refused", why),
+            (Answer::No(why), None) => {
+                let was = if asked { "asked of a person" } else { "permitted" };
+                self.found.change(call, was.to_owned(), "refused", why);
+            }
             (Answer::Yes(why), Some(code)) => self.found.change(call, code, "permitted by the rules", why),
             (Answer::CannotTell(why), _) => {
                 let action = format!("{}.{}", call.provider, call.action);
