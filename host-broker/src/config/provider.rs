@@ -96,6 +96,14 @@ impl<'de> Deserialize<'de> for ProviderTable {
             "bridge" => {
                 let child: toml::Table =
                     child::Settings::KEYS.iter().filter_map(|key| table.remove_entry(*key)).collect();
+                // Its keys are two structs', and a list of the one's would lack the other's.
+                let unknown = table.keys().find(|key| !bridge::Settings::KEYS.contains(&key.as_str()));
+                if let Some(unknown) = unknown {
+                    let known = bridge::Settings::KEYS.iter().chain(&child::Settings::KEYS);
+                    let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
+                    let known = known.join(", ");
+                    return Err(D::Error::custom(format!("unknown field `{unknown}`, expected one of {known}")));
+                }
                 Kind::Bridge(rest(table)?, rest(child)?)
             }
             other => {

@@ -92,7 +92,9 @@ impl Accepted {
         let document = serde_json::json!({ "digest": self.digest().to_string(), "said": self.0 });
         let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
         text.push(b'\n');
-        let new = path.with_extension("new");
+        // Named by what will be in it: two commands may accept at the same time.
+        let unique: String = self.digest().hex().chars().take(16).collect();
+        let new = path.with_extension(format!("{unique}.new"));
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(&new).and_then(|mut file| {
@@ -133,7 +135,9 @@ pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Ve
 /// `[name]`, wherever in its list it is.
 fn leaves(said: &Map<String, Value>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    walk(&Value::Object(said.clone()), "", &mut found);
+    for (name, item) in said {
+        walk(item, &format!("/{}", escaped(name)), &mut found);
+    }
     found
 }
 
@@ -208,6 +212,12 @@ mod tests {
             assert!(!changes(&before, &after).is_empty(), "{before} and {after}");
             assert!(changes(&before, &before).is_empty());
         }
+    }
+
+    #[test]
+    fn beside_nothing_all_of_it_is_new_and_nothing_is_gone() {
+        assert_eq!(changes(&json!({}), &json!({ "a": {}, "b": [1] })), ["+ /a {}", "+ /b/0 1"]);
+        assert!(changes(&json!({}), &json!({})).is_empty());
     }
 
     #[test]

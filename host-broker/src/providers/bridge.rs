@@ -26,6 +26,7 @@ use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
 use crate::providers::contract::{
     Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success,
+    unprepared,
 };
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
@@ -88,6 +89,9 @@ fn seconds() -> u64 {
 }
 
 impl Settings {
+    /// The keys.
+    pub const KEYS: [&'static str; 4] = ["namespace", "timeout_seconds", "shares_secret_of", "exposes"];
+
     /// What `exposes` says of something that is not there.
     pub fn unknown(&self, registered: &[Registered]) -> Option<String> {
         let is_there = |wanted: &String| {
@@ -421,10 +425,7 @@ impl Invocation for Asked {
     }
 
     fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
-        Box::pin(async move {
-            let same: Box<dyn Invocation> = self;
-            Ok(same)
-        })
+        unprepared(self)
     }
 
     fn probe_handle(&self, _planted: &Planted) -> Option<Value> {

@@ -202,6 +202,11 @@ pub trait Invocation: Send + Sync {
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>>;
 }
 
+/// The preparation of a call that needs no remote facts: itself.
+pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Invocation>, Failure>> {
+    Box::pin(async move { Ok(invocation) })
+}
+
 /// What an action works on beside its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs<'a> {

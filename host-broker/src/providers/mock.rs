@@ -14,6 +14,7 @@
 
 use crate::providers::contract::{
     Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
+    unprepared,
 };
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
@@ -224,10 +225,7 @@ impl Invocation for MockCall {
     }
 
     fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
-        Box::pin(async move {
-            let same: Box<dyn Invocation> = self;
-            Ok(same)
-        })
+        unprepared(self)
     }
 
     fn probe_handle(&self, planted: &Planted) -> Option<Value> {

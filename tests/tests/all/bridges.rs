@@ -1,4 +1,6 @@
-//! Bridges: programs that other people wrote, as providers; what they cannot make of it.
+//! Bridges: programs that other people wrote, as providers.
+
+mod hostile;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host_broker::effects::commands::installed;
@@ -7,13 +9,12 @@ use host_broker::identity::token::{LIFE, Wanted, legacy, legacy_claims};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::collections::BTreeSet;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use tests::bridges::{accept, call, directory, grant, home, is_apart, said, shell, token};
+use tests::bridges::{accept, call, directory, grant, home, said, shell, token};
 use tests::group::{Group, code, error, with};
 use tests::programs::programs;
-use tests::{World, skipped, until};
+use tests::{World, skipped};
 
 const SECRET: &str = "s3cr3t-of-the-odd-bridge";
 
@@ -186,47 +187,6 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
 }
 
 #[test]
-fn definitions_that_break_a_rule_are_refused_with_every_fault() {
-    let beside = tempfile::tempdir().unwrap();
-    let program = beside.path().join("bridge.sh");
-    let answer = json!({ "definitions": [
-        { "id": "other.thing", "description": "x", "operations": [{ "name": "a", "description": "b" }] },
-        { "id": "odd.thing", "description": " ", "allowed_chat_types": ["secret"], "operations": [] },
-        { "id": "odd.thing", "description": "x", "operations": [
-            { "name": "a b", "description": "b" },
-            { "name": "c", "description": "", "mutating": true, "level": 1, "tier": "sometimes" },
-            { "name": "d", "description": "b", "input_schema": { "type": "nothing" } },
-            { "name": "d", "description": "b", "level": 9 },
-        ] },
-    ] });
-    std::fs::write(&program, shell(&answer)).unwrap();
-    let world = home("odd", &["/bin/sh", program.to_str().unwrap()], beside.path(), "");
-    let refused = world.cli(&["provider", "accept", "odd"]);
-    assert_eq!(refused.status.code(), Some(5));
-    let text = said(&refused);
-    for fault in [
-        "other.thing: its id must be `odd.`",
-        "odd.thing: its description is empty",
-        "odd.thing: allowed_chat_types: only",
-        "odd.thing: it has no operations",
-        "odd.thing: this id is there twice",
-        "odd.thing.a b: its name must be",
-        "odd.thing.c: its description is empty",
-        "odd.thing.c: level: it must be 2 to 3, because it is `mutating`",
-        "odd.thing.c: tier: only",
-        "odd.thing.d: input_schema:",
-        "odd.thing.d: this operation is there twice",
-        "odd.thing.d: level: it must be 1 to 3",
-    ] {
-        assert!(text.contains(fault), "{fault}: {text}");
-    }
-    let checked = world.cli(&["--json", "provider", "check", "odd"]);
-    assert_eq!(checked.status.code(), Some(5));
-    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
-    assert_eq!((&checked["checks"][0]["ok"], &checked["checks"][1]["ok"]), (&json!(true), &json!(false)), "{checked}");
-}
-
-#[test]
 fn a_check_tells_an_author_what_is_wrong() {
     if installed(Path::new("node")) {
         let program = directory().join("notes.mjs");
@@ -284,77 +244,6 @@ fn odd(more: &str) -> Option<(World, Group, String)> {
     let ann = token(&mut world, "ann", ChatType::Private);
     let developer = world.group("developer");
     Some((world, developer, ann))
-}
-
-#[test]
-fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
-    let Some((mut world, developer, ann)) = odd("") else { return };
-    let violations = [
-        "flood",
-        "complain",
-        "twice",
-        "after",
-        "before",
-        "other_id",
-        "version_true",
-        "version_float",
-        "both",
-        "neither",
-        "nan",
-        "duplicate",
-        "deep",
-        "not_utf8",
-        "nothing",
-        "no_object",
-        "more",
-    ];
-    let cases = violations
-        .map(|mode| (mode, "capability_invalid_output"))
-        .into_iter()
-        .chain([
-            ("hang", "provider_timeout"),
-            ("crash", "capability_backend_unavailable"),
-            ("crash_after", "capability_backend_unavailable"),
-            ("killed", "capability_backend_unavailable"),
-            ("credential", "capability_invalid_output"),
-            ("secret_in_error", "capability_backend_unavailable"),
-            ("unavailable", "capability_backend_unavailable"),
-            ("auth", "capability_auth_required"),
-            ("input", "capability_invalid_input"),
-            ("no_and_exit", "capability_invalid_input"),
-            ("unknown_code", "provider_failed"),
-            ("inject", "provider_failed"),
-        ])
-        .collect::<Vec<_>>();
-    for (mode, expected) in cases {
-        let read = developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
-        assert_eq!(code(&read), expected, "{mode}: {read}");
-        assert!(!read.to_string().contains("previous instructions"), "{mode}: {read}");
-        // Whoever was started and did not say no may have done it.
-        let write = developer.ask(call("odd.thing", "write", &json!({ "mode": mode }), &ann));
-        let expected = match (mode, expected) {
-            // Its result is withheld; that it happened is not.
-            ("credential", _) => "executed",
-            (_, "capability_auth_required" | "capability_invalid_input") => expected,
-            _ => "outcome_unknown",
-        };
-        assert_eq!(code(&write), expected, "{mode}: {write}");
-        // Not so many in a row that it is left alone.
-        assert_eq!(code(&developer.ask(call("odd.thing", "read", &json!({ "mode": "echo" }), &ann))), "executed");
-    }
-    let typed = |mode: &str| developer.ask(call("odd.thing", "typed", &json!({ "mode": mode }), &ann));
-    assert_eq!(typed("number")["data"], json!({ "n": 7 }));
-    assert_eq!(code(&typed("text")), "capability_invalid_output", "it is not what it has promised");
-    // What it was given comes back to nobody: not its secret, and not the token that was made for it.
-    let read = |mode: &str| developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
-    for mode in ["own_secret", "token_back", "secret_complaint"] {
-        let reply = read(mode);
-        assert_eq!(code(&reply), "executed", "{mode}: {reply}");
-        assert!(!reply.to_string().contains(SECRET) && !reply.to_string().contains("eyJ"), "{mode}: {reply}");
-    }
-    world.settle();
-    world.keep_secret(SECRET);
-    std::fs::remove_file(world.home().join("odd.secret")).unwrap();
 }
 
 #[test]
@@ -556,137 +445,4 @@ fn what_is_said_of_a_bridge_is_said_of_its_capabilities() {
     assert_eq!(code(&echo()), "action_denied", "it still says so");
     std::fs::remove_file(world.home().join("odd.secret")).unwrap();
     world.keep_secret(SECRET);
-}
-
-/// Whether a process with this argument runs anywhere on this machine.
-fn runs(argument: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
-    let lines = processes.filter_map(|path| std::fs::read(path).ok());
-    lines.filter(|line| line.split(|byte| *byte == 0).any(|part| part == argument.as_bytes())).count() > 0
-}
-
-#[test]
-fn what_a_bridge_leaves_behind_dies_with_it() {
-    if !is_apart() {
-        return skipped("bubblewrap cannot make a namespace here, and nothing else keeps a daemon from staying");
-    }
-    let Some((mut world, developer, ann)) = odd("[limits.developer.odd.breaker]\nfaults = 0") else { return };
-    // A duration that nobody else sleeps for.
-    let seconds = format!("98765.{}", world.ids.below(1_000_000_000));
-    let reply = developer.ask(call("odd.thing", "read", &json!({ "mode": "grandchild", "seconds": seconds }), &ann));
-    assert_eq!(code(&reply), "executed", "{reply}");
-    until("its end", || (!runs(&seconds)).then_some(()));
-    let hang = || call("odd.thing", "read", &json!({ "mode": "hang", "seconds": seconds }), &ann);
-    let hangs = developer.ask(hang());
-    assert_eq!(code(&hangs), "provider_timeout", "{hangs}");
-    until("its end", || (!runs(&seconds)).then_some(()));
-    // Whoever waits for a few milliseconds has it ended while its room is being made.
-    let state = world.home().join("state/odd");
-    let state = state.to_str().unwrap().to_owned();
-    for patience in 1..60 {
-        let reply = developer.ask(with(hang(), "timeout_ms", patience));
-        assert_ne!(code(&reply), "executed", "{reply}");
-    }
-    until("their end", || (!runs(&state) && !runs(&seconds)).then_some(()));
-    // And with the broker, however that ends.
-    for is_killed in [false, true] {
-        developer.send(hang());
-        until("it is started", || runs(&seconds).then_some(()));
-        if is_killed {
-            world.kill();
-        } else {
-            world.stop();
-        }
-        until("its end", || (!runs(&state) && !runs(&seconds)).then_some(()));
-        world.start_process();
-    }
-}
-
-#[test]
-fn a_hostile_bridge_reaches_nothing_of_the_brokers() {
-    if !is_apart() {
-        return skipped("bubblewrap cannot make a namespace here");
-    }
-    let Some((mut world, developer, ann)) = odd("") else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let home = world.home();
-    let path = |name: &str| home.join(name).to_str().unwrap().to_owned();
-    let files: Vec<String> = ["keys/ledger.key", "keys/identity.key", "broker.toml", "ledger.db", "odd.secret"]
-        .into_iter()
-        .map(path)
-        .chain(["/etc/shadow", "/root/.bashrc", "/etc/ssl/private", "/etc/passwd"].map(str::to_owned))
-        .collect();
-    assert!(files.iter().take(5).all(|file| std::fs::exists(file).unwrap()), "they are there");
-    let wanted = json!({
-        "mode": "look", "files": files, "write": path("accepted/odd.json"), "socket": path("broker.sock"),
-        "port": listener.local_addr().unwrap().port(),
-    });
-    let reply = developer.ask(call("odd.thing", "read", &wanted, &ann));
-    assert_eq!(code(&reply), "executed", "{reply}");
-    let found = &reply["data"];
-    for (file, read) in found["files"].as_object().unwrap() {
-        assert!(read.as_str().unwrap().starts_with("no: "), "{file}: {read}");
-    }
-    for attempt in ["written", "socket", "port"] {
-        assert!(found[attempt].as_str().is_some_and(|said| said.starts_with("no: ")), "{attempt}: {found}");
-    }
-    for attempt in ["namespace", "mount"] {
-        assert!(found[attempt].as_i64().is_some_and(|status| status != 0), "{attempt}: {found}");
-    }
-    assert_eq!(found["machine"], json!([]), "nothing of the machine's own can be set");
-    assert!(found["trigger"].as_str().is_some_and(|said| said.starts_with("no: ")), "{found}");
-    assert!(found["terminal"].as_str().is_some_and(|said| said.starts_with("no: ")), "{found}");
-    let places = found["places"].as_object().unwrap();
-    let writable: Vec<&String> = places.iter().filter(|(_, said)| said.is_null()).map(|(place, _)| place).collect();
-    assert_eq!(writable, ["/dev/shm", "/tmp", "/state"], "{places:?}");
-    assert_eq!(found["sizes"], json!({ "/dev/shm": 64 << 20, "/tmp": 64 << 20 }));
-    // It sees its own environment, with its own secret, which the filter takes out; and the broker's nowhere.
-    let environments = found["environments"].to_string();
-    assert!(environments.contains("ODD_SECRET") && !environments.contains("CARGO"), "{environments}");
-    let processes = found["processes"].as_array().unwrap();
-    assert!(processes.len() <= 4, "only its own: {processes:?}");
-    let root: Vec<&str> = found["root"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    for hidden in ["home", "root", "var", "run", "sys", "boot", "mnt", "srv"] {
-        assert!(!root.contains(&hidden), "{root:?}");
-    }
-    // With the network it has that, and no more.
-    let networked = std::fs::read_to_string(home.join("broker.toml"))
-        .unwrap()
-        .replace("isolation =", "network = true\nisolation =");
-    world.rewrite("broker.toml", &networked);
-    world.restart();
-    let reply = developer.ask(call("odd.thing", "read", &wanted, &ann));
-    assert_eq!(reply["data"]["port"], "connected", "{reply}");
-    assert!(reply["data"]["socket"].as_str().is_some_and(|said| said.starts_with("no: ")), "{reply}");
-    std::fs::remove_file(home.join("odd.secret")).unwrap();
-    world.keep_secret(SECRET);
-}
-
-#[test]
-fn what_holds_the_home_is_shown_to_no_bridge() {
-    let Some(world) = odd_home("") else { return };
-    if !is_apart() {
-        return skipped("bubblewrap cannot make a namespace here");
-    }
-    let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
-    let own = format!("{:?}", directory());
-    let link = world.outside().join("link");
-    std::os::unix::fs::symlink(world.home(), &link).unwrap();
-    for readable in [world.home(), world.home().join("keys"), PathBuf::from("/"), link, "relative".into()] {
-        world.rewrite("broker.toml", &config.replace(&own, &format!("{readable:?}")));
-        let listed = world.cli(&["provider", "check", "odd"]);
-        assert_eq!(listed.status.code(), Some(5), "{}: {}", readable.display(), said(&listed));
-    }
-    let inside = world.home().join("state/odd/bridge");
-    for (command, fault) in [
-        (vec![inside.to_str().unwrap()], "there is no program"),
-        (vec!["./bridge"], "is relative"),
-        (vec!["no-such-program"], "there is no program"),
-        (vec![], "it is empty"),
-    ] {
-        let command_line = config.lines().find(|line| line.starts_with("command =")).unwrap();
-        world.rewrite("broker.toml", &config.replace(command_line, &format!("command = {command:?}")));
-        let checked = world.cli(&["provider", "check", "odd"]);
-        assert!(said(&checked).contains(fault), "{command:?}: {}", said(&checked));
-    }
 }
