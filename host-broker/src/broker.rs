@@ -32,6 +32,8 @@ use crate::proposals;
 use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
+use crate::providers::mcp::Changed;
+use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
@@ -55,6 +57,8 @@ pub struct Broker {
     /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request,
     /// and by which row.
     pub(crate) cancelled: BTreeMap<(Arc<str>, RequestId), i64>,
+    /// Calls that run, and what passes between them and whoever waits.
+    pub(crate) under_way: BTreeMap<(Arc<str>, RequestId), Arc<Meanwhile>>,
     /// Requests that wait for another one. They have no row yet.
     pub(crate) parked: BTreeMap<(Arc<str>, RequestId), Parked>,
     /// Requests about which a person was asked, and that are decided on again now.
@@ -109,6 +113,10 @@ impl Scribe<Event> for Broker {
             Event::Reopened(group) => {
                 let noted = self.reopened(tx, &group);
                 closed(tx, Event::Reopened(group), noted.map(|()| None))
+            }
+            Event::Redefined(changed) => {
+                let noted = self.redefined(tx, &changed);
+                closed(tx, Event::Redefined(changed), noted.map(|()| None))
             }
             Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
         }
@@ -386,6 +394,14 @@ impl Broker {
         Ok(())
     }
 
+    /// An auditor should know what could be called when, and no agent is offered what cannot.
+    fn redefined(&mut self, tx: &Transaction<'_>, changed: &Changed) -> Result<(), LedgerError> {
+        let body = json!({ "redefined": changed.provider, "withdrawn": changed.withdrawn });
+        tx.append(&Draft { body, ..Draft::new(Kind::Noted, "broker") })?;
+        self.stale_snapshots.extend(self.config.groups.keys().cloned());
+        Ok(())
+    }
+
     fn stopping(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
         self.folding.write_all(tx)?;
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
@@ -448,6 +464,7 @@ impl Broker {
             folding: Folding::default(),
             waiting: BTreeMap::new(),
             cancelled: BTreeMap::new(),
+            under_way: BTreeMap::new(),
             parked: BTreeMap::new(),
             resolved: Vec::new(),
             to_apply: Vec::new(),

@@ -12,6 +12,7 @@ use crate::mailroom::Slot;
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
+use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use serde_json::{Map, Value};
@@ -180,6 +181,8 @@ pub struct Call {
     pub applies: Option<ProposalId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<Sealed>,
+    /// What passes between it and whoever waits for it while it runs.
+    pub meanwhile: Arc<Meanwhile>,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
 }

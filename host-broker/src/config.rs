@@ -385,6 +385,9 @@ impl Config {
             if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
                 return Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"));
             }
+            if let Kind::Mcp(settings, _) = &table.kind {
+                settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
+            }
             let Kind::Bridge(settings, _) = &table.kind else { continue };
             settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
             if let Some(issuer) = &settings.shares_secret_of
@@ -479,7 +482,7 @@ impl Config {
     pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
         self.providers.values().filter_map(|table| match &table.kind {
             Kind::Files(settings) => Some(&settings.workspaces),
-            Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) => None,
+            Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
         })
     }
 

@@ -29,6 +29,7 @@ use crate::ledger::{Durability, Ledger};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
+use crate::providers::meanwhile::Meanwhile;
 use crate::settling::probe_for;
 use crate::snapshot;
 use asked::Asker;
@@ -160,16 +161,21 @@ impl Daemon {
 }
 
 /// Says now and then that a call still runs, to whoever waits for it.
-async fn with_progress(running: impl Future<Output = Event>, talk: Option<(Group, RequestId, Reports)>) -> Event {
+async fn with_progress(
+    running: impl Future<Output = Event>,
+    talk: Option<(Group, RequestId, Arc<Meanwhile>, Reports)>,
+) -> Event {
     let mut running = std::pin::pin!(running);
     let started = Instant::now();
     loop {
         match tokio::time::timeout(PROGRESS, &mut running).await {
             Ok(event) => return event,
             Err(_elapsed) => {
-                let Some((group, id, reports)) = &talk else { continue };
+                let Some((group, id, meanwhile, reports)) = &talk else { continue };
                 let message = format!("running for {} s", started.elapsed().as_secs());
-                let progress = Progress { message, progress: None, total: None };
+                let steps = meanwhile.steps();
+                let (done, of) = (steps.map(|steps| steps.done), steps.and_then(|steps| steps.of));
+                let progress = Progress { message, progress: done, total: of };
                 reports.send(News::Runs(group.clone(), id.clone(), progress));
             }
         }
@@ -391,7 +397,14 @@ impl Loop {
         }
         let filters = Arc::clone(&self.daemon.filters);
         let reports = self.daemon.reports.clone();
-        let talk = intended.caller_group().map(|group| (group, intended.request_id().clone(), reports.clone()));
+        let meanwhile = intended.meanwhile().map(Arc::clone);
+        let talk = intended
+            .caller_group()
+            .zip(meanwhile.clone())
+            .map(|(group, meanwhile)| (group, intended.request_id().clone(), meanwhile, reports.clone()));
+        if let Some((key, meanwhile)) = intended.call_key().zip(meanwhile) {
+            self.daemon.broker.under_way.insert(key, meanwhile);
+        }
         let mut effect: Pin<Box<dyn Future<Output = Event> + Send>> =
             Box::pin(async move { with_progress(run(intended, &filters), talk).await });
         let _inside = self.daemon.runtime.enter();
@@ -406,6 +419,9 @@ impl Loop {
     fn close(&mut self, event: Event, settled: Option<Settled>) {
         let event = match event {
             Event::Finished(mut filtered) => {
+                if let Effect::Run(call) | Effect::Prepare(call) = &filtered.effect {
+                    self.daemon.broker.under_way.remove(&call.header.key());
+                }
                 if let (Effect::Run(call) | Effect::Prepare(call), false) =
                     (&filtered.effect, matches!(filtered.outcome, Outcome::Prepared(_)))
                 {
@@ -446,7 +462,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) => return,
+            Event::Telling(_) | Event::Redefined(_) => return,
             Event::Told(attempt) => {
                 self.notices.is_told(&attempt);
                 return;

@@ -344,7 +344,8 @@ impl Broker {
         tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
     }
 
-    /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being fetched.
+    /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being
+    /// fetched. Of what has started, its provider is told that nobody wants it any more.
     fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
         let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
         let key = (Arc::clone(&header.caller_key), of.clone());
@@ -360,6 +361,10 @@ impl Broker {
             Some("prepare") => {
                 self.cancelled.insert(key, row);
                 said(true, "preparing", "It had not started and will not.")
+            }
+            // What was begun is begun: an action that listens may end sooner, and what it says then is what counts.
+            Some(_) if self.under_way.get(&key).is_some_and(|meanwhile| meanwhile.unwant()) => {
+                said(false, "running", "It has started; its provider is asked to stop, and its outcome counts.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),
             None if self.parked.get(&key).is_some_and(|parked| parked.is_call) => {

@@ -7,6 +7,7 @@ use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
+use crate::providers::mcp::Changed;
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub enum Event {
     },
     /// A group's directory was replaced and has been opened anew.
     Reopened(Group),
+    /// A server says something else of its tools than before.
+    Redefined(Box<Changed>),
     /// The daemon stops.
     Stopping,
 }
@@ -127,6 +130,7 @@ impl Event {
             | Self::Told(_)
             | Self::Ticked { .. }
             | Self::Reopened(_)
+            | Self::Redefined(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -147,6 +151,7 @@ impl Event {
             | Self::Told(_)
             | Self::Ticked { .. }
             | Self::Reopened(_)
+            | Self::Redefined(_)
             | Self::Stopping => None,
         }
     }
@@ -166,6 +171,7 @@ impl Event {
             | Self::Told(_)
             | Self::Ticked { .. }
             | Self::Reopened(_)
+            | Self::Redefined(_)
             | Self::Stopping => None,
         }
     }

@@ -272,6 +272,10 @@ impl Host {
             runtime: runtime.clone(),
             questions,
         };
+        for upstream in office.catalogue.providers().filter_map(|(_, listed)| listed.upstream.as_ref()) {
+            let reports = reports.clone();
+            upstream.on_change(Box::new(move |changed| reports.happened(Event::Redefined(Box::new(changed)))));
+        }
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
         let mut clerk = office.clerk(effects);

@@ -66,7 +66,8 @@ fn capability(
         .map(|(name, operation)| {
             let declaration = operation.declaration();
             let setting = profiles.setting(Some(&grant.group), declaration, declaration.level);
-            let enabled = listed.state.is_ok() && behalf.is_none_or(|behalf| is_for(behalf, grant, declaration));
+            let offered = listed.state.is_ok() && operation.withdrawn().is_none();
+            let enabled = offered && behalf.is_none_or(|behalf| is_for(behalf, grant, declaration));
             (name.clone(), entry(grant, declaration, setting, enabled))
         })
         .collect();

@@ -110,7 +110,8 @@ fn capabilities(shim: &Shim) -> Answer {
 
 /// `{ok, output, request_id}` and whatever else the reply says.
 fn answer(reply: &Reply) -> Answer {
-    let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(reply.status == Status::Executed))]);
+    let ok = reply.status == Status::Executed && !render::tool_failed(reply);
+    let mut object = Map::from_iter([("ok".to_owned(), Value::Bool(ok))]);
     if let Value::Object(mut members) = json!(reply) {
         if let Some(data) = members.remove("data") {
             object.insert("output".to_owned(), data);
@@ -118,10 +119,11 @@ fn answer(reply: &Reply) -> Answer {
         object.append(&mut members);
     }
     let (code, reason) = match reply.status {
-        Status::Executed => (0, None),
+        Status::Executed if ok => (0, None),
         Status::Denied => (3, Some(render::reason(reply))),
         Status::Pending => (4, Some(render::reason(reply))),
-        Status::Failed => (5, Some(render::reason(reply))),
+        // The tool, or the call of it.
+        Status::Executed | Status::Failed => (5, Some(render::reason(reply))),
         Status::Timeout => (6, Some(render::reason(reply))),
     };
     Answer::of(Value::Object(object), reason.map(str::to_owned), code)
@@ -140,6 +142,10 @@ mod tests {
         assert_eq!((done.code, done.reason), (0, None));
         assert_eq!((&done.object["ok"], &done.object["output"]), (&json!(true), &json!([1])));
         assert_eq!(done.object["request_id"], "r1");
+        let data = json!({ "content": [{ "type": "text", "text": "no such file" }], "isError": true });
+        let failed = answer(&Reply::executed(id(), data, "read says that it failed".into(), time));
+        assert_eq!((failed.code, failed.reason.as_deref()), (5, Some("read says that it failed")));
+        assert_eq!(failed.object["ok"], false);
         for (status, code) in [(Status::Denied, 3), (Status::Pending, 4), (Status::Failed, 5), (Status::Timeout, 6)] {
             let reply = Reply { status, ..Reply::of_code(id(), Code::NoGrant, time) };
             let answer = answer(&reply);

@@ -4,6 +4,7 @@
 //! their model only the text and others only the data, so what a model must know is in each. The replies that the shim makes itself are in `local`; the standing texts (instructions,
 //! descriptions of tools) are in [`words`].
 
+mod blocks;
 mod local;
 pub mod words;
 
@@ -26,15 +27,18 @@ pub const REQUEST_ID: &str = "broker/request_id";
 
 /// What a client gets for a reply.
 pub fn result(reply: &Reply) -> CallToolResult {
-    let mut content = vec![ContentBlock::text(text(reply))];
     let notices = notices(reply);
     let note = if reply.status == Status::Pending { Some(pending(reply)) } else { notices.clone() };
-    content.extend(notices.map(ContentBlock::text));
-    let mut result = match reply.status {
-        Status::Executed | Status::Pending => CallToolResult::success(content),
-        Status::Denied | Status::Failed | Status::Timeout => CallToolResult::error(content),
+    let (mut content, has_failed, shows_data) = if let Some(answer) = blocks::answer(reply) {
+        let shows_data = answer.is_text();
+        (answer.content, answer.has_failed, shows_data)
+    } else {
+        let has_failed = matches!(reply.status, Status::Denied | Status::Failed | Status::Timeout);
+        (vec![ContentBlock::text(text(reply))], has_failed, true)
     };
-    result.structured_content = Some(structured(reply, note));
+    content.extend(notices.map(ContentBlock::text));
+    let mut result = if has_failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = shows_data.then(|| structured(reply, note));
     let mut meta = Map::from_iter([(REQUEST_ID.to_owned(), Value::String(reply.request_id.to_string()))]);
     if let Some(evidence) = reply.evidence {
         meta.insert(EVIDENCE.to_owned(), json!(evidence));
@@ -45,6 +49,9 @@ pub fn result(reply: &Reply) -> CallToolResult {
 
 /// What a model reads.
 pub fn text(reply: &Reply) -> String {
+    if let Some(answer) = blocks::answer(reply) {
+        return answer.text();
+    }
     match (reply.status, &reply.data) {
         (Status::Executed, Some(Value::String(text))) => text.clone(),
         (Status::Executed, Some(data)) => pretty(data),
@@ -52,6 +59,11 @@ pub fn text(reply: &Reply) -> String {
         (Status::Pending, _) => pending(reply),
         (Status::Denied | Status::Failed | Status::Timeout, _) => refused(reply),
     }
+}
+
+/// Whether a tool was called, and says that it failed.
+pub fn tool_failed(reply: &Reply) -> bool {
+    blocks::answer(reply).is_some_and(|answer| answer.has_failed)
 }
 
 /// The reason in one line: the error if there is one, else the summary.
@@ -173,6 +185,43 @@ mod tests {
         assert_eq!(text(&executed(json!(null))), "null");
         let nothing = Reply { data: None, ..executed(json!(1)) };
         assert_eq!(text(&nothing), "One.");
+    }
+
+    #[test]
+    fn a_tools_answer_keeps_its_blocks() {
+        let image = json!({"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"});
+        let link = json!({"type": "resource_link", "uri": "file:///a", "name": "a"});
+        let told = json!({"content": [{"type": "text", "text": "a"}], "structuredContent": {"n": 1}});
+        let shown = result(&executed(told.clone()));
+        assert_eq!(json!(shown.content), told["content"]);
+        assert_eq!(shown.structured_content.unwrap()["data"], told);
+        let pictured = executed(json!({"content": [{"type": "text", "text": "a"}, image, link]}));
+        let shown = result(&Reply { notices: vec!["redacted".into()], ..pictured });
+        assert_eq!(json!(shown.content[1..3]), json!([image, link]));
+        assert!(shown.content[3].as_text().unwrap().text.starts_with("Note from the broker"));
+        // A client that shows data instead of blocks would not show the picture.
+        assert_eq!((shown.structured_content, shown.is_error), (None, Some(false)));
+    }
+
+    #[test]
+    fn a_tool_that_says_it_failed_is_an_error_in_its_own_words() {
+        let reply = executed(json!({"content": [{"type": "text", "text": "no such file"}], "isError": true}));
+        let shown = result(&reply);
+        assert_eq!((shown.is_error, text(&reply).as_str()), (Some(true), "no such file"));
+        assert!(tool_failed(&reply));
+    }
+
+    #[test]
+    fn what_only_looks_like_blocks_is_data() {
+        for data in [
+            json!({"content": "text"}),
+            json!({"content": [{"type": "text"}]}),
+            json!({"content": [], "more": 1}),
+            json!({"isError": true}),
+        ] {
+            let reply = executed(data.clone());
+            assert_eq!((text(&reply), tool_failed(&reply)), (pretty(&data), false), "{data}");
+        }
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub enum Code {
     QuotaExceeded,
     /// The provider has failed too often in a row.
     BreakerOpen,
+    /// The tool is not what an operator accepted any more.
+    DefinitionChanged,
     /// The path leads out of the workspace.
     PathOutside,
     /// Nobody may ask for this path.
@@ -187,6 +189,7 @@ impl Code {
         Self::RateLimited,
         Self::QuotaExceeded,
         Self::BreakerOpen,
+        Self::DefinitionChanged,
         Self::PathOutside,
         Self::PathDenied,
         Self::CreateNotAllowed,
@@ -434,6 +437,11 @@ impl Code {
                 "breaker_open",
                 "The provider has failed too often, so it is left alone for a while.",
                 "Wait as long as retry_after_ms says.",
+            ),
+            Self::DefinitionChanged => denied(
+                "definition_changed",
+                "The server says something else of this tool than what an operator has accepted, so it is not called.",
+                "Ask the operator to look at what is different: host-broker provider accept.",
             ),
             Self::PathOutside => denied(
                 "path_outside",

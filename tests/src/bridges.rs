@@ -29,7 +29,13 @@ pub fn shell(result: &Value) -> String {
 /// Whether bubblewrap can make the room here that the broker keeps programs in.
 pub fn is_apart() -> bool {
     let state = tempfile::tempdir().unwrap();
-    let room = Room { name: "try".into(), network: false, readable: Vec::new(), state: state.path().into() };
+    let room = Room {
+        name: "try".into(),
+        network: false,
+        readable: Vec::new(),
+        writable: Vec::new(),
+        state: state.path().into(),
+    };
     let inner = host_broker::effects::commands::Command::new("true", tokio::time::Instant::now());
     let outer = room.enclose(inner);
     let tried = Command::new(outer.program).args(outer.args).output();

@@ -21,6 +21,7 @@ pub mod group;
 pub mod history;
 pub mod logs;
 pub mod programs;
+pub mod servers;
 pub mod shim;
 pub mod strace;
 pub mod visitor;
@@ -54,6 +55,13 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
+}
+
+/// Whether a process with this argument runs anywhere on this machine.
+pub fn runs(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
+    let lines = processes.filter_map(|path| std::fs::read(path).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|part| part == argument.as_bytes())).count() > 0
 }
 
 /// Whether there is time for everything: `EXT_TEST_LONG=1`. Otherwise what is enumerated is sampled evenly.

@@ -23,6 +23,7 @@ mod all {
     mod persons;
     mod repeats;
     mod sealed;
+    mod servers;
     mod shim;
     mod signatures;
     mod trifecta;

@@ -191,6 +191,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         asked: Asked::No,
         applies: None,
         sealed: None,
+        meanwhile: Arc::default(),
         notices: Vec::new(),
     }))
 }

@@ -24,7 +24,7 @@ enum Command {
     List(List),
     /// Check that every provider that is switched on can be set up; exit 5 if one cannot.
     Check(check::Check),
-    /// Look at what a bridge says it can do, and accept it.
+    /// Look at what a bridge or an MCP server says it can do, and accept it.
     Accept(accept::Accept),
 }
 

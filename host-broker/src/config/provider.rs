@@ -1,7 +1,7 @@
 //! One provider's table: what is common to all, and what its kind needs.
 
 use crate::config::{ConfigError, Environment};
-use crate::providers::{bridge, child, cloud_logs, files, github, mock};
+use crate::providers::{bridge, child, cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
@@ -41,6 +41,8 @@ pub enum Kind {
     Files(files::Settings),
     /// A program that speaks `bridge-v1`, and how it is started.
     Bridge(bridge::Settings, child::Settings),
+    /// An MCP server, and how it is started.
+    Mcp(mcp::Settings, child::Settings),
 }
 
 impl Kind {
@@ -52,6 +54,7 @@ impl Kind {
             Self::CloudLogs(_) => "cloud-logs",
             Self::Files(_) => "files",
             Self::Bridge(..) => "bridge",
+            Self::Mcp(..) => "mcp",
         }
     }
 
@@ -59,20 +62,23 @@ impl Kind {
     pub fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
         match self {
             Self::Github(_, token) => BTreeMap::from([("token", token)]),
-            Self::Bridge(_, child) => child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect(),
+            Self::Bridge(_, child) | Self::Mcp(_, child) => {
+                child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect()
+            }
             Self::Mock(_) | Self::CloudLogs(_) | Self::Files(_) => BTreeMap::new(),
         }
     }
 }
 
 impl ProviderTable {
-    /// How long a caller waits, if not as configured for all: a bridge's own time, and what it takes to answer.
+    /// How long a caller waits, if not as configured for all: the own time of a bridge or server, and what it takes to
+    /// answer.
     pub fn patience(&self) -> Option<Duration> {
         let own = self.timeout_ms.map(Duration::from_millis);
+        let seconds = |seconds| Some(Duration::from_secs(seconds) + shared::limits::PROVIDER_MARGIN);
         own.or_else(|| match &self.kind {
-            Kind::Bridge(settings, _) => {
-                Some(Duration::from_secs(settings.timeout_seconds) + shared::limits::PROVIDER_MARGIN)
-            }
+            Kind::Bridge(settings, _) => seconds(settings.timeout_seconds),
+            Kind::Mcp(settings, _) => seconds(settings.timeout_seconds),
             Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_) => None,
         })
     }
@@ -94,20 +100,15 @@ impl<'de> Deserialize<'de> for ProviderTable {
             "cloud-logs" => Kind::CloudLogs(rest(table)?),
             "files" => Kind::Files(rest(table)?),
             "bridge" => {
-                let child: toml::Table =
-                    child::Settings::KEYS.iter().filter_map(|key| table.remove_entry(*key)).collect();
-                // Its keys are two structs', and a list of the one's would lack the other's.
-                let unknown = table.keys().find(|key| !bridge::Settings::KEYS.contains(&key.as_str()));
-                if let Some(unknown) = unknown {
-                    let known = bridge::Settings::KEYS.iter().chain(&child::Settings::KEYS);
-                    let known: Vec<String> = known.map(|key| format!("`{key}`")).collect();
-                    let known = known.join(", ");
-                    return Err(D::Error::custom(format!("unknown field `{unknown}`, expected one of {known}")));
-                }
-                Kind::Bridge(rest(table)?, rest(child)?)
+                let child = of_child(&mut table, &bridge::Settings::KEYS)?;
+                Kind::Bridge(rest(table)?, child)
+            }
+            "mcp" => {
+                let child = of_child(&mut table, &mcp::Settings::KEYS)?;
+                Kind::Mcp(rest(table)?, child)
             }
             other => {
-                let kinds = &["mock", "github", "cloud-logs", "files", "bridge"];
+                let kinds = &["mock", "github", "cloud-logs", "files", "bridge", "mcp"];
                 return Err(D::Error::unknown_variant(other, kinds));
             }
         };
@@ -145,6 +146,7 @@ impl Serialize for ProviderTable {
             Kind::CloudLogs(settings) => write(self, secrets, settings, serializer),
             Kind::Files(settings) => write(self, secrets, settings, serializer),
             Kind::Bridge(settings, child) => write(self, child, settings, serializer),
+            Kind::Mcp(settings, child) => write(self, child, settings, serializer),
         }
     }
 }
@@ -153,6 +155,17 @@ const GITHUB_TOKEN: &str = "GITHUB_TOKEN";
 
 fn take<T: DeserializeOwned, E: serde::de::Error>(table: &mut toml::Table, key: &str) -> Result<Option<T>, E> {
     table.remove(key).map(|value| value.try_into().map_err(|error| E::custom(format!("{key}: {error}")))).transpose()
+}
+
+/// Takes what says how a program is started out of a table that else has these keys. The two are read by two structs, and
+/// what the one said of an unknown key would lack the other's.
+fn of_child<E: serde::de::Error>(table: &mut toml::Table, own: &[&str]) -> Result<child::Settings, E> {
+    let child = child::Settings::KEYS.iter().filter_map(|key| table.remove_entry(*key)).collect();
+    if let Some(unknown) = table.keys().find(|key| !own.contains(&key.as_str())) {
+        let known: Vec<String> = own.iter().chain(&child::Settings::KEYS).map(|key| format!("`{key}`")).collect();
+        return Err(E::custom(format!("unknown field `{unknown}`, expected one of {}", known.join(", "))));
+    }
+    rest(child)
 }
 
 fn rest<T: DeserializeOwned, E: serde::de::Error>(table: toml::Table) -> Result<T, E> {
@@ -180,7 +193,7 @@ impl ProviderTable {
                     settings.max_results = results;
                 }
             }
-            Kind::Mock(_) | Kind::Files(_) | Kind::Bridge(..) => {}
+            Kind::Mock(_) | Kind::Files(_) | Kind::Bridge(..) | Kind::Mcp(..) => {}
         }
         Ok(())
     }
@@ -206,13 +219,15 @@ impl JsonSchema for ProviderTable {
             ("cloud-logs", cloud_logs::Settings::json_schema(generator)),
             ("files", files::Settings::json_schema(generator)),
             ("bridge", bridge::Settings::json_schema(generator)),
+            ("mcp", mcp::Settings::json_schema(generator)),
         ];
         let child = child::Settings::json_schema(generator).to_value();
         for (kind, schema) in &mut kinds {
+            let is_program = matches!(*kind, "bridge" | "mcp");
             let object = schema.ensure_object();
             let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
             if let Some(properties) = properties.as_object_mut() {
-                if let (true, Some(child)) = (*kind == "bridge", child.get("properties").and_then(|p| p.as_object())) {
+                if let (true, Some(child)) = (is_program, child.get("properties").and_then(|p| p.as_object())) {
                     properties.extend(child.clone());
                 }
                 properties.insert("kind".into(), serde_json::json!({ "const": kind }));
@@ -225,7 +240,7 @@ impl JsonSchema for ProviderTable {
             let required = object.entry("required").or_insert_with(|| serde_json::json!([]));
             if let Some(required) = required.as_array_mut() {
                 required.push("kind".into());
-                if *kind == "bridge" {
+                if is_program {
                     required.push("command".into());
                 }
             }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 
@@ -39,6 +39,42 @@ pub trait Commands: Send + Sync {
     /// [`CommandFault`]. Only [`CommandFault::NotFound`], [`CommandFault::BadName`] and [`CommandFault::Start`] mean
     /// that nothing was executed.
     fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>>;
+
+    /// Starts a child that is talked with for as long as it lives. The command's input, limits and deadline mean nothing
+    /// here. It must be called where a runtime is entered.
+    ///
+    /// # Errors
+    /// [`CommandFault`]; nothing was executed.
+    fn open(&self, command: Command) -> Result<Opened, CommandFault>;
+}
+
+/// A child that is talked with.
+pub struct Opened {
+    /// What it reads.
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What it says.
+    pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it complains of. Somebody must read it, or the child may wait for ever.
+    pub complaints: Box<dyn AsyncRead + Send + Unpin>,
+    /// The child itself.
+    pub life: Life,
+}
+
+/// A living child. Dropping it kills the child, and every process of its group.
+pub struct Life(Started);
+
+impl Life {
+    /// Waits until the child has ended. Whom it left behind lives until this is dropped.
+    pub async fn over(&mut self) {
+        // An error says that it cannot be watched; then it is as good as over.
+        self.0.ended.readable().await.map(|mut guard| guard.retain_ready()).ok();
+    }
+}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Life").field(&self.0.child.id()).finish()
+    }
 }
 
 /// What to run, and how much of it.
@@ -222,6 +258,21 @@ impl Commands for SystemCommands {
                 Ok(finished) => finished,
                 Err(_elapsed) => Err(CommandFault::Deadline),
             }
+        })
+    }
+
+    fn open(&self, mut command: Command) -> Result<Opened, CommandFault> {
+        command.stdin = Some(Vec::new());
+        let mut started = self.start(&command)?;
+        let Child { stdin, stdout, stderr, .. } = &mut started.child;
+        let (Some(input), Some(output), Some(complaints)) = (stdin.take(), stdout.take(), stderr.take()) else {
+            return Err(CommandFault::Wait(io::Error::other("the child has no pipes")));
+        };
+        Ok(Opened {
+            input: Box::new(input),
+            output: Box::new(output),
+            complaints: Box::new(complaints),
+            life: Life(started),
         })
     }
 }
@@ -441,6 +492,31 @@ mod tests {
         let done = run(shell("sleep 1000 & echo $!")).await.unwrap();
         assert_eq!(done.ending, Ending::Exited(0));
         assert!(dies(&String::from_utf8(done.stdout).unwrap()).await);
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_talked_with_dies_with_whoever_talks() {
+        let Opened { mut input, output, complaints, mut life } =
+            SystemCommands::default().open(shell("sleep 1000 & echo $!; echo no >&2; cat")).unwrap();
+        input.write_all(b"hello\n").await.unwrap();
+        drop(input);
+        let mut said = Vec::new();
+        let mut complained = String::new();
+        let (mut output, mut complaints) = (output.take(64), complaints.take(3));
+        complaints.read_to_string(&mut complained).await.unwrap();
+        // The child ends with its input; whom it has left behind does not, and holds its output open.
+        life.over().await;
+        let mut part = [0; 64];
+        while !said.ends_with(b"hello\n") {
+            let read = output.read(&mut part).await.unwrap();
+            said.extend_from_slice(&part[..read]);
+        }
+        let said = String::from_utf8(said).unwrap();
+        let (pid, rest) = said.split_once('\n').unwrap();
+        assert_eq!((rest, complained.as_str()), ("hello\n", "no\n"));
+        assert!(alive(pid));
+        drop(life);
+        assert!(dies(pid).await);
     }
 
     #[tokio::test]

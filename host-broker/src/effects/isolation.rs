@@ -56,7 +56,9 @@ pub struct Room {
     pub network: bool,
     /// What it can read beside the system's programs.
     pub readable: Vec<PathBuf>,
-    /// The one directory that it can write to and that outlives it. It is the child's `HOME`.
+    /// What it can also write.
+    pub writable: Vec<PathBuf>,
+    /// The directory of its own that outlives it. It is the child's `HOME`.
     pub state: PathBuf,
 }
 
@@ -126,6 +128,9 @@ impl Room {
         for path in &self.readable {
             walls.extend(binding("--ro-bind", path));
         }
+        for path in &self.writable {
+            walls.extend(binding("--bind", path));
+        }
         walls.extend(["--bind".into(), self.state.clone().into(), STATE.into()]);
         walls.extend(["--chdir".into(), STATE.into()]);
         walls
@@ -134,7 +139,8 @@ impl Room {
     /// Everything of this machine that it shows, beside its own directory.
     pub fn shown(&self) -> impl Iterator<Item = &Path> {
         let system = std::iter::once("/usr").chain(PROGRAMS).chain(SETTINGS).map(Path::new);
-        system.filter(|path| path.exists()).chain(self.readable.iter().map(PathBuf::as_path))
+        let given = self.readable.iter().chain(&self.writable);
+        system.filter(|path| path.exists()).chain(given.map(PathBuf::as_path))
     }
 }
 

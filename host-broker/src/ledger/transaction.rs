@@ -15,6 +15,7 @@ use crate::ledger::{LedgerError, at};
 use crate::policy::authorize::{Authorized, Obligations};
 use crate::providers::contract::{Invocation, Operation};
 use crate::providers::execution::Planted;
+use crate::providers::meanwhile::Meanwhile;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
@@ -210,6 +211,22 @@ impl Intended {
         match &self.effect {
             Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
             Effect::Probe(probe) => &probe.planted.request_id,
+        }
+    }
+
+    /// The name among all of the request it belongs to, if it is a call's.
+    pub fn call_key(&self) -> Option<(Arc<str>, RequestId)> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => Some(call.header.key()),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// What passes between the effect and whoever waits for it; `None` where nobody does.
+    pub fn meanwhile(&self) -> Option<&Arc<Meanwhile>> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => Some(&call.meanwhile),
+            Effect::Probe(_) => None,
         }
     }
 

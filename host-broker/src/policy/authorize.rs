@@ -406,6 +406,9 @@ fn params_fact(call: &Call) -> ParamsFact {
 }
 
 fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
+    if let Some(refusal) = target.operation().and_then(|operation| operation.withdrawn()) {
+        return GuardFact::Refuse { code: refusal.code, reason: refusal.reason };
+    }
     match target.invocation().map(|invocation| invocation.guard(now)) {
         None => GuardFact::Unasked,
         Some(Guard::Pass) => GuardFact::Pass,

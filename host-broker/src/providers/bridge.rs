@@ -11,7 +11,6 @@
 //!
 //! Source: ash-capabilities, "External Provider Bridge" and "Capability Definition".
 
-mod bounds;
 pub mod checks;
 pub mod definitions;
 pub mod envelope;
@@ -30,8 +29,8 @@ use crate::providers::contract::{
 };
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
+use crate::providers::schemas::validator;
 use crate::secrets::Secret;
-use bounds::{PATTERN_BYTES, bounded};
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
@@ -357,17 +356,6 @@ pub fn operations(
         Ok(Arc::new(Performed { declaration, validator, bridge: Arc::clone(bridge) }))
     };
     registered.operations.iter().map(of).collect()
-}
-
-/// What holds a value to a schema that somebody else wrote: it takes no longer than the value is long times what the schema
-/// is with everything in it that it refers to, which is bounded, and nothing is fetched.
-///
-/// # Errors
-/// Why it is no schema.
-pub fn validator(schema: &Value) -> Result<Validator, String> {
-    bounded(schema)?;
-    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
-    jsonschema::options().with_pattern_options(patterns).build(schema).map_err(|error| error.to_string())
 }
 
 /// An operation of a capability.

@@ -7,7 +7,7 @@ use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -36,9 +36,15 @@ pub struct Settings {
     /// What it can read beside the system's programs: absolute paths.
     #[serde(default)]
     pub readable: Vec<PathBuf>,
+    /// What it can also write: absolute paths.
+    #[serde(default)]
+    pub writable: Vec<PathBuf>,
     /// Names of variables of the broker's own environment that it is given.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Variables that it is given with these values, which are no secrets.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
     /// Secrets that it is given as variables, by the variable's name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretSource>,
@@ -46,7 +52,8 @@ pub struct Settings {
 
 impl Settings {
     /// The keys.
-    pub const KEYS: [&'static str; 6] = ["command", "isolation", "network", "readable", "env", "secrets"];
+    pub const KEYS: [&'static str; 8] =
+        ["command", "isolation", "network", "readable", "writable", "env", "variables", "secrets"];
 }
 
 /// What keeps a program from the broker's home.
@@ -76,6 +83,9 @@ pub struct Child {
 /// Variables that the broker itself gives; a configuration that names one would be overruled, or overrule.
 const OWN: [&str; 9] =
     ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", super::bridge::PUBLIC_KEY, super::bridge::SHARED_SECRET];
+
+/// What stands for a secret where a program is only asked what it can do.
+const BLANK: &str = "not-given";
 
 impl Child {
     /// Of these settings. `state` is the one directory that it may write to; it is made when it is first needed.
@@ -107,13 +117,17 @@ impl Child {
                     .to_owned());
             }
             Isolation::Bwrap => {
-                if let Some(relative) = settings.readable.iter().find(|path| !path.is_absolute()) {
-                    return Err(format!("readable: {} is not an absolute path", relative.display()));
+                let given = [("readable", &settings.readable), ("writable", &settings.writable)];
+                for (key, paths) in given {
+                    if let Some(relative) = paths.iter().find(|path| !path.is_absolute()) {
+                        return Err(format!("{key}: {} is not an absolute path", relative.display()));
+                    }
                 }
                 Some(Room {
                     name: name.replace('.', "-"),
                     network: settings.network,
                     readable: settings.readable.clone(),
+                    writable: settings.writable.clone(),
                     state: state.clone(),
                 })
             }
@@ -122,7 +136,11 @@ impl Child {
         if let Some(room) = &room {
             all_apart(room, own.as_deref(), home)?;
         }
-        for variable in settings.env.iter().chain(settings.secrets.keys()) {
+        let mut named = BTreeSet::new();
+        for variable in settings.env.iter().chain(settings.variables.keys()).chain(settings.secrets.keys()) {
+            if !named.insert(variable) {
+                return Err(format!("env: `{variable}` is given twice, by `env`, `variables` or `secrets`"));
+            }
             let is_name = |text: &str| {
                 !text.is_empty()
                     && !text.starts_with(|c: char| c.is_ascii_digit())
@@ -134,6 +152,7 @@ impl Child {
         }
         let given = |name: &String| Some((name.into(), environment.get(name)?.into()));
         let mut env: Vec<(OsString, OsString)> = settings.env.iter().filter_map(given).collect();
+        env.extend(settings.variables.iter().map(|(name, value)| (name.into(), value.into())));
         env.push(("USER".into(), "provider".into()));
         Ok(Self {
             command: settings.command.clone(),
@@ -161,6 +180,15 @@ impl Child {
     /// Its directory cannot be made.
     pub fn start(&self, deadline: Instant, variables: Vec<(OsString, OsString)>) -> Result<Command, std::io::Error> {
         self.command(deadline, variables)
+    }
+
+    /// The same, with words that are no secret in the place of its secrets: many a program does not say what it can do where
+    /// it finds nothing.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn start_blank(&self, deadline: Instant) -> Result<Command, std::io::Error> {
+        self.command(deadline, self.secrets.iter().map(|(name, _)| (name.into(), BLANK.into())).collect())
     }
 
     /// Its start for an execution, with its secrets and these variables.

@@ -18,7 +18,8 @@ use std::time::Duration;
 pub type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Who else must agree each time, whatever the level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Nobody.
     Auto,
@@ -139,6 +140,12 @@ pub trait Operation: Send + Sync {
     /// Whether it takes the `default` of its schema where a parameter is absent.
     fn fills_defaults(&self) -> bool {
         false
+    }
+
+    /// Why it may not be called now, whatever it is called with: what it is was accepted, and it is something else. Decided
+    /// on what is known here; contacts nobody.
+    fn withdrawn(&self) -> Option<Refusal> {
+        None
     }
 
     /// Parses parameters into a call of this action. Contacts nobody.

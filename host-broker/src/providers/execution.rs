@@ -6,6 +6,7 @@ use crate::effects::ids::Nonce;
 use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
+use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -36,6 +37,7 @@ pub struct Execution {
     idempotency_key: Option<IdempotencyKey>,
     deadline: Instant,
     sealed: Option<Sealed>,
+    meanwhile: Arc<Meanwhile>,
 }
 
 impl Execution {
@@ -73,6 +75,11 @@ impl Execution {
     /// What makes a repeated call the same call, if the caller said so.
     pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         self.idempotency_key.as_ref()
+    }
+
+    /// What passes between the action and whoever waits for it.
+    pub fn meanwhile(&self) -> &Arc<Meanwhile> {
+        &self.meanwhile
     }
 
     /// When the action must be over. The broker stops waiting then.
@@ -181,6 +188,7 @@ pub async fn execute(intended: Intended) -> Executed {
                 idempotency_key: None,
                 deadline,
                 sealed: None,
+                meanwhile: Arc::default(),
             };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
@@ -207,6 +215,7 @@ fn execution_for(call: &crate::call::Call) -> Execution {
             call.header.provider_deadline()
         },
         sealed: call.sealed.clone(),
+        meanwhile: Arc::clone(&call.meanwhile),
     }
 }
 

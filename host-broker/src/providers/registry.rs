@@ -1,7 +1,8 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
-use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Running};
+use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
 use crate::providers::execution::Execution;
+use crate::providers::mcp::Upstream;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
@@ -28,6 +29,8 @@ pub struct Listed {
     pub operations: BTreeMap<Action, Arc<dyn Operation>>,
     /// What kind of provider it is, in configuration's word.
     pub kind: &'static str,
+    /// The server behind it, if one is.
+    pub upstream: Option<Arc<Upstream>>,
 }
 
 /// What the catalogue has under a pair of names.
@@ -59,6 +62,10 @@ impl Operation for Reworded {
 
     fn fills_defaults(&self) -> bool {
         self.operation.fills_defaults()
+    }
+
+    fn withdrawn(&self) -> Option<Refusal> {
+        self.operation.withdrawn()
     }
 
     fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {

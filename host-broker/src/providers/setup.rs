@@ -22,10 +22,12 @@ use crate::providers::bridge::{self, Bridge, Vouching};
 use crate::providers::child::{self, Child};
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
+use crate::providers::mcp::Upstream;
+use crate::providers::mcp::tools::Offered;
 use crate::providers::registry::{Catalogue, Listed};
-use crate::providers::{cloud_logs, files, github, mock};
+use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
-use crate::secrets::{SecretFault, Secrets};
+use crate::secrets::{Secret, SecretFault, Secrets};
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -136,11 +138,12 @@ struct Made {
     description: Option<String>,
     operations: Vec<Arc<dyn Operation>>,
     fault: Option<String>,
+    upstream: Option<Arc<Upstream>>,
 }
 
 impl Made {
     fn one(name: &Provider, operations: Vec<Arc<dyn Operation>>) -> Self {
-        Self { name: name.clone(), description: None, operations, fault: None }
+        Self { name: name.clone(), description: None, operations, fault: None, upstream: None }
     }
 }
 
@@ -170,6 +173,7 @@ impl Workshop<'_> {
                 description: made.description,
                 operations: made.operations.into_iter().map(by_name).collect(),
                 kind: table.kind.word(),
+                upstream: made.upstream,
             };
             (made.name, listed)
         };
@@ -195,6 +199,7 @@ impl Workshop<'_> {
                 files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids)
             }
             Kind::Bridge(settings, child) => return self.capabilities(name, settings, child),
+            Kind::Mcp(settings, child) => return Ok(vec![self.server(name, settings, child)?]),
         };
         Ok(vec![Made::one(name, operations?)])
     }
@@ -207,10 +212,7 @@ impl Workshop<'_> {
         child: &child::Settings,
     ) -> Result<Vec<Made>, String> {
         let bridge = Arc::new(self.bridge(name, settings, child));
-        let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
-        let accepted = accepted.ok_or_else(|| {
-            format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
-        })?;
+        let accepted = self.accepted(name)?;
         let faults = |faults: Vec<String>| faults.join("; ");
         let definitions = definitions::read(accepted.said().clone())?;
         let registered = definitions::register(name, &definitions).map_err(faults)?;
@@ -221,18 +223,54 @@ impl Workshop<'_> {
                 operations: bridge::operations(&bridge, capability, &settings.exposes)?,
                 // What it can do is known, so what is configured about it keeps its meaning.
                 fault: bridge.child.as_ref().err().cloned().or_else(|| settings.unknown(&registered)),
+                upstream: None,
             })
         };
         registered.iter().map(capability).collect()
     }
 
+    fn accepted(&self, name: &Provider) -> Result<Accepted, String> {
+        let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
+        accepted.ok_or_else(|| {
+            format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
+        })
+    }
+
+    /// A server with those of its accepted tools that are offered.
+    fn server(&self, name: &Provider, settings: &mcp::Settings, child: &child::Settings) -> Result<Made, String> {
+        let said = mcp::tools::read(self.accepted(name)?.said())?;
+        let offered = mcp::tools::offered(&said, &settings.tools)?;
+        let upstream = Arc::new(self.upstream(name, child, &offered));
+        Ok(Made {
+            operations: mcp::operations(&upstream, &offered, settings)?,
+            // What it can do is known, so what is configured about it keeps its meaning.
+            fault: upstream.fault().cloned().or_else(|| offered.is_empty().then(|| nothing_offered(name))),
+            upstream: Some(upstream),
+            ..Made::one(name, Vec::new())
+        })
+    }
+
+    fn upstream(&self, name: &Provider, child: &child::Settings, offered: &[Offered<'_>]) -> Upstream {
+        let scrubber = self.supplies.and_then(|supplies| supplies.running.as_ref()).map(|(scrubber, _)| scrubber);
+        let child = self.child(name, child);
+        Upstream::new(name, child, scrubber.map(Arc::clone), &self.effects.commands, offered)
+    }
+
+    fn held(&self, secret: &str) -> Option<Arc<Secret>> {
+        self.supplies.and_then(|supplies| supplies.secrets.get(secret))
+    }
+
+    fn child(&self, name: &Provider, settings: &child::Settings) -> Result<Child, String> {
+        let Self { home, effects, .. } = self;
+        Child::new(name.as_str(), settings, home.path(), home.state(name), &effects.environment, |secret| {
+            self.held(&secret_name(name, secret))
+        })
+    }
+
     fn bridge(&self, name: &Provider, settings: &bridge::Settings, child: &child::Settings) -> Bridge {
-        let Self { home, effects, supplies, .. } = self;
-        let held = |secret: &str| supplies.and_then(|supplies| supplies.secrets.get(secret));
-        let mut child =
-            Child::new(name.as_str(), child, home.path(), home.state(name), &effects.environment, |secret| {
-                held(&secret_name(name, secret))
-            });
+        let Self { effects, supplies, .. } = self;
+        let held = |secret: &str| self.held(secret);
+        let mut child = self.child(name, child);
         let (scrubber, own) = supplies.and_then(|supplies| supplies.running.clone()).unzip();
         let vouching = match &settings.shares_secret_of {
             None => own.map(Vouching::Own),
@@ -274,6 +312,16 @@ pub fn bare_bridge(
     Ok(Some(Bridge { vouching, ..bridge }))
 }
 
+fn nothing_offered(name: &Provider) -> String {
+    format!("no tool of it is offered: give those that are wanted a level in [providers.{name}.tools]")
+}
+
+/// A server of the configuration, without any secret: to ask it what its tools are.
+pub fn bare_upstream(config: &Config, home: &Home, effects: &Effects, name: &Provider) -> Option<Upstream> {
+    let Some(ProviderTable { kind: Kind::Mcp(_, child), .. }) = config.providers.get(name) else { return None };
+    Some(Workshop { config, home, effects, supplies: None }.upstream(name, child, &[]))
+}
+
 /// Makes the workspaces that nobody has put elsewhere.
 ///
 /// # Errors
@@ -281,7 +329,7 @@ pub fn bare_bridge(
 pub fn furnish(config: &Config, home: &Home) -> Result<(), std::io::Error> {
     let settings = config.providers.values().filter(|table| table.enabled).find_map(|table| match &table.kind {
         Kind::Files(settings) => Some(settings),
-        Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) => None,
+        Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
     });
     let Some(settings) = settings else { return Ok(()) };
     let unplaced = config.groups.keys().filter(|group| !settings.workspaces.contains_key(*group));

@@ -46,6 +46,7 @@ fn catalogue() -> Catalogue {
         description: None,
         operations: operations.collect(),
         kind: "mock",
+        upstream: None,
     })
 }
 

@@ -142,7 +142,14 @@ pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
         let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
         (action, operation)
     });
-    Listed { state: Ok(()), patience: None, description: None, operations: operations.collect(), kind: "mock" }
+    Listed {
+        state: Ok(()),
+        patience: None,
+        description: None,
+        operations: operations.collect(),
+        kind: "mock",
+        upstream: None,
+    }
 }
 
 pub(crate) const ACTIONS: [(&str, Level); 4] =
@@ -273,6 +280,7 @@ impl World {
             asked: host_broker::call::Asked::No,
             applies: None,
             sealed: None,
+            meanwhile: Arc::default(),
             notices: Vec::new(),
             header,
         }

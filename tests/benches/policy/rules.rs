@@ -86,8 +86,14 @@ fn catalogue() -> Catalogue {
     std::fs::write(&path, script).unwrap();
     let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
     let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
-    let listed =
-        Listed { state: Ok(()), patience: None, description: None, operations: operations.collect(), kind: "mock" };
+    let listed = Listed {
+        state: Ok(()),
+        patience: None,
+        description: None,
+        operations: operations.collect(),
+        kind: "mock",
+        upstream: None,
+    };
     let mut catalogue = Catalogue::default();
     catalogue.insert("mock".parse().unwrap(), listed);
     catalogue

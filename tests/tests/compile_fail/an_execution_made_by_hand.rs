@@ -10,6 +10,7 @@ fn forge(planted: Planted) -> Execution {
         idempotency_key: None,
         deadline: Instant::now(),
         sealed: None,
+        meanwhile: Default::default(),
     }
 }
 

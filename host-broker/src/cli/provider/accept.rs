@@ -1,10 +1,13 @@
-//! `provider accept`: what a bridge says it can do, looked at and accepted.
+//! `provider accept`: what another's program says it can do, looked at and accepted.
+
+mod capabilities;
+mod tools;
 
 use super::Name;
 use crate::approvals::card::visible;
 use crate::cli::Context;
 use crate::cli::ask::answer;
-use crate::cli::output::{Fault, Output};
+use crate::cli::output::Fault;
 use crate::cli::reading::unknown;
 use crate::config::Config;
 use crate::config::provider::Kind;
@@ -12,24 +15,25 @@ use crate::control::Control;
 use crate::filter::inspect::{self, Reason};
 use crate::keys;
 use crate::providers::accepted::{Accepted, Change, difference};
-use crate::providers::bridge::definitions::{self, Registered};
-use crate::providers::contract::Tier;
-use crate::providers::setup;
+use crate::providers::bridge::definitions;
+use crate::providers::{bridge, mcp, setup};
 use clap::Args;
 use serde_json::{Map, Value, json};
+use shared::Action;
 use shared::digest::Digest;
 use std::sync::Arc;
 
-/// Look at what a bridge says it can do, and accept it.
+/// Look at what a bridge or an MCP server says it can do, and accept it.
 ///
-/// What was accepted is what the bridge can do from then on, whatever it says later: names, levels, schemas, descriptions.
+/// What was accepted is what it can do from then on, whatever it says later: names, schemas, descriptions.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --digest it starts the bridge, without any secret, and shows what it says and what is different
+    after_help = "Without --digest it starts the program, without any secret, and shows what it says and what is different
 from what was accepted before; nothing is accepted. With --digest it accepts exactly that.
 
---json prints {provider, digest, accepted, capabilities: [{id, description, chat_types, operations: [{name, description,
-level, tier, requires_auth, input_schema, output_schema}]}], changes: [{at, before, after}], warnings}"
+--json prints {provider, digest, accepted, changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
+[{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema,
+output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, input_schema, output_schema}]"
 )]
 pub(super) struct Accept {
     /// The provider, as the configuration names it.
@@ -43,30 +47,23 @@ impl Accept {
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
-        let own = Arc::new(keys::identity(&context.home, context.effects.ids.as_ref())?);
-        let bridge = setup::bare_bridge(config, &context.home, &context.effects, name, own);
-        let bridge = bridge.map_err(Fault::provider)?.ok_or_else(|| {
-            Fault::usage(format!("{name} is no bridge: what it can do is the broker's own, and needs no yes"))
-        })?;
-        let said = context.effects.runtime.block_on(bridge.definitions());
-        let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
-        let read = definitions::read(said.clone()).map_err(|fault| vec![fault]);
-        let registered = read.and_then(|read| definitions::register(name, &read));
-        let registered = registered.map_err(|faults| Fault::provider(faults.join("\n")))?;
+        let (now, mut parts) = match config.providers.get(name).map(|table| &table.kind) {
+            Some(Kind::Bridge(settings, _)) => of_bridge(context, config, name, settings)?,
+            Some(Kind::Mcp(settings, _)) => of_server(context, config, name, settings)?,
+            Some(Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_)) | None => {
+                return Err(Fault::usage(format!("what {name} can do is the broker's own, and needs no yes")));
+            }
+        };
         let path = context.home.accepted(name);
-        let now = Accepted::new(said);
-        let (before, damaged) = match Accepted::load(&path) {
-            Ok(before) => (before, None),
-            // It is to be accepted anew.
-            Err(error) => (None, Some(format!("What was accepted before cannot be compared: {error}."))),
+        let before = match Accepted::load(&path) {
+            Ok(before) => before,
+            Err(error) => {
+                // It is to be accepted anew.
+                parts.notes.insert(0, format!("What was accepted before cannot be compared: {error}."));
+                None
+            }
         };
-        let unknown = match config.providers.get(name).map(|table| &table.kind) {
-            Some(Kind::Bridge(settings, _)) => settings.unknown(&registered),
-            Some(_) | None => None,
-        };
-        let unknown = unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}."));
-        let noted = damaged.into_iter().chain(unknown).collect();
-        let look = Look { name, now: &now, before: before.as_ref(), registered: &registered, noted };
+        let look = Look { name, now: &now, before: before.as_ref(), parts };
         match &self.digest {
             None => {
                 context.output.show(&look.document(false), || look.text(&context.program()));
@@ -92,14 +89,63 @@ impl Accept {
     }
 }
 
+fn of_bridge(
+    context: &Context,
+    config: &Config,
+    name: &Name,
+    settings: &bridge::Settings,
+) -> Result<(Accepted, Parts), Fault> {
+    let own = Arc::new(keys::identity(&context.home, context.effects.ids.as_ref())?);
+    let bridge = setup::bare_bridge(config, &context.home, &context.effects, name, own).map_err(Fault::provider)?;
+    let bridge = bridge.ok_or_else(|| Fault::usage(format!("{name} is no bridge")))?;
+    let said = context.effects.runtime.block_on(bridge.definitions());
+    let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
+    let read = definitions::read(said.clone()).map_err(|fault| vec![fault]);
+    let registered = read.and_then(|read| definitions::register(name, &read));
+    let registered = registered.map_err(|faults| Fault::provider(faults.join("\n")))?;
+    let mut parts = capabilities::parts(&registered);
+    let unknown = settings.unknown(&registered);
+    parts.notes.extend(unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}.")));
+    Ok((Accepted::new(said), parts))
+}
+
+fn of_server(
+    context: &Context,
+    config: &Config,
+    name: &Name,
+    settings: &mcp::Settings,
+) -> Result<(Accepted, Parts), Fault> {
+    let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
+    let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is no MCP server")))?;
+    let now = context.effects.runtime.block_on(upstream.tools());
+    let now = now.map_err(|fault| Fault::provider(format!("{name}: {fault}")))?;
+    let said = mcp::tools::read(now.said()).map_err(Fault::provider)?;
+    let parts = tools::parts(name, &said, settings);
+    Ok((now, parts))
+}
+
+/// What a program says, in the parts that a person is shown.
+struct Parts {
+    // Under which name the list stands in a document.
+    key: &'static str,
+    list: Vec<Value>,
+    tables: Vec<String>,
+    // What an agent would read and perhaps obey, each with what it is of.
+    texts: Vec<(String, String)>,
+    // What else a person should know.
+    notes: Vec<String>,
+}
+
+fn keyed(provider: &Name, action: &Action, text: String) -> (String, String) {
+    (format!("{provider}.{action}"), text)
+}
+
 /// What is looked at.
 struct Look<'a> {
     name: &'a Name,
     now: &'a Accepted,
     before: Option<&'a Accepted>,
-    registered: &'a [Registered],
-    // What else a person should know.
-    noted: Vec<String>,
+    parts: Parts,
 }
 
 impl Look<'_> {
@@ -109,50 +155,16 @@ impl Look<'_> {
         difference(self.before.map_or(&nothing, Accepted::said), self.now.said())
     }
 
-    /// What an agent would read and perhaps obey.
     fn warnings(&self) -> Vec<String> {
-        let of_operations = |capability: &Registered| {
-            let own = (capability.provider.to_string(), capability.description.clone());
-            let operations = capability.operations.iter().map(|operation| {
-                let schemas = (&operation.input_schema, &operation.output_schema);
-                let text = format!("{}\n{}", operation.description, json!(schemas));
-                (format!("{}.{}", capability.provider, operation.action), text)
-            });
-            std::iter::once(own).chain(operations).collect::<Vec<_>>()
-        };
-        let texts = self.registered.iter().flat_map(of_operations);
-        let looked = texts.map(|(of, text)| (of, inspect::inspect_text(&text)));
+        let looked = self.parts.texts.iter().map(|(of, text)| (of, inspect::inspect_text(text)));
         let warned = looked.filter(|(_, verdict)| !verdict.is_clean()).map(|(of, verdict)| {
             let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
             format!("{of} looks {}: {}", verdict.word(), why.join(" "))
         });
-        self.noted.iter().cloned().chain(warned).collect()
+        self.parts.notes.iter().cloned().chain(warned).collect()
     }
 
     fn document(&self, accepted: bool) -> Value {
-        let capabilities: Vec<Value> = self
-            .registered
-            .iter()
-            .map(|capability| {
-                let operation = |operation: &definitions::Operation| {
-                    json!({
-                        "name": operation.action,
-                        "description": operation.description,
-                        "level": operation.level,
-                        "tier": operation.tier.map(Tier::word),
-                        "requires_auth": operation.requires_auth,
-                        "input_schema": operation.input_schema,
-                        "output_schema": operation.output_schema,
-                    })
-                };
-                json!({
-                    "id": capability.provider,
-                    "description": capability.description,
-                    "chat_types": capability.chat_types,
-                    "operations": capability.operations.iter().map(operation).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
         let changes: Vec<Value> = self
             .changes()
             .into_iter()
@@ -165,30 +177,14 @@ impl Look<'_> {
             "provider": self.name,
             "digest": self.now.digest(),
             "accepted": accepted || self.before == Some(self.now),
-            "capabilities": capabilities,
+            self.parts.key: self.parts.list,
             "changes": changes,
             "warnings": self.warnings(),
         })
     }
 
     fn text(&self, program: &str) -> String {
-        let mut parts = Vec::new();
-        for capability in self.registered {
-            let chats: Vec<&str> = capability.chat_types.iter().map(|kind| kind.word()).collect();
-            let chats = if chats.is_empty() { "all chats".to_owned() } else { format!("{} chats", chats.join(", ")) };
-            parts.push(format!("{} ({chats}): {}", capability.provider, visible(&capability.description)));
-            let rows: Vec<_> = capability
-                .operations
-                .iter()
-                .map(|operation| {
-                    let tier = operation.tier.map_or_else(String::new, |tier| tier.word().to_owned());
-                    let account = if operation.requires_auth { "account" } else { "" };
-                    let (level, name) = (operation.level.to_string(), operation.action.to_string());
-                    vec![name, level, tier, account.to_owned(), visible(&operation.description)]
-                })
-                .collect();
-            parts.push(Output::table(&["OPERATION", "DEMANDS", "TIER", "NEEDS", "WHAT IT SAYS OF ITSELF"], &rows));
-        }
+        let mut parts = self.parts.tables.clone();
         let changes: Vec<String> = self
             .changes()
             .into_iter()

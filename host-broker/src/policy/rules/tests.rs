@@ -45,7 +45,10 @@ pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Catalogue {
             (operation.declaration().action.clone(), operation)
         };
         let operations = operations.into_iter().map(by_name).collect();
-        catalogue.insert(provider, Listed { state: Ok(()), patience: None, description: None, operations, kind });
+        catalogue.insert(
+            provider,
+            Listed { state: Ok(()), patience: None, description: None, operations, kind, upstream: None },
+        );
     }
     catalogue
 }

@@ -4,6 +4,7 @@
 
 use crate::identity::ChatType;
 use crate::providers::contract::Tier;
+use crate::providers::schemas::validator;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider};
@@ -13,8 +14,6 @@ use std::collections::BTreeSet;
 const COUNT_MAX: usize = 128;
 /// The longest description, in bytes.
 const DESCRIPTION_MAX: usize = 4096;
-/// The longest schema, in bytes.
-const SCHEMA_MAX: usize = 64 * 1024;
 
 /// A capability: a provider of its own, `gog.email`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -256,11 +255,7 @@ fn described(text: &str) -> Option<String> {
 }
 
 fn checked(schema: &Map<String, Value>) -> Option<String> {
-    let value = Value::Object(schema.clone());
-    if shared::json::canonical(&value).len() > SCHEMA_MAX {
-        return Some(format!("it is longer than {SCHEMA_MAX} bytes"));
-    }
-    super::validator(&value).err()
+    validator(&Value::Object(schema.clone())).err()
 }
 
 /// A text of the bridge's, as a message shows it.

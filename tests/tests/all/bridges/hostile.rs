@@ -6,14 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use tests::bridges::{call, directory, home, is_apart, said, shell};
 use tests::group::{code, with};
-use tests::{skipped, until};
-
-/// Whether a process with this argument runs anywhere on this machine.
-fn runs(argument: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("cmdline")));
-    let lines = processes.filter_map(|path| std::fs::read(path).ok());
-    lines.filter(|line| line.split(|byte| *byte == 0).any(|part| part == argument.as_bytes())).count() > 0
-}
+use tests::{runs, skipped, until};
 
 #[test]
 fn definitions_that_break_a_rule_are_refused_with_every_fault() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::effects::commands::SystemCommands;
+use crate::effects::commands::{Command, CommandFault, Commands, Opened, SystemCommands};
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::severity::Severity;
 use std::fmt::Write as _;
@@ -137,6 +137,10 @@ struct Scripted {
 }
 
 impl Commands for Scripted {
+    fn open(&self, command: Command) -> Result<Opened, CommandFault> {
+        Err(CommandFault::NotFound(command.program))
+    }
+
     fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>> {
         self.asked.lock().unwrap().push(command.args);
         let answer = (self.answer)();

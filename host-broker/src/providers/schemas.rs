@@ -1,23 +1,37 @@
-//! How large a schema may be that somebody else wrote.
+//! Schemas that somebody else wrote: how large they may be, and what holds a value to one.
 //!
 //! A few lines that refer to each other can stand for more than a machine can hold. So it is counted what a schema comes
 //! to with everything in its place that it refers to; what refers to itself comes to no end.
 
+use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// A schema takes no more, in bytes.
+pub const SCHEMA_MAX: usize = 64 * 1024;
 
 /// So many values and members, all references followed.
 const NODES_MAX: usize = 10_000;
 /// So many patterns.
 const PATTERNS_MAX: usize = 64;
 /// How much memory a pattern may take, in bytes.
-pub(super) const PATTERN_BYTES: usize = 256 * 1024;
+const PATTERN_BYTES: usize = 256 * 1024;
 
-/// Whether a schema is one that can be held to.
+/// What holds a value to a schema that somebody else wrote: it takes no longer than the value is long times what the schema
+/// is with everything in it that it refers to, which is bounded, and nothing is fetched.
 ///
 /// # Errors
-/// Why not.
-pub(super) fn bounded(schema: &Value) -> Result<(), String> {
+/// Why it is no schema, or none that can be held to.
+pub fn validator(schema: &Value) -> Result<Validator, String> {
+    if shared::json::canonical(schema).len() > SCHEMA_MAX {
+        return Err(format!("it is longer than {SCHEMA_MAX} bytes"));
+    }
+    bounded(schema)?;
+    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+    jsonschema::options().with_pattern_options(patterns).build(schema).map_err(|error| error.to_string())
+}
+
+fn bounded(schema: &Value) -> Result<(), String> {
     let patterns = count(schema, &|name| name == "pattern") + count(schema, &|name| name == "patternProperties");
     if patterns > PATTERNS_MAX {
         return Err(format!("it has more than {PATTERNS_MAX} patterns"));
@@ -136,8 +150,8 @@ mod tests {
     #[test]
     fn patterns_are_few_and_small() {
         let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
-        super::super::validator(&pattern("^[a-z]{1,64}$")).unwrap();
-        assert!(super::super::validator(&pattern(r"\p{L}{1000}")).is_err());
+        validator(&pattern("^[a-z]{1,64}$")).unwrap();
+        assert!(validator(&pattern(r"\p{L}{1000}")).is_err());
         let many: Vec<Value> = (0..65).map(|_| pattern("^a$")).collect();
         assert!(bounded(&json!({ "anyOf": many })).unwrap_err().contains("more than 64 patterns"));
     }

@@ -1,0 +1,64 @@
+//! What a bridge says it can do, as a person looks at it.
+
+use super::{Parts, keyed};
+use crate::approvals::card::visible;
+use crate::cli::output::Output;
+use crate::providers::bridge::definitions::{Operation, Registered};
+use crate::providers::contract::Tier;
+use serde_json::{Value, json};
+
+pub(super) fn parts(registered: &[Registered]) -> Parts {
+    Parts {
+        key: "capabilities",
+        list: registered.iter().map(document).collect(),
+        tables: registered.iter().flat_map(tables).collect(),
+        texts: registered.iter().flat_map(texts).collect(),
+        notes: Vec::new(),
+    }
+}
+
+fn document(capability: &Registered) -> Value {
+    let operation = |operation: &Operation| {
+        json!({
+            "name": operation.action,
+            "description": operation.description,
+            "level": operation.level,
+            "tier": operation.tier.map(Tier::word),
+            "requires_auth": operation.requires_auth,
+            "input_schema": operation.input_schema,
+            "output_schema": operation.output_schema,
+        })
+    };
+    json!({
+        "id": capability.provider,
+        "description": capability.description,
+        "chat_types": capability.chat_types,
+        "operations": capability.operations.iter().map(operation).collect::<Vec<_>>(),
+    })
+}
+
+fn tables(capability: &Registered) -> [String; 2] {
+    let chats: Vec<&str> = capability.chat_types.iter().map(|kind| kind.word()).collect();
+    let chats = if chats.is_empty() { "all chats".to_owned() } else { format!("{} chats", chats.join(", ")) };
+    let row = |operation: &Operation| {
+        let tier = operation.tier.map_or_else(String::new, |tier| tier.word().to_owned());
+        let account = if operation.requires_auth { "account" } else { "" };
+        let (level, name) = (operation.level.to_string(), operation.action.to_string());
+        vec![name, level, tier, account.to_owned(), visible(&operation.description)]
+    };
+    let rows: Vec<_> = capability.operations.iter().map(row).collect();
+    [
+        format!("{} ({chats}): {}", capability.provider, visible(&capability.description)),
+        Output::table(&["OPERATION", "DEMANDS", "TIER", "NEEDS", "WHAT IT SAYS OF ITSELF"], &rows),
+    ]
+}
+
+/// What an agent would read and perhaps obey.
+fn texts(capability: &Registered) -> Vec<(String, String)> {
+    let own = (capability.provider.to_string(), capability.description.clone());
+    let operations = capability.operations.iter().map(|operation| {
+        let schemas = json!((&operation.input_schema, &operation.output_schema));
+        keyed(&capability.provider, &operation.action, format!("{}\n{schemas}", operation.description))
+    });
+    std::iter::once(own).chain(operations).collect()
+}

@@ -1,0 +1,533 @@
+//! A provider whose actions are the tools of an MCP server.
+//!
+//! ```text
+//! Call ─► link, made when it is first needed and kept ─► are the tools what was accepted? ─► tools/call ─► result
+//!          started again when it has ended, but not at      what is different is withdrawn
+//!          once if it ends again and again
+//! ```
+//!
+//! A server has no catalogue of its own making: of what an operator has [accepted](super::accepted), what the configuration
+//! names can be called, at the level that it gives. What a server says of itself at any other time is held against that, and
+//! nobody is shown it. What it asks is refused; a call is sent once.
+//!
+//! Source: Model Context Protocol, revisions up to 2026-07-28, "Tools".
+
+mod link;
+mod listener;
+mod result;
+pub mod tools;
+
+use crate::effects::commands::{Command, CommandFault, Commands};
+use crate::filter::clean_text;
+use crate::filter::scrub::Scrubber;
+use crate::providers::accepted::Accepted;
+use crate::providers::child::Child;
+use crate::providers::contract::{
+    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Refusal, Running,
+    Success, unprepared,
+};
+use crate::providers::execution::{Execution, Planted};
+use crate::providers::native::faults;
+use crate::providers::schemas::validator;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use jsonschema::Validator;
+use link::{CallFault, Link};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use shared::{Action, Code, Level, Provider, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use tools::{Offered, ToolTable, result_schema};
+
+/// The most that a tool may be given, in seconds.
+const SECONDS_MAX: u64 = 600;
+/// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// For so long a look at a server's tools counts.
+const LOOK_COUNTS: Duration = Duration::from_secs(30);
+/// A server that has lived for so long has not failed when it ends.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long it is waited after the second failure in a row, and twice as long after each that follows.
+const BACK_OFF: Duration = Duration::from_secs(1);
+/// But never longer.
+const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+/// So much of a line that a server complains with goes into the log, in bytes.
+const COMPLAINT_MAX: usize = 2000;
+
+/// The keys of the provider's table beside those of [`super::child::Settings`].
+///
+/// ```toml
+/// [providers.git]
+/// kind = "mcp"
+/// command = ["/opt/mcp/bin/mcp-server-git"]
+/// readable = ["/srv/repo"]
+/// [providers.git.tools]
+/// git_status = { level = 1, exposes = ["sensitive"] }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// How long a tool may take, in seconds: 1 to 600.
+    #[serde(default = "seconds")]
+    pub timeout_seconds: u64,
+    /// The tools that may be called. All others are off.
+    #[serde(default)]
+    pub tools: BTreeMap<Action, ToolTable>,
+}
+
+fn seconds() -> u64 {
+    28
+}
+
+impl Settings {
+    /// The keys.
+    pub const KEYS: [&'static str; 2] = ["timeout_seconds", "tools"];
+
+    /// What cannot be so in these settings.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self, name: &Provider) -> Result<(), String> {
+        if name.is_namespaced() {
+            return Err("kind: a server's tools are nobody's capabilities; it has a name without `.`".to_owned());
+        }
+        if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
+            return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
+        }
+        match self.tools.iter().find(|(_, table)| table.level == Level::None) {
+            Some((tool, _)) => {
+                Err(format!("tools.{tool}: level: it must be 1 to 3; leave the tool out to have it off"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What has become of the tools of a server that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The provider.
+    pub provider: Provider,
+    /// The tools that are not what was accepted, and why.
+    pub withdrawn: BTreeMap<Action, String>,
+}
+
+/// Told when a look at a server's tools finds others than the look before.
+pub type OnChange = Box<dyn Fn(Changed) + Send + Sync>;
+
+/// How a server is, for operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// `idle`, `starting`, `up` or `down`.
+    pub state: &'static str,
+    /// How often it has been started.
+    pub starts: u64,
+    /// Why it did not start the last time.
+    pub fault: Option<String>,
+    /// The tools that are not what was accepted, and why.
+    pub withdrawn: BTreeMap<Action, String>,
+}
+
+/// A server that can be asked.
+pub struct Upstream {
+    name: Provider,
+    child: Result<Child, String>,
+    scrubber: Option<Arc<Scrubber>>,
+    commands: Arc<dyn Commands>,
+    // What was accepted of the tools that are offered.
+    accepted: BTreeMap<Action, Digest>,
+    connection: Mutex<Connection>,
+    withdrawn: Mutex<BTreeMap<Action, String>>,
+    on_change: OnceLock<OnChange>,
+}
+
+type Starting = Shared<BoxFuture<'static, Result<Arc<Link>, Arc<str>>>>;
+
+#[derive(Default)]
+struct Connection {
+    phase: Phase,
+    starts: u64,
+    // In a row.
+    failures: u32,
+    not_before: Option<Instant>,
+    fault: Option<Arc<str>>,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Down,
+    Starting(Starting),
+    Up(Arc<Link>),
+}
+
+impl Connection {
+    /// It did not start, or has ended soon.
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        let doubled = 1u32.checked_shl(self.failures.saturating_sub(2)).unwrap_or(u32::MAX);
+        let wait = BACK_OFF.saturating_mul(doubled).min(BACK_OFF_MAX);
+        self.not_before = (self.failures > 1).then(|| Instant::now() + wait);
+    }
+
+    /// If it was up and is no more, takes note of that.
+    fn notice_the_end(&mut self) {
+        let Phase::Up(link) = &self.phase else { return };
+        if link.is_open() {
+            return;
+        }
+        if link.since().elapsed() >= STEADY {
+            self.failures = 0;
+            self.not_before = None;
+        } else {
+            self.failed();
+        }
+        self.phase = Phase::Down;
+    }
+}
+
+impl Upstream {
+    /// A server that this program is, of whose tools these were accepted and are offered. `scrubber` cleans what it complains
+    /// of, for the log; without, it is given no secret.
+    pub fn new(
+        name: &Provider,
+        child: Result<Child, String>,
+        scrubber: Option<Arc<Scrubber>>,
+        commands: &Arc<dyn Commands>,
+        offered: &[Offered<'_>],
+    ) -> Self {
+        Self {
+            name: name.clone(),
+            child,
+            scrubber,
+            commands: Arc::clone(commands),
+            accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
+            connection: Mutex::default(),
+            withdrawn: Mutex::default(),
+            on_change: OnceLock::new(),
+        }
+    }
+
+    /// Why it cannot be started, as far as that is known without trying.
+    pub fn fault(&self) -> Option<&String> {
+        self.child.as_ref().err()
+    }
+
+    /// Who is told when its tools are others than before. The first to say so is.
+    pub fn on_change(&self, told: OnChange) {
+        self.on_change.set(told).ok();
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.notice_the_end();
+        let state = match (&connection.phase, connection.starts) {
+            (Phase::Up(_), _) => "up",
+            (Phase::Starting(_), _) => "starting",
+            (Phase::Down, 0) => "idle",
+            (Phase::Down, _) => "down",
+        };
+        let fault = connection.fault.as_ref().map(ToString::to_string);
+        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Health { state, starts: connection.starts, fault, withdrawn }
+    }
+
+    /// What it says of its tools: starts it for that, with something else in the place of each secret.
+    ///
+    /// # Errors
+    /// Why it does not say it, for the operator.
+    pub async fn tools(&self) -> Result<Accepted, String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let child = self.child.as_ref().map_err(Clone::clone)?;
+        let command = child.start_blank(deadline).map_err(|error| error.to_string())?;
+        let asked = async {
+            let link = self.connect(command).await?;
+            tools::document(&link.tools().await?).map(Accepted::new)
+        };
+        match timeout(START_PATIENCE, asked).await {
+            Ok(said) => said,
+            Err(_elapsed) => Err(self.slow()),
+        }
+    }
+
+    fn slow(&self) -> String {
+        format!("{} has not answered within {} s", self.name, START_PATIENCE.as_secs())
+    }
+
+    async fn connect(&self, command: Command) -> Result<Link, String> {
+        let opened = self.commands.open(command).map_err(|fault| match fault {
+            CommandFault::Start { program, source } => format!("{} cannot be started: {source}", program.display()),
+            CommandFault::BadName(_)
+            | CommandFault::NotFound(_)
+            | CommandFault::Write(_)
+            | CommandFault::Read(_)
+            | CommandFault::Wait(_)
+            | CommandFault::Deadline => fault.to_string(),
+        })?;
+        let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
+        let log = move |line: &str| {
+            let said = cleaned(line, scrubber.as_deref());
+            tracing::info!(%provider, said, "the server says on standard error");
+        };
+        Link::to_child(opened, log).await
+    }
+
+    /// The connection for a call: the one there is, or a new one.
+    async fn link(self: &Arc<Self>, execution: &Execution) -> Result<Arc<Link>, Failure> {
+        let starting = {
+            let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            connection.notice_the_end();
+            match &connection.phase {
+                Phase::Up(link) => return Ok(Arc::clone(link)),
+                // One that has ended and is still here did so in a panic.
+                Phase::Starting(starting) if starting.peek().is_none() => starting.clone(),
+                Phase::Starting(_) | Phase::Down => {
+                    let now = Instant::now();
+                    if let Some(not_before) = connection.not_before.filter(|not_before| *not_before > now) {
+                        let seconds = (not_before - now).as_secs() + 1;
+                        let message = format!("it has ended again and again and is left alone for {seconds} s");
+                        return Err(Failure::Unavailable { message });
+                    }
+                    let command = self.child.as_ref().map_err(Clone::clone).and_then(|child| {
+                        child.start_for(execution, now + START_PATIENCE, Vec::new()).map_err(|error| error.to_string())
+                    });
+                    let command = command.map_err(|why| self.not_started(&why))?;
+                    connection.starts += 1;
+                    let starting = self.start(command);
+                    connection.phase = Phase::Starting(starting.clone());
+                    starting
+                }
+            }
+        };
+        starting.await.map_err(|why| self.not_started(&why))
+    }
+
+    /// Starts it, also if whoever asked for it does not wait so long.
+    fn start(self: &Arc<Self>, command: Command) -> Starting {
+        let this = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let linked = match timeout(START_PATIENCE, this.connect(command)).await {
+                Ok(linked) => linked,
+                Err(_elapsed) => Err(this.slow()),
+            };
+            let mut connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            match linked {
+                Ok(link) => {
+                    tracing::info!(provider = %this.name, starts = connection.starts, "the server answers");
+                    let link = Arc::new(link);
+                    connection.fault = None;
+                    connection.phase = Phase::Up(Arc::clone(&link));
+                    Ok(link)
+                }
+                Err(why) => {
+                    let why: Arc<str> = cleaned(&why, this.scrubber.as_deref()).into();
+                    connection.failed();
+                    connection.fault = Some(Arc::clone(&why));
+                    connection.phase = Phase::Down;
+                    Err(why)
+                }
+            }
+        });
+        async move { task.await.unwrap_or_else(|_panic| Err("the broker itself failed".into())) }.boxed().shared()
+    }
+
+    fn not_started(&self, why: &str) -> Failure {
+        tracing::warn!(provider = %self.name, why, "the server cannot be started");
+        Failure::Unavailable { message: "it cannot be started; the operator's log says why".to_owned() }
+    }
+
+    /// Holds what the server says of its tools now against what was accepted.
+    async fn look(&self, link: &Link) -> Result<(), String> {
+        let said = link.tools().await?;
+        let listed = tools::document(&said);
+        let why = |action: &Action, accepted: &Digest| {
+            if let Err(fault) = &listed {
+                return Some(fault.clone());
+            }
+            match said.iter().find(|said| said.name() == action.as_str()) {
+                None => Some("the server does not have it any more".to_owned()),
+                Some(said) if said.digest() == *accepted => None,
+                Some(_) => Some("the server says something else of it than what was accepted".to_owned()),
+            }
+        };
+        let now: BTreeMap<Action, String> =
+            self.accepted.iter().filter_map(|(action, digest)| Some((action.clone(), why(action, digest)?))).collect();
+        let before =
+            std::mem::replace(&mut *self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner), now.clone());
+        if before != now {
+            for (tool, why) in &now {
+                tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn until it is accepted again");
+            }
+            if let Some(told) = self.on_change.get() {
+                told(Changed { provider: self.name.clone(), withdrawn: now });
+            }
+        }
+        Ok(())
+    }
+
+    fn withdrawn(&self, tool: &Action) -> Option<Refusal> {
+        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = withdrawn.get(tool)?;
+        Some(Refusal { code: Code::DefinitionChanged, reason: format!("Tool {tool} is withdrawn: {why}.") })
+    }
+}
+
+/// A line for the operator's log.
+fn cleaned(text: &str, scrubber: Option<&Scrubber>) -> String {
+    match scrubber {
+        Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
+        // It was given no secret.
+        None => text.chars().take(COMPLAINT_MAX).collect(),
+    }
+}
+
+/// The tools that are offered, as actions.
+///
+/// # Errors
+/// A schema that is none.
+pub fn operations(
+    upstream: &Arc<Upstream>,
+    offered: &[Offered<'_>],
+    settings: &Settings,
+) -> Result<Vec<Arc<dyn Operation>>, String> {
+    let of = |tool: &Offered<'_>| -> Result<Arc<dyn Operation>, String> {
+        let Offered { action, said, table } = *tool;
+        let input_schema = said.input_schema();
+        let validator = validator(&input_schema).map_err(|fault| format!("tools.{action}: {fault}"))?;
+        let declaration = Declaration {
+            provider: upstream.name.clone(),
+            action: action.clone(),
+            level: table.level,
+            tier: table.tier,
+            description: said.description().to_owned(),
+            input_schema,
+            output_schema: Some(result_schema(said.output_schema())),
+            idempotent: table.idempotent,
+            exposes: table.exposes.as_ref().map_or(Exposure::ALL, |listed| Exposes::all(listed)),
+            deadline: Some(Duration::from_secs(settings.timeout_seconds)),
+            proposes: false,
+            verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
+        };
+        Ok(Arc::new(Tool { declaration, validator, upstream: Arc::clone(upstream) }))
+    };
+    offered.iter().map(of).collect()
+}
+
+/// A tool of a server.
+struct Tool {
+    declaration: Declaration,
+    validator: Validator,
+    upstream: Arc<Upstream>,
+}
+
+/// A call of one.
+struct Asked {
+    tool: Action,
+    level: Level,
+    timeout: Duration,
+    arguments: Map<String, Value>,
+    upstream: Arc<Upstream>,
+}
+
+impl Operation for Tool {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn withdrawn(&self) -> Option<Refusal> {
+        self.upstream.withdrawn(&self.declaration.action)
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+        let faults = faults(&self.validator, &Value::Object(params.clone()));
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Box::new(Asked {
+            tool: self.declaration.action.clone(),
+            level: self.declaration.level,
+            timeout: self.declaration.deadline.unwrap_or(START_PATIENCE),
+            arguments: params.clone(),
+            upstream: Arc::clone(&self.upstream),
+        }))
+    }
+
+    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+        Box::pin(async { Ok(Probed::State { message: "a server cannot be asked what became of a call".into() }) })
+    }
+}
+
+impl Invocation for Asked {
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn summary(&self) -> String {
+        format!("{} with {} parameters", self.tool, self.arguments.len())
+    }
+
+    fn guard(&self, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        unprepared(self)
+    }
+
+    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+        None
+    }
+
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async move {
+            let Self { tool, level, timeout: patience, arguments, upstream } = *self;
+            let link = upstream.link(&execution).await?;
+            // ORDER: from before the look, so that nothing that was said meanwhile is passed over.
+            let counts = Instant::now().checked_sub(LOOK_COUNTS);
+            if counts.is_none_or(|counts| link.must_be_looked_at(counts)) {
+                upstream.look(&link).await.map_err(|why| {
+                    let why = cleaned(&why, upstream.scrubber.as_deref());
+                    tracing::warn!(provider = %upstream.name, why, "the server's tools cannot be looked at");
+                    Failure::Unavailable { message: "it does not say what its tools are".to_owned() }
+                })?;
+            }
+            if let Some(refusal) = upstream.withdrawn(&tool) {
+                return Err(Failure::Guard(refusal));
+            }
+            let changes = level > Level::Read;
+            let called = timeout(patience, link.call(tool.as_str(), arguments, changes, &execution));
+            match called.await {
+                Ok(Ok(answered)) => {
+                    let data = result::data(answered);
+                    let how = if result::has_failed(&data) { "says that it failed" } else { "answered" };
+                    Ok(Success::new(data, format!("{tool} {how}")))
+                }
+                Ok(Err(fault)) => Err(failure(fault, changes)),
+                Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
+                Err(_elapsed) => Err(Failure::Timeout),
+            }
+        })
+    }
+}
+
+/// What a caller is told, and whether anything may have been changed.
+fn failure(fault: CallFault, changes: bool) -> Failure {
+    let gone = || "it ended in the middle of the call".to_owned();
+    match fault {
+        CallFault::NotSent => Failure::Unavailable { message: "it had ended before it was asked".to_owned() },
+        CallFault::Failed(message) if changes => Failure::Unknown { message },
+        CallFault::Refused(message) | CallFault::Failed(message) => Failure::Refused { message },
+        CallFault::NoResult(message) => Failure::InvalidOutput { message: message.to_owned() },
+        CallFault::Unwanted => Failure::Refused { message: "it was cancelled".to_owned() },
+        CallFault::Lost if changes => Failure::Unknown { message: gone() },
+        CallFault::Lost => Failure::Unavailable { message: gone() },
+    }
+}

@@ -1,0 +1,276 @@
+//! One connection to a server, from its start to its end.
+
+use super::listener::Listener;
+use super::tools::{COUNT_MAX, Said};
+use crate::effects::commands::{Life, Opened};
+use crate::providers::execution::Execution;
+use rmcp::ServiceError;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CustomNotification, ErrorCode,
+    PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
+};
+use rmcp::service::{
+    ClientCacheConfig, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
+};
+use rmcp::transport::IntoTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use serde_json::{Map, Value, json};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The longest line that a server may say, in bytes: the longest result that is looked at, written with escapes.
+const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
+/// A list of tools has no more pages.
+const PAGES_MAX: usize = 100;
+/// So much of what a server complains of in one life goes into the log, in bytes. The rest is read and forgotten.
+const COMPLAINTS_MAX: usize = 64 * 1024;
+
+/// A server that answers.
+pub(super) struct Link {
+    peer: Peer<RoleClient>,
+    listener: Listener,
+    looked: Mutex<Option<Instant>>,
+    closed: CancellationToken,
+    since: Instant,
+    _stop: DropGuard,
+}
+
+/// Why a call has no result. Only [`CallFault::NotSent`] and [`CallFault::Refused`] mean that nothing was executed.
+pub(super) enum CallFault {
+    /// The server was gone before.
+    NotSent,
+    /// The server says that the request is none.
+    Refused(String),
+    /// The server says that something went wrong.
+    Failed(String),
+    /// What it answered is no result.
+    NoResult(&'static str),
+    /// The server is gone.
+    Lost,
+    /// Nobody wants the result any more.
+    Unwanted,
+}
+
+impl Link {
+    /// To a child. `log` is told what it complains of, line by line.
+    ///
+    /// # Errors
+    /// Why it does not answer as a server does; it is gone then.
+    pub(super) async fn to_child(child: Opened, log: impl Fn(&str) + Send + 'static) -> Result<Self, String> {
+        let Opened { input, output, complaints, life } = child;
+        tokio::spawn(listen(complaints, log));
+        let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(Bounded::new(output), input);
+        // What is too long ends the connection, rather than being waited for.
+        Self::open(transport.with_max_line_length(usize::MAX), Some(life)).await
+    }
+
+    /// # Errors
+    /// Why it does not answer as a server does.
+    async fn open<T, E, A>(transport: T, life: Option<Life>) -> Result<Self, String>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let listener = Listener::default();
+        // The newest revision of each kind; without a word about the older kind a server that gives back the revision it is
+        // asked for would be taken for one of the newer.
+        let both = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        };
+        let service =
+            listener.clone().serve_with_lifecycle(transport, both).await.map_err(|error| error.to_string())?;
+        let peer = service.peer().clone();
+        // A server could say for how long its tools stay the same.
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
+        let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
+        tokio::spawn(keep(service, life, stop.clone(), closed.clone()));
+        let (looked, since) = (Mutex::new(None), Instant::now());
+        Ok(Self { peer, listener, looked, closed, since, _stop: stop.drop_guard() })
+    }
+
+    /// Whether the server still answers, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        !self.closed.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Since when.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether its tools must be looked at before one is called: it says that they are others, or nobody has looked since
+    /// then.
+    pub(super) fn must_be_looked_at(&self, since: Instant) -> bool {
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.listener.tools_changed() || looked.is_none_or(|looked| looked < since)
+    }
+
+    /// What it says of its tools, now.
+    ///
+    /// # Errors
+    /// It does not say it, or too much.
+    pub(super) async fn tools(&self) -> Result<Vec<Said>, String> {
+        let began = Instant::now();
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _page in 0..PAGES_MAX {
+            let wanted = Some(PaginatedRequestParams::default().with_cursor(cursor));
+            let page = self.peer.list_tools(wanted).await.map_err(|error| error.to_string())?;
+            tools.extend(page.tools.iter().map(Said::of));
+            if tools.len() > COUNT_MAX {
+                return Err(format!("it has more than {COUNT_MAX} tools"));
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+                return Ok(tools);
+            }
+        }
+        Err(format!("its list of tools has more than {PAGES_MAX} pages"))
+    }
+
+    /// Calls a tool, once. Whoever stops waiting tells the server that nobody wants the result. Where nobody wants it any
+    /// more while it is waited for, the server is told that too, and a read is over then; what `changes` something may have
+    /// been done by then, and its answer is still waited for.
+    ///
+    /// # Errors
+    /// [`CallFault`].
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        changes: bool,
+        execution: &Execution,
+    ) -> Result<CallToolResult, CallFault> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        let sent = sent.map_err(|_gone| CallFault::NotSent)?;
+        let mut unwanted = Unwanted { peer: &self.peer, id: Some(sent.id.clone()) };
+        let _followed = self.listener.follow(sent.progress_token.clone(), execution.meanwhile().clone());
+        let mut answering = std::pin::pin!(sent.await_response());
+        let answer = tokio::select! {
+            answer = &mut answering => answer,
+            () = execution.meanwhile().unwanted() => {
+                unwanted.tell();
+                if !changes {
+                    return Err(CallFault::Unwanted);
+                }
+                answering.await
+            }
+        };
+        unwanted.id = None;
+        match answer {
+            Ok(ServerResult::CallToolResult(result)) => Ok(result),
+            Ok(ServerResult::InputRequiredResult(_)) => {
+                Err(CallFault::Refused("it asks for more in the middle of a call, which it is not given".to_owned()))
+            }
+            Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallFault::NoResult("it is not the result of a tool")),
+            Err(ServiceError::McpError(error)) => Err(match error.code {
+                ErrorCode::INVALID_PARAMS | ErrorCode::INVALID_REQUEST | ErrorCode::METHOD_NOT_FOUND => {
+                    CallFault::Refused(error.message.into_owned())
+                }
+                _ => CallFault::Failed(error.message.into_owned()),
+            }),
+            Err(_) => Err(CallFault::Lost),
+        }
+    }
+}
+
+/// Holds service and child until the one is closed, the other has ended, or nobody wants them.
+async fn keep(
+    service: RunningService<RoleClient, Listener>,
+    mut life: Option<Life>,
+    stop: CancellationToken,
+    closed: CancellationToken,
+) {
+    let _closed = closed.drop_guard();
+    let over = async {
+        match &mut life {
+            Some(life) => life.over().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = over => {}
+        _ = service.waiting() => {}
+    }
+}
+
+/// Tells a server that a request of its is unwanted, if its answer is not there when this is dropped.
+struct Unwanted<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Unwanted<'_> {
+    fn tell(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let peer = self.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // As the notification that it is, the library would no longer wait for the answer either.
+            let params = json!({ "requestId": id, "reason": "nobody wants it any more" });
+            let told = CustomNotification::new("notifications/cancelled", Some(params));
+            runtime.spawn(async move { peer.send_notification(told.into()).await.ok() });
+        }
+    }
+}
+
+impl Drop for Unwanted<'_> {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+/// Reads what a child complains of, so that it never waits for a reader.
+async fn listen(complaints: Box<dyn AsyncRead + Send + Unpin>, log: impl Fn(&str) + Send + 'static) {
+    let ceiling = u64::try_from(COMPLAINTS_MAX).unwrap_or(u64::MAX);
+    let mut reader = BufReader::new(complaints.take(ceiling));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim().is_empty() {
+            log(text.trim());
+        }
+        line.clear();
+    }
+    let mut rest = reader.into_inner().into_inner();
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.ok();
+}
+
+/// A reader that ends in an error where a line is longer than it may be.
+struct Bounded<R> {
+    inner: R,
+    line: usize,
+}
+
+impl<R> Bounded<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, line: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        if let Poll::Ready(Ok(())) = &read {
+            let new = buffer.filled().get(before..).unwrap_or_default();
+            self.line = match new.iter().rposition(|byte| *byte == b'\n') {
+                Some(at) => new.len() - at - 1,
+                None => self.line + new.len(),
+            };
+            if self.line > LINE_MAX {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "it says too much at once")));
+            }
+        }
+        read
+    }
+}

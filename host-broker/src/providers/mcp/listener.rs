@@ -1,0 +1,82 @@
+//! What a server may say by itself, and what becomes of it: of progress the numbers, of its tools that they have changed;
+//! whatever it asks is refused.
+
+use crate::providers::meanwhile::{Meanwhile, Steps};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation,
+    ProgressNotificationParam, ProgressToken,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is heard of a server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Listener(Arc<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    tools_changed: AtomicBool,
+    followed: Mutex<HashMap<ProgressToken, Arc<Meanwhile>>>,
+}
+
+impl Listener {
+    /// Whether the server has said, since this was last asked, that its tools are others.
+    pub(super) fn tools_changed(&self) -> bool {
+        self.0.tools_changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Passes the progress under this token on, until what is returned is dropped.
+    pub(super) fn follow(&self, token: ProgressToken, meanwhile: Arc<Meanwhile>) -> Followed {
+        self.0.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), meanwhile);
+        Followed { heard: Arc::clone(&self.0), token }
+    }
+}
+
+/// A call whose progress is passed on.
+pub(super) struct Followed {
+    heard: Arc<Heard>,
+    token: ProgressToken,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.heard.followed.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+/// Sampling and requests of no known name are refused as they are, by the library.
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("host-broker", env!("CARGO_PKG_VERSION"));
+        // It can do nothing that a server could ask for.
+        ClientConfig::new(ClientCapabilities::default(), us)
+    }
+
+    #[expect(deprecated, reason = "servers of older revisions ask")]
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "roots/list", None))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "elicitation/create", None))
+    }
+
+    async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let followed = self.0.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meanwhile) = followed.get(&said.progress_token) {
+            // SECURITY: its message is not passed on. Nobody has looked at it.
+            meanwhile.report(Steps { done: said.progress, of: said.total });
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.tools_changed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,87 @@
+//! MCP servers for tests: the one that misbehaves, real ones, and homes that have them.
+
+use crate::bridges::{self, is_apart};
+use crate::effects::real_now;
+use crate::group::code;
+use crate::skipped;
+use crate::world::{CONFIG, World};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The one that does for each mode what no server should.
+pub fn misbehaving() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("servers").join("misbehaving.py")
+}
+
+/// A server of a home's configuration.
+pub struct Server<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The program, and its arguments.
+    pub command: &'a [&'a str],
+    /// What it can read.
+    pub readable: &'a [&'a Path],
+    /// The keys of its table of tools, as TOML.
+    pub tools: &'a str,
+    /// More keys of its own table, as TOML.
+    pub more: &'a str,
+}
+
+/// A home with these servers, of which nobody has accepted anything yet, kept apart where that is possible. `more` goes to
+/// the end of its configuration.
+pub fn home(servers: &[Server<'_>], more: &str) -> World {
+    let isolation = if is_apart() { "bwrap" } else { "none" };
+    let tables: Vec<String> = servers
+        .iter()
+        .map(|Server { name, command, readable, tools, more }| {
+            format!(
+                "[providers.{name}]\nkind = \"mcp\"\ncommand = {command:?}\nreadable = {readable:?}\n\
+                 isolation = \"{isolation}\"\n{more}\n[providers.{name}.tools]\n{tools}\n"
+            )
+        })
+        .collect();
+    // What strangers' programs may write no rule permits that ships with the broker.
+    let profile = "write = \"auto\"\n";
+    let config = format!("{CONFIG}\n{}\n{more}\n", tables.concat());
+    World::builder().config(&config).file("policy/profiles/developer.toml", profile).clock(real_now()).down()
+}
+
+/// Accepts what they say now, starts the daemon, and lets the developers read and write there.
+pub fn open(world: &mut World, names: &[&str]) {
+    for name in names {
+        bridges::accept(world, name);
+    }
+    world.start_process();
+    for name in names {
+        let grant = json!({ "type": "grant", "group_folder": "developer", "provider": name, "access_level": 2 });
+        assert_eq!(code(&world.command(grant)), "executed");
+    }
+}
+
+/// A call of a tool.
+pub fn call(server: &str, tool: &str, arguments: &Value) -> Value {
+    json!({ "type": "ext_call", "provider": server, "action": tool, "params": arguments })
+}
+
+/// The text of the first block of an answer.
+pub fn text(reply: &Value) -> &str {
+    reply.pointer("/data/content/0/text").and_then(Value::as_str).unwrap_or_else(|| panic!("{reply}"))
+}
+
+/// Where the real ones are of this kind: a directory below `EXT_TEST_SERVERS`. Says that it skips where there is none.
+pub fn installed(kind: &str) -> Option<PathBuf> {
+    let parts = std::env::var_os("EXT_TEST_SERVERS").map(PathBuf::from);
+    let found = parts.map(|parts| parts.join(kind)).filter(|part| part.exists());
+    if found.is_none() {
+        skipped(&format!("EXT_TEST_SERVERS names no directory with `{kind}`"));
+    }
+    found
+}
+
+/// What git says in this repository.
+pub fn git(repository: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(repository).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

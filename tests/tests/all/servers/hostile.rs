@@ -1,0 +1,159 @@
+//! Servers that break every rule: what becomes of the call, and what stays of them.
+
+use super::{SECRET, TOOLS, odd, odd_home, read, write};
+use serde_json::{Value, json};
+use tests::bridges::is_apart;
+use tests::group::{code, error, with};
+use tests::servers::{call, open, text};
+use tests::{runs, skipped, until};
+
+#[test]
+fn whatever_a_server_does_the_caller_gets_the_code_for_it() {
+    let Some((mut world, developer)) = odd() else { return };
+    for mode in ["secret", "complain"] {
+        let reply = developer.ask(read(mode));
+        assert_eq!(code(&reply), "executed", "{mode}: {reply}");
+        assert!(!reply.to_string().contains(SECRET), "{mode}: {reply}");
+    }
+    for (mode, reads, writes) in [
+        ("refused", "provider_failed", "provider_failed"),
+        ("broken", "provider_failed", "outcome_unknown"),
+        ("teapot", "provider_failed", "outcome_unknown"),
+        ("not_json", "provider_timeout", "outcome_unknown"),
+        ("flood", "provider_failed", "outcome_unknown"),
+        ("die", "provider_failed", "outcome_unknown"),
+        ("hang", "provider_timeout", "outcome_unknown"),
+        ("input_required", "provider_failed", "provider_failed"),
+        ("odd_block", "invalid_output", "outcome_unknown"),
+        ("no_result", "invalid_output", "outcome_unknown"),
+        // Its result is withheld; that it happened is not.
+        ("long", "invalid_output", "executed"),
+        ("murmur", "executed", "executed"),
+    ] {
+        for (asked, expected) in [(read(mode), reads), (write(mode), writes)] {
+            // What has just ended again and again is waited for.
+            let reply = until("it is started again", || {
+                let reply = developer.ask(asked.clone());
+                (!error_of(&reply).contains("left alone")).then_some(reply)
+            });
+            assert_eq!(code(&reply), expected, "{mode}: {reply}");
+            assert!(!reply.to_string().contains("previous instructions"), "{mode}: {reply}");
+        }
+    }
+    let marked = developer.ask(call("odd", "page", &json!({ "mode": "inject" })));
+    assert_eq!(marked["notices"], json!(["untrusted_content"]), "{marked}");
+    world.settle();
+    until("the log has the complaint", || world.daemon_log().contains("said=\"using <redacted").then_some(()));
+    world.keep_secret(SECRET);
+    std::fs::remove_file(world.path("odd.secret")).unwrap();
+}
+
+fn error_of(reply: &Value) -> &str {
+    reply.get("error").and_then(Value::as_str).unwrap_or_default()
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_not_sent_again() {
+    let Some((world, developer)) = odd() else { return };
+    let pid = |reply: &Value| text(reply).to_owned();
+    let first = pid(&developer.ask(read("pid")));
+    assert_eq!(pid(&developer.ask(read("pid"))), first, "it is kept");
+    let dies = || with(write("die"), "idempotency_key", "once");
+    assert_eq!(code(&developer.ask(dies())), "outcome_unknown");
+    // Whoever asks again under the same key is told the same; the server has been started anew and is not asked.
+    assert_eq!(code(&developer.ask(dies())), "outcome_unknown");
+    assert_eq!(text(&developer.ask(read("writes"))), "1");
+    world.settle();
+}
+
+#[test]
+fn what_a_server_asks_is_refused() {
+    let Some((_world, developer)) = odd() else { return };
+    let asked: Value = serde_json::from_str(text(&developer.ask(read("ask")))).unwrap();
+    let refused = json!({
+        "sampling/createMessage": -32601, "roots/list": -32601, "elicitation/create": -32601, "made/up": -32601,
+    });
+    assert_eq!(asked, refused);
+}
+
+#[test]
+fn a_server_that_ends_again_and_again_is_left_alone_for_longer_and_longer() {
+    let Some(mut world) = odd_home(&[], TOOLS) else { return };
+    open(&mut world, &["odd"]);
+    let developer = world.group("developer");
+    world.stop();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("misbehaving.py\"", "misbehaving.py\", \"--fails\""));
+    world.start_process();
+    let started = || std::fs::read_to_string(world.path("state/odd/writes")).unwrap_or_default().len();
+    let refused = developer.ask(read("echo"));
+    assert_eq!(code(&refused), "provider_failed");
+    assert!(error(&refused).contains("cannot be started"), "{refused}");
+    let mut replies: Vec<Value> = (0..20).map(|_| developer.ask(read("echo"))).collect();
+    replies.retain(|reply| error(reply).contains("left alone for"));
+    // However long these took: the waits are 1 s, 2 s, 4 s and so on.
+    assert!(replies.len() >= 10, "{replies:?}");
+    assert_eq!(started(), 1 + 20 - replies.len());
+    assert!(world.daemon_log().contains("it cannot be"), "{}", world.daemon_log());
+}
+
+#[test]
+fn a_server_has_no_process_without_its_broker() {
+    if !is_apart() {
+        return skipped("bubblewrap cannot make a namespace here, and nothing else keeps a daemon from staying");
+    }
+    let Some((mut world, developer)) = odd() else { return };
+    // A duration that nobody else sleeps for.
+    let seconds = format!("87654.{}", world.ids.below(1_000_000_000));
+    let state = world.path("state/odd").to_str().unwrap().to_owned();
+    for is_killed in [false, true] {
+        let reply = developer.ask(call("odd", "read", &json!({ "mode": "grandchild", "seconds": seconds })));
+        assert_eq!(code(&reply), "executed", "{reply}");
+        assert!(runs(&seconds) && runs(&state));
+        if is_killed {
+            world.kill();
+        } else {
+            world.stop();
+        }
+        until("its end", || (!runs(&state) && !runs(&seconds)).then_some(()));
+        world.start_process();
+    }
+    // And what it leaves behind ends with it.
+    developer.ask(call("odd", "read", &json!({ "mode": "grandchild", "seconds": seconds })));
+    assert_eq!(code(&developer.ask(read("die"))), "provider_failed");
+    until("its end", || (!runs(&seconds)).then_some(()));
+}
+
+#[test]
+fn a_hostile_server_reaches_nothing_of_the_brokers() {
+    if !is_apart() {
+        return skipped("bubblewrap cannot make a namespace here");
+    }
+    let Some((mut world, developer)) = odd() else { return };
+    let path = |name: &str| world.path(name).to_str().unwrap().to_owned();
+    let files: Vec<String> = ["keys/ledger.key", "keys/identity.key", "broker.toml", "ledger.db", "odd.secret"]
+        .into_iter()
+        .map(path)
+        .collect();
+    assert!(files.iter().all(|file| std::fs::exists(file).unwrap()), "they are there");
+    let wanted = json!({
+        "mode": "look", "files": files, "write": path("accepted/odd.json"), "socket": path("broker.sock"), "port": 1,
+    });
+    let reply = developer.ask(call("odd", "read", &wanted));
+    let found = &reply["data"]["structuredContent"];
+    for (file, read) in found["files"].as_object().unwrap_or_else(|| panic!("{reply}")) {
+        assert!(read.as_str().unwrap().starts_with("no: "), "{file}: {read}");
+    }
+    for attempt in ["written", "socket", "port", "trigger", "terminal"] {
+        assert!(found[attempt].as_str().is_some_and(|said| said.starts_with("no: ")), "{attempt}: {found}");
+    }
+    assert_eq!(found["machine"], json!([]), "nothing of the machine's own can be set");
+    let places = found["places"].as_object().unwrap();
+    let writable: Vec<&String> = places.iter().filter(|(_, said)| said.is_null()).map(|(place, _)| place).collect();
+    assert_eq!(writable, ["/dev/shm", "/tmp", "/state"], "{places:?}");
+    let environments = found["environments"].to_string();
+    assert!(environments.contains("ODD_SECRET") && !environments.contains("CARGO"), "{environments}");
+    assert!(found["processes"].as_array().unwrap().len() <= 4, "only its own: {found}");
+    world.keep_secret(SECRET);
+    std::fs::remove_file(world.path("odd.secret")).unwrap();
+}
