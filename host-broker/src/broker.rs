@@ -489,7 +489,7 @@ impl Broker {
             handle: serde_json::from_str(outcome.probe.as_deref()?).ok()?,
             planted: Planted { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) },
             asked_by: outcome.caller,
-            of: outcome.seq,
+            of: Some(outcome.seq),
         }))
     }
 }

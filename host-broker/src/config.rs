@@ -22,7 +22,7 @@ use filter::FilterTable;
 use identity::IdentityTable;
 use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
-use provider::{Kind, ProviderTable};
+use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -385,8 +385,12 @@ impl Config {
             if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
                 return Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"));
             }
-            if let Kind::Mcp(settings, _) = &table.kind {
-                settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
+            if let Kind::Mcp(settings, reach) = &table.kind {
+                let reached = match reach {
+                    Reach::Address(address) => address.check(),
+                    Reach::Child(_) => Ok(()),
+                };
+                settings.check(name).and(reached).map_err(|fault| format!("providers.{name}.{fault}"))?;
             }
             let Kind::Bridge(settings, _) = &table.kind else { continue };
             settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;

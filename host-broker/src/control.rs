@@ -5,7 +5,7 @@
 
 mod own;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, run};
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::chat::{self, Relayed};
 use crate::config::Config;
@@ -14,9 +14,12 @@ use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
-use crate::ledger::transaction::Committed;
+use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::proposals::ProposalId;
+use crate::providers::execution::Planted;
+use crate::providers::mcp::looking::{Looking, Told};
+use crate::providers::registry::Catalogue;
 use crate::questions::Given;
 use own::Own;
 use serde::{Deserialize, Serialize};
@@ -106,6 +109,11 @@ pub enum Control {
         #[serde(default)]
         account_ref: Option<String>,
     },
+    /// Look at what a server says of its tools, with the broker's secrets.
+    Look {
+        /// The provider.
+        provider: Provider,
+    },
     /// Stop all calls, or allow them again.
     KillAll {
         /// Stop, or allow.
@@ -174,6 +182,8 @@ pub enum ControlError {
 pub struct Clerk {
     /// Who may ask.
     pub config: Arc<Config>,
+    /// What there is to look at.
+    pub catalogue: Arc<Catalogue>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// Where names come from.
@@ -185,6 +195,22 @@ pub struct Clerk {
 }
 
 impl Clerk {
+    /// A look at what a server says of its tools, as an event, and what is seen.
+    fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
+        let upstream = self.catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
+        let upstream = upstream.ok_or_else(|| {
+            format!("the daemon knows no MCP server {provider}; after a change of broker.toml start it again")
+        })?;
+        let (operation, seen) = Looking::at(upstream);
+        let nonce = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?;
+        #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+        let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
+        let planted = Planted { request_id, nonce };
+        let asked_by = Caller::Person(person).to_string();
+        let probe = Probe { operation, handle: serde_json::Value::Null, planted, asked_by, of: None };
+        Ok((Event::Probe(Box::new(probe)), seen))
+    }
+
     /// The person with this user id: a name of the configuration, or for the daemon's own user the number.
     pub fn person(&self, uid: u32) -> Option<String> {
         match self.config.person(uid) {
@@ -271,6 +297,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::UnlinkAccounts { person, capability, account_ref } => {
             Order::UnlinkAccounts { person, capability, account_ref }
         }
+        Control::Look { .. } => return Err(Own::Wrong("a look is no order".to_owned())),
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
@@ -311,6 +338,15 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
+    if let Control::Look { provider } = &control {
+        return match clerk.look(person, provider) {
+            Ok((event, seen)) => {
+                reports.happened(event);
+                seen_as_reply(seen.await).to_string().into_bytes()
+            }
+            Err(why) => fault(&why),
+        };
+    }
     let order = match order(&control, may_relay) {
         Ok(order) => order,
         Err(own) => {
@@ -358,6 +394,46 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
     }
 }
 
+fn seen_as_reply(seen: Result<Told, oneshot::error::RecvError>) -> serde_json::Value {
+    match seen {
+        Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
+        Ok(Err(why)) => json!({ "status": "failed", "error": why }),
+        Err(_gone) => json!({ "status": "failed", "error": "nothing was seen; the daemon's log says why" }),
+    }
+}
+
+/// Looks at what a server says of its tools, without a daemon.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn look(
+    ledger: &mut Ledger,
+    broker: &mut Broker,
+    clerk: &Clerk,
+    runtime: &tokio::runtime::Handle,
+    provider: &Provider,
+) -> Result<serde_json::Value, ControlError> {
+    let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
+    let (event, mut seen) = match clerk.look(person, provider) {
+        Ok(looking) => looking,
+        Err(why) => return Ok(refusal(&why)),
+    };
+    let Some(filters) = broker.filters.clone() else { return Ok(refusal("there is no filter")) };
+    let batch = ledger.batch(Durability::Full, vec![event], broker);
+    if let Some((_, error)) = batch.unwritten.into_iter().next() {
+        return Err(ControlError::Ledger(error));
+    }
+    for committed in batch.committed {
+        let Committed::Start(intended) = committed else { continue };
+        let finished = runtime.block_on(run(intended, &filters));
+        let batch = ledger.batch(Durability::Full, vec![finished], broker);
+        if let Some((_, error)) = batch.unwritten.into_iter().next() {
+            return Err(ControlError::Ledger(error));
+        }
+    }
+    Ok(seen_as_reply(seen.try_recv().map_or_else(|_| Ok(Err("nothing was seen".to_owned())), Ok)))
+}
+
 /// Does what a daemon would do, without one: one transaction of the same broker.
 ///
 /// # Errors
@@ -402,7 +478,8 @@ mod tests {
         let text = "[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n";
         let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
-        let clerk = Clerk { config: Arc::new(config), key, ids: Arc::new(SystemIds), uid: 1, inbox: None };
+        let catalogue = Arc::default();
+        let clerk = Clerk { config: Arc::new(config), catalogue, key, ids: Arc::new(SystemIds), uid: 1, inbox: None };
         let may: Vec<bool> = [1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
         assert_eq!(may, [true, true, false, false]);
     }

@@ -189,6 +189,7 @@ impl Office {
     pub fn clerk(&self, effects: &Effects) -> Clerk {
         Clerk {
             config: Arc::clone(&self.config),
+            catalogue: Arc::clone(&self.catalogue),
             key: Arc::clone(&self.key),
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),

@@ -139,7 +139,8 @@ fn settle_unknown(
     aside: Option<&Aside>,
 ) -> Result<(), LedgerError> {
     let Outcome::Probed { happened: true, shown } = outcome else { return Ok(()) };
-    if !store::forget_unknown(tx, probe.of)? {
+    let Some(of) = probe.of else { return Ok(()) };
+    if !store::forget_unknown(tx, of)? {
         return Ok(());
     }
     proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
@@ -151,7 +152,7 @@ fn settle_unknown(
         action: Some(&declaration.action),
         result_summary: Some(shown.summary.clone()),
         result_digest: Some(shown.digest),
-        body: json!({ "settles": probe.of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
+        body: json!({ "settles": of, "as": "succeeded", "noted": aside.map(|aside| &aside.noted) }),
         ..Draft::new(Kind::Settled, &probe.asked_by)
     })?;
     if aside.is_some() {
@@ -171,6 +172,6 @@ pub(crate) fn probe_for(filtered: &mut Filtered) -> Option<Box<Probe>> {
         handle,
         planted: call.planted.clone(),
         asked_by: call.header.caller_key.to_string(),
-        of: filtered.intent.seq,
+        of: Some(filtered.intent.seq),
     }))
 }

@@ -6,8 +6,9 @@ use crate::group::code;
 use crate::skipped;
 use crate::world::{CONFIG, World};
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The one that does for each mode what no server should.
 pub fn misbehaving() -> PathBuf {
@@ -41,9 +42,14 @@ pub fn home(servers: &[Server<'_>], more: &str) -> World {
             )
         })
         .collect();
+    home_of(&tables.concat(), more)
+}
+
+/// The same, with these tables of providers.
+pub fn home_of(tables: &str, more: &str) -> World {
     // What strangers' programs may write no rule permits that ships with the broker.
     let profile = "write = \"auto\"\n";
-    let config = format!("{CONFIG}\n{}\n{more}\n", tables.concat());
+    let config = format!("{CONFIG}\n{tables}\n{more}\n");
     World::builder().config(&config).file("policy/profiles/developer.toml", profile).clock(real_now()).down()
 }
 
@@ -56,6 +62,37 @@ pub fn open(world: &mut World, names: &[&str]) {
     for name in names {
         let grant = json!({ "type": "grant", "group_folder": "developer", "provider": name, "access_level": 2 });
         assert_eq!(code(&world.command(grant)), "executed");
+    }
+}
+
+/// A server on a port of this machine, which does for each mode what no server should. It ends with this.
+pub struct Remote {
+    child: Child,
+    port: u16,
+}
+
+impl Remote {
+    /// Starts it; `None` where there is nothing to run it with.
+    pub fn start(arguments: &[&str]) -> Option<Self> {
+        let program = misbehaving().with_file_name("remote.py");
+        let mut command = Command::new("/usr/bin/python3");
+        command.arg(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Some(Self { child, port: line.trim().parse().unwrap() })
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 

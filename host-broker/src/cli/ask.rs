@@ -49,12 +49,11 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
 }
 
 fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {
-    Ok(control::administer(
-        &mut ledger,
-        &mut office.broker(&context.effects.ids),
-        &office.clerk(&context.effects),
-        control,
-    )?)
+    let (mut broker, clerk) = (office.broker(&context.effects.ids), office.clerk(&context.effects));
+    if let Control::Look { provider } = control {
+        return Ok(control::look(&mut ledger, &mut broker, &clerk, &context.effects.runtime, provider)?);
+    }
+    Ok(control::administer(&mut ledger, &mut broker, &clerk, control)?)
 }
 
 /// Who answers on the socket, if a daemon is running.

@@ -41,8 +41,18 @@ pub enum Kind {
     Files(files::Settings),
     /// A program that speaks `bridge-v1`, and how it is started.
     Bridge(bridge::Settings, child::Settings),
-    /// An MCP server, and how it is started.
-    Mcp(mcp::Settings, child::Settings),
+    /// An MCP server, and how it is reached.
+    Mcp(mcp::Settings, Reach),
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Reach {
+    /// It is a program, which is started.
+    Child(child::Settings),
+    /// It is elsewhere.
+    Address(mcp::Address),
 }
 
 impl Kind {
@@ -62,7 +72,8 @@ impl Kind {
     pub fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
         match self {
             Self::Github(_, token) => BTreeMap::from([("token", token)]),
-            Self::Bridge(_, child) | Self::Mcp(_, child) => {
+            Self::Mcp(_, Reach::Address(address)) => address.token.iter().map(|token| ("token", token)).collect(),
+            Self::Bridge(_, child) | Self::Mcp(_, Reach::Child(child)) => {
                 child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect()
             }
             Self::Mock(_) | Self::CloudLogs(_) | Self::Files(_) => BTreeMap::new(),
@@ -100,12 +111,16 @@ impl<'de> Deserialize<'de> for ProviderTable {
             "cloud-logs" => Kind::CloudLogs(rest(table)?),
             "files" => Kind::Files(rest(table)?),
             "bridge" => {
-                let child = of_child(&mut table, &bridge::Settings::KEYS)?;
+                let child = part(&mut table, &bridge::Settings::KEYS, &child::Settings::KEYS)?;
                 Kind::Bridge(rest(table)?, child)
             }
             "mcp" => {
-                let child = of_child(&mut table, &mcp::Settings::KEYS)?;
-                Kind::Mcp(rest(table)?, child)
+                let reach = if table.contains_key("url") {
+                    Reach::Address(part(&mut table, &mcp::Settings::KEYS, &mcp::Address::KEYS)?)
+                } else {
+                    Reach::Child(part(&mut table, &mcp::Settings::KEYS, &child::Settings::KEYS)?)
+                };
+                Kind::Mcp(rest(table)?, reach)
             }
             other => {
                 let kinds = &["mock", "github", "cloud-logs", "files", "bridge", "mcp"];
@@ -146,7 +161,7 @@ impl Serialize for ProviderTable {
             Kind::CloudLogs(settings) => write(self, secrets, settings, serializer),
             Kind::Files(settings) => write(self, secrets, settings, serializer),
             Kind::Bridge(settings, child) => write(self, child, settings, serializer),
-            Kind::Mcp(settings, child) => write(self, child, settings, serializer),
+            Kind::Mcp(settings, reach) => write(self, reach, settings, serializer),
         }
     }
 }
@@ -157,15 +172,19 @@ fn take<T: DeserializeOwned, E: serde::de::Error>(table: &mut toml::Table, key: 
     table.remove(key).map(|value| value.try_into().map_err(|error| E::custom(format!("{key}: {error}")))).transpose()
 }
 
-/// Takes what says how a program is started out of a table that else has these keys. The two are read by two structs, and
-/// what the one said of an unknown key would lack the other's.
-fn of_child<E: serde::de::Error>(table: &mut toml::Table, own: &[&str]) -> Result<child::Settings, E> {
-    let child = child::Settings::KEYS.iter().filter_map(|key| table.remove_entry(*key)).collect();
+/// Takes what is read with these keys out of a table that else has its own. The two are read by two structs, and what the one
+/// said of an unknown key would lack the other's.
+fn part<T: DeserializeOwned, E: serde::de::Error>(
+    table: &mut toml::Table,
+    own: &[&str],
+    keys: &[&str],
+) -> Result<T, E> {
+    let taken = keys.iter().filter_map(|key| table.remove_entry(*key)).collect();
     if let Some(unknown) = table.keys().find(|key| !own.contains(&key.as_str())) {
-        let known: Vec<String> = own.iter().chain(&child::Settings::KEYS).map(|key| format!("`{key}`")).collect();
+        let known: Vec<String> = own.iter().chain(keys).map(|key| format!("`{key}`")).collect();
         return Err(E::custom(format!("unknown field `{unknown}`, expected one of {}", known.join(", "))));
     }
-    rest(child)
+    rest(taken)
 }
 
 fn rest<T: DeserializeOwned, E: serde::de::Error>(table: toml::Table) -> Result<T, E> {
@@ -213,23 +232,23 @@ impl JsonSchema for ProviderTable {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let token = generator.subschema_for::<SecretSource>();
-        let mut kinds = [
-            ("mock", mock::Settings::json_schema(generator)),
-            ("github", github::Settings::json_schema(generator)),
-            ("cloud-logs", cloud_logs::Settings::json_schema(generator)),
-            ("files", files::Settings::json_schema(generator)),
-            ("bridge", bridge::Settings::json_schema(generator)),
-            ("mcp", mcp::Settings::json_schema(generator)),
-        ];
         let child = child::Settings::json_schema(generator).to_value();
-        for (kind, schema) in &mut kinds {
-            let is_program = matches!(*kind, "bridge" | "mcp");
+        let address = mcp::Address::json_schema(generator).to_value();
+        let mut kinds = [
+            ("mock", mock::Settings::json_schema(generator), None),
+            ("github", github::Settings::json_schema(generator), None),
+            ("cloud-logs", cloud_logs::Settings::json_schema(generator), None),
+            ("files", files::Settings::json_schema(generator), None),
+            ("bridge", bridge::Settings::json_schema(generator), Some((&child, "command"))),
+            ("mcp", mcp::Settings::json_schema(generator), Some((&child, "command"))),
+            ("mcp", mcp::Settings::json_schema(generator), Some((&address, "url"))),
+        ];
+        for (kind, schema, more) in &mut kinds {
             let object = schema.ensure_object();
             let properties = object.entry("properties").or_insert_with(|| serde_json::json!({}));
             if let Some(properties) = properties.as_object_mut() {
-                if let (true, Some(child)) = (is_program, child.get("properties").and_then(|p| p.as_object())) {
-                    properties.extend(child.clone());
-                }
+                let more = more.and_then(|(more, _)| more.get("properties")?.as_object());
+                properties.extend(more.cloned().unwrap_or_default());
                 properties.insert("kind".into(), serde_json::json!({ "const": kind }));
                 properties.insert("enabled".into(), serde_json::json!({ "type": "boolean", "default": true }));
                 properties.insert("timeout_ms".into(), serde_json::json!({ "type": "integer", "minimum": 1 }));
@@ -240,12 +259,10 @@ impl JsonSchema for ProviderTable {
             let required = object.entry("required").or_insert_with(|| serde_json::json!([]));
             if let Some(required) = required.as_array_mut() {
                 required.push("kind".into());
-                if is_program {
-                    required.push("command".into());
-                }
+                required.extend(more.map(|(_, key)| key.into()));
             }
         }
-        let kinds: Vec<_> = kinds.into_iter().map(|(_, schema)| schema.to_value()).collect();
+        let kinds: Vec<_> = kinds.into_iter().map(|(_, schema, _)| schema.to_value()).collect();
         json_schema!({ "oneOf": kinds })
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP for notices and judges: one request, one answer, within limits that hold.
+//! HTTP for notices, judges and servers: one request, one answer, within limits that hold.
 //!
 //! SECURITY: no redirect is followed, nothing is sent twice, and a body is read only where it is asked for, and only so
 //! much of it. TLS is rustls with the system's root certificates.
@@ -25,7 +25,7 @@ pub trait Http: Send + Sync {
     /// Posts one document and gives the status of the answer, whatever it is. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// [`HttpFault`]. Only [`HttpFault::Setup`] and [`HttpFault::NotHttp`] mean that nothing left.
+    /// [`HttpFault`]. Only [`HttpFault::Setup`], [`HttpFault::NotHttp`] and [`HttpFault::Unreachable`] mean that nothing left.
     fn post(&self, post: Post) -> Pin<Box<dyn Future<Output = Result<u16, HttpFault>> + Send + '_>>;
 
     /// The same, and gives the body of the answer, too, if it is no longer than so many bytes.
@@ -33,6 +33,29 @@ pub trait Http: Send + Sync {
     /// # Errors
     /// [`HttpFault`], also of a longer answer.
     fn ask(&self, post: Post, most: usize) -> Answering<'_>;
+
+    /// Sends one request, and gives the answer when its head is there. Whoever reads its body bounds it.
+    ///
+    /// # Errors
+    /// [`HttpFault`].
+    fn exchange(
+        &self,
+        exchange: Exchange,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpFault>> + Send + '_>>;
+}
+
+/// One request.
+pub struct Exchange {
+    /// What is asked.
+    pub method: Method,
+    /// Of whom.
+    pub uri: Uri,
+    /// The request's headers, beside those of every request.
+    pub headers: HeaderMap,
+    /// What is sent.
+    pub body: Vec<u8>,
+    /// Nobody waits longer for the head of the answer.
+    pub deadline: Instant,
 }
 
 /// What to post.
@@ -63,6 +86,9 @@ pub enum HttpFault {
     /// The request cannot be written as HTTP.
     #[error("the request cannot be written as HTTP")]
     NotHttp,
+    /// Nobody can be reached there.
+    #[error("{0}")]
+    Unreachable(String),
     /// Nobody answered, or not in HTTP.
     #[error("{0}")]
     Lost(String),
@@ -98,13 +124,25 @@ impl Http for SystemHttp {
             }
         })
     }
+
+    fn exchange(
+        &self,
+        exchange: Exchange,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Incoming>, HttpFault>> + Send + '_>> {
+        Box::pin(self.request(exchange))
+    }
 }
 
 impl SystemHttp {
     async fn send(&self, post: Post) -> Result<Response<Incoming>, HttpFault> {
         let Post { uri, headers, body, deadline } = post;
+        self.request(Exchange { method: Method::POST, uri, headers, body, deadline }).await
+    }
+
+    async fn request(&self, exchange: Exchange) -> Result<Response<Incoming>, HttpFault> {
+        let Exchange { method, uri, headers, body, deadline } = exchange;
         let is_secure = uri.scheme_str() == Some("https");
-        let request = Request::builder().method(Method::POST).uri(uri).body(Full::new(Bytes::from(body)));
+        let request = Request::builder().method(method).uri(uri).body(Full::new(Bytes::from(body)));
         let mut request = request.map_err(|_why| HttpFault::NotHttp)?;
         request.headers_mut().extend(headers);
         let sent = if is_secure {
@@ -115,6 +153,7 @@ impl SystemHttp {
         };
         match timeout_at(deadline, sent).await {
             Ok(Ok(response)) => Ok(response),
+            Ok(Err(why)) if why.is_connect() => Err(HttpFault::Unreachable(cause(&why))),
             Ok(Err(why)) => Err(HttpFault::Lost(cause(&why))),
             Err(_elapsed) => Err(HttpFault::Deadline),
         }

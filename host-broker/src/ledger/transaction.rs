@@ -53,8 +53,8 @@ pub struct Probe {
     pub planted: Planted,
     /// Who had asked for the effect, as the ledger writes it.
     pub asked_by: String,
-    /// The intent whose outcome is unknown.
-    pub of: i64,
+    /// The intent whose outcome is unknown; `None` where the broker looks at something of its own accord.
+    pub of: Option<i64>,
 }
 
 /// An effect whose intent is written here and not yet durable.

@@ -179,7 +179,7 @@ pub async fn execute(intended: Intended) -> Executed {
             (Effect::Prepare(call), result.map(Brought::Facts))
         }
         Effect::Probe(probe) => {
-            let deadline = started + PROBE_PATIENCE;
+            let deadline = started + probe.operation.declaration().deadline.unwrap_or(PROBE_PATIENCE);
             let execution = Execution {
                 planted: probe.planted.clone(),
                 group: None,

@@ -12,12 +12,15 @@
 //!
 //! Source: Model Context Protocol, revisions up to 2026-07-28, "Tools".
 
+mod http;
 mod link;
 mod listener;
+pub mod looking;
 mod result;
 pub mod tools;
 
 use crate::effects::commands::{Command, CommandFault, Commands};
+use crate::effects::http::Http;
 use crate::filter::clean_text;
 use crate::filter::scrub::Scrubber;
 use crate::providers::accepted::Accepted;
@@ -29,6 +32,9 @@ use crate::providers::contract::{
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
+use crate::secrets::Secret;
+use crate::secrets::source::SecretSource;
+use ::http::Uri;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use jsonschema::Validator;
@@ -39,6 +45,7 @@ use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider, Timestamp};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -133,12 +140,92 @@ pub struct Health {
     pub withdrawn: BTreeMap<Action, String>,
 }
 
+/// The keys of the table of a server elsewhere, beside those of [`Settings`].
+///
+/// ```toml
+/// [providers.tasks]
+/// kind = "mcp"
+/// url = "https://tasks.example.com/mcp"
+/// token = { env = "TASKS_TOKEN" }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// Where it is: https, or http on this machine.
+    pub url: String,
+    /// The bearer token that it is shown.
+    #[serde(default)]
+    pub token: Option<SecretSource>,
+}
+
+impl Address {
+    /// The keys.
+    pub const KEYS: [&'static str; 2] = ["url", "token"];
+
+    /// What cannot be so.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self) -> Result<(), String> {
+        let uri: Uri = self.url.parse().map_err(|error| format!("url: it is no address: {error}"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        match uri.scheme_str() {
+            _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
+                Err("url: a name and a password do not belong there; write token".to_owned())
+            }
+            Some("https") => Ok(()),
+            Some("http") if is_here => Ok(()),
+            _ => Err("url: it must begin with https:// (http:// is for this machine itself)".to_owned()),
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+pub enum Reach {
+    /// It is a program of this machine.
+    Child(Box<Child>),
+    /// It is elsewhere, and wants this token, if it wants one.
+    Address(String, Option<Arc<Secret>>),
+}
+
+impl Reach {
+    /// What is needed to begin, without any secret.
+    fn begin_blank(&self, deadline: Instant) -> Result<Beginning, String> {
+        match self {
+            Self::Child(child) => child.start_blank(deadline).map(Beginning::Child).map_err(|error| error.to_string()),
+            Self::Address(url, _) => Ok(Beginning::Address(url.clone(), None)),
+        }
+    }
+
+    /// The same for an execution, with its secrets.
+    fn begin_for(&self, execution: &Execution, deadline: Instant) -> Result<Beginning, String> {
+        match self {
+            Self::Child(child) => {
+                let command = child.start_for(execution, deadline, Vec::new());
+                command.map(Beginning::Child).map_err(|error| error.to_string())
+            }
+            Self::Address(url, token) => {
+                Ok(Beginning::Address(url.clone(), token.as_ref().map(|token| token.expose(execution).to_owned())))
+            }
+        }
+    }
+}
+
+/// What a connection begins with.
+enum Beginning {
+    Child(Command),
+    Address(String, Option<String>),
+}
+
 /// A server that can be asked.
 pub struct Upstream {
     name: Provider,
-    child: Result<Child, String>,
+    reach: Result<Reach, String>,
     scrubber: Option<Arc<Scrubber>>,
     commands: Arc<dyn Commands>,
+    http: Arc<dyn Http>,
     // What was accepted of the tools that are offered.
     accepted: BTreeMap<Action, Digest>,
     connection: Mutex<Connection>,
@@ -192,20 +279,21 @@ impl Connection {
 }
 
 impl Upstream {
-    /// A server that this program is, of whose tools these were accepted and are offered. `scrubber` cleans what it complains
-    /// of, for the log; without, it is given no secret.
+    /// A server that is reached so, of whose tools these were accepted and are offered. `scrubber` cleans what it complains of,
+    /// for the log; without, it is given no secret.
     pub fn new(
         name: &Provider,
-        child: Result<Child, String>,
+        reach: Result<Reach, String>,
         scrubber: Option<Arc<Scrubber>>,
-        commands: &Arc<dyn Commands>,
+        (commands, http): (&Arc<dyn Commands>, &Arc<dyn Http>),
         offered: &[Offered<'_>],
     ) -> Self {
         Self {
             name: name.clone(),
-            child,
+            reach,
             scrubber,
             commands: Arc::clone(commands),
+            http: Arc::clone(http),
             accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
             connection: Mutex::default(),
             withdrawn: Mutex::default(),
@@ -215,7 +303,7 @@ impl Upstream {
 
     /// Why it cannot be started, as far as that is known without trying.
     pub fn fault(&self) -> Option<&String> {
-        self.child.as_ref().err()
+        self.reach.as_ref().err()
     }
 
     /// Who is told when its tools are others than before. The first to say so is.
@@ -244,10 +332,23 @@ impl Upstream {
     /// Why it does not say it, for the operator.
     pub async fn tools(&self) -> Result<Accepted, String> {
         let deadline = Instant::now() + START_PATIENCE;
-        let child = self.child.as_ref().map_err(Clone::clone)?;
-        let command = child.start_blank(deadline).map_err(|error| error.to_string())?;
+        self.asked(self.reach.as_ref().map_err(Clone::clone)?.begin_blank(deadline)?).await
+    }
+
+    /// The same, with its secrets.
+    ///
+    /// # Errors
+    /// Why it does not say it, for the operator.
+    async fn tools_for(&self, execution: &Execution) -> Result<Accepted, String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
+        let said = self.asked(beginning).await;
+        said.map_err(|why| cleaned(&why, self.scrubber.as_deref()))
+    }
+
+    async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
         let asked = async {
-            let link = self.connect(command).await?;
+            let link = self.connect(beginning).await?;
             tools::document(&link.tools().await?).map(Accepted::new)
         };
         match timeout(START_PATIENCE, asked).await {
@@ -260,7 +361,11 @@ impl Upstream {
         format!("{} has not answered within {} s", self.name, START_PATIENCE.as_secs())
     }
 
-    async fn connect(&self, command: Command) -> Result<Link, String> {
+    async fn connect(&self, beginning: Beginning) -> Result<Link, String> {
+        let command = match beginning {
+            Beginning::Child(command) => command,
+            Beginning::Address(url, token) => return Link::to_address(Arc::clone(&self.http), &url, token).await,
+        };
         let opened = self.commands.open(command).map_err(|fault| match fault {
             CommandFault::Start { program, source } => format!("{} cannot be started: {source}", program.display()),
             CommandFault::BadName(_)
@@ -294,12 +399,11 @@ impl Upstream {
                         let message = format!("it has ended again and again and is left alone for {seconds} s");
                         return Err(Failure::Unavailable { message });
                     }
-                    let command = self.child.as_ref().map_err(Clone::clone).and_then(|child| {
-                        child.start_for(execution, now + START_PATIENCE, Vec::new()).map_err(|error| error.to_string())
-                    });
-                    let command = command.map_err(|why| self.not_started(&why))?;
+                    let reach = self.reach.as_ref().map_err(Clone::clone);
+                    let beginning = reach.and_then(|reach| reach.begin_for(execution, now + START_PATIENCE));
+                    let beginning = beginning.map_err(|why| self.not_started(&why))?;
                     connection.starts += 1;
-                    let starting = self.start(command);
+                    let starting = self.start(beginning);
                     connection.phase = Phase::Starting(starting.clone());
                     starting
                 }
@@ -309,10 +413,10 @@ impl Upstream {
     }
 
     /// Starts it, also if whoever asked for it does not wait so long.
-    fn start(self: &Arc<Self>, command: Command) -> Starting {
+    fn start(self: &Arc<Self>, beginning: Beginning) -> Starting {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let linked = match timeout(START_PATIENCE, this.connect(command)).await {
+            let linked = match timeout(START_PATIENCE, this.connect(beginning)).await {
                 Ok(linked) => linked,
                 Err(_elapsed) => Err(this.slow()),
             };
@@ -335,6 +439,27 @@ impl Upstream {
             }
         });
         async move { task.await.unwrap_or_else(|_panic| Err("the broker itself failed".into())) }.boxed().shared()
+    }
+
+    /// The connection for a call, to a server whose tools have been looked at.
+    async fn looked_at(self: &Arc<Self>, execution: &Execution) -> Result<Arc<Link>, Failure> {
+        for is_last in [false, true] {
+            let link = self.link(execution).await?;
+            // ORDER: from before the look, so that nothing that was said meanwhile is passed over.
+            let counts = Instant::now().checked_sub(LOOK_COUNTS);
+            if counts.is_some_and(|counts| !link.must_be_looked_at(counts)) {
+                return Ok(link);
+            }
+            let Err(why) = self.look(&link).await else { return Ok(link) };
+            let why = cleaned(&why, self.scrubber.as_deref());
+            tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
+            // Nothing was called yet, so it may be tried with a new connection: the server may have forgotten this one.
+            link.close();
+            if is_last {
+                break;
+            }
+        }
+        Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() })
     }
 
     fn not_started(&self, why: &str) -> Failure {
@@ -489,16 +614,7 @@ impl Invocation for Asked {
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
             let Self { tool, level, timeout: patience, arguments, upstream } = *self;
-            let link = upstream.link(&execution).await?;
-            // ORDER: from before the look, so that nothing that was said meanwhile is passed over.
-            let counts = Instant::now().checked_sub(LOOK_COUNTS);
-            if counts.is_none_or(|counts| link.must_be_looked_at(counts)) {
-                upstream.look(&link).await.map_err(|why| {
-                    let why = cleaned(&why, upstream.scrubber.as_deref());
-                    tracing::warn!(provider = %upstream.name, why, "the server's tools cannot be looked at");
-                    Failure::Unavailable { message: "it does not say what its tools are".to_owned() }
-                })?;
-            }
+            let link = upstream.looked_at(&execution).await?;
             if let Some(refusal) = upstream.withdrawn(&tool) {
                 return Err(Failure::Guard(refusal));
             }

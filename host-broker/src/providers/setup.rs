@@ -6,7 +6,7 @@
 use crate::config::Config;
 use crate::config::deputy::JUDGE_TOKEN;
 use crate::config::home::Home;
-use crate::config::provider::{Kind, ProviderTable};
+use crate::config::provider::{Kind, ProviderTable, Reach};
 use crate::deputy::Deputy;
 use crate::effects::commands::{Command, Commands, Ending};
 use crate::filter::finished::Filters;
@@ -199,7 +199,7 @@ impl Workshop<'_> {
                 files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids)
             }
             Kind::Bridge(settings, child) => return self.capabilities(name, settings, child),
-            Kind::Mcp(settings, child) => return Ok(vec![self.server(name, settings, child)?]),
+            Kind::Mcp(settings, reach) => return Ok(vec![self.server(name, settings, reach)]),
         };
         Ok(vec![Made::one(name, operations?)])
     }
@@ -236,24 +236,42 @@ impl Workshop<'_> {
         })
     }
 
-    /// A server with those of its accepted tools that are offered.
-    fn server(&self, name: &Provider, settings: &mcp::Settings, child: &child::Settings) -> Result<Made, String> {
-        let said = mcp::tools::read(self.accepted(name)?.said())?;
-        let offered = mcp::tools::offered(&said, &settings.tools)?;
-        let upstream = Arc::new(self.upstream(name, child, &offered));
-        Ok(Made {
-            operations: mcp::operations(&upstream, &offered, settings)?,
+    /// A server with those of its accepted tools that are offered. Where there are none it can still be looked at.
+    fn server(&self, name: &Provider, settings: &mcp::Settings, reach: &Reach) -> Made {
+        let without_tools = |fault| {
+            let upstream = Some(Arc::new(self.upstream(name, reach, &[])));
+            Made { fault: Some(fault), upstream, ..Made::one(name, Vec::new()) }
+        };
+        let said = match self.accepted(name).and_then(|accepted| mcp::tools::read(accepted.said())) {
+            Ok(said) => said,
+            Err(fault) => return without_tools(fault),
+        };
+        let offered = match mcp::tools::offered(&said, &settings.tools) {
+            Ok(offered) if offered.is_empty() => return without_tools(nothing_offered(name)),
+            Ok(offered) => offered,
+            Err(fault) => return without_tools(fault),
+        };
+        let upstream = Arc::new(self.upstream(name, reach, &offered));
+        match mcp::operations(&upstream, &offered, settings) {
             // What it can do is known, so what is configured about it keeps its meaning.
-            fault: upstream.fault().cloned().or_else(|| offered.is_empty().then(|| nothing_offered(name))),
-            upstream: Some(upstream),
-            ..Made::one(name, Vec::new())
-        })
+            Ok(operations) => {
+                let fault = upstream.fault().cloned();
+                Made { fault, upstream: Some(upstream), ..Made::one(name, operations) }
+            }
+            Err(fault) => without_tools(fault),
+        }
     }
 
-    fn upstream(&self, name: &Provider, child: &child::Settings, offered: &[Offered<'_>]) -> Upstream {
+    fn upstream(&self, name: &Provider, reach: &Reach, offered: &[Offered<'_>]) -> Upstream {
         let scrubber = self.supplies.and_then(|supplies| supplies.running.as_ref()).map(|(scrubber, _)| scrubber);
-        let child = self.child(name, child);
-        Upstream::new(name, child, scrubber.map(Arc::clone), &self.effects.commands, offered)
+        let reach = match reach {
+            Reach::Child(child) => self.child(name, child).map(|child| mcp::Reach::Child(Box::new(child))),
+            Reach::Address(address) => {
+                Ok(mcp::Reach::Address(address.url.clone(), self.held(&secret_name(name, "token"))))
+            }
+        };
+        let outside = (&self.effects.commands, &self.effects.http);
+        Upstream::new(name, reach, scrubber.map(Arc::clone), outside, offered)
     }
 
     fn held(&self, secret: &str) -> Option<Arc<Secret>> {
@@ -318,8 +336,8 @@ fn nothing_offered(name: &Provider) -> String {
 
 /// A server of the configuration, without any secret: to ask it what its tools are.
 pub fn bare_upstream(config: &Config, home: &Home, effects: &Effects, name: &Provider) -> Option<Upstream> {
-    let Some(ProviderTable { kind: Kind::Mcp(_, child), .. }) = config.providers.get(name) else { return None };
-    Some(Workshop { config, home, effects, supplies: None }.upstream(name, child, &[]))
+    let Some(ProviderTable { kind: Kind::Mcp(_, reach), .. }) = config.providers.get(name) else { return None };
+    Some(Workshop { config, home, effects, supplies: None }.upstream(name, reach, &[]))
 }
 
 /// Makes the workspaces that nobody has put elsewhere.

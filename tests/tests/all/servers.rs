@@ -2,6 +2,7 @@
 
 mod hostile;
 mod real;
+mod remote;
 
 use host_broker::effects::commands::installed;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use crate::cli::ask::answer;
 use crate::cli::output::Fault;
 use crate::cli::reading::unknown;
 use crate::config::Config;
-use crate::config::provider::Kind;
+use crate::config::provider::{Kind, Reach};
 use crate::control::Control;
 use crate::filter::inspect::{self, Reason};
 use crate::keys;
@@ -29,7 +29,8 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --digest it starts the program, without any secret, and shows what it says and what is different
-from what was accepted before; nothing is accepted. With --digest it accepts exactly that.
+from what was accepted before; nothing is accepted. With --digest it accepts exactly that. A server elsewhere that wants a
+token is shown it: the daemon looks, or this command if none runs, and that is in the ledger.
 
 --json prints {provider, digest, accepted, changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
 [{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema,
@@ -49,7 +50,7 @@ impl Accept {
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
         let (now, mut parts) = match config.providers.get(name).map(|table| &table.kind) {
             Some(Kind::Bridge(settings, _)) => of_bridge(context, config, name, settings)?,
-            Some(Kind::Mcp(settings, _)) => of_server(context, config, name, settings)?,
+            Some(Kind::Mcp(settings, reach)) => of_server(context, config, name, settings, reach)?,
             Some(Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_)) | None => {
                 return Err(Fault::usage(format!("what {name} can do is the broker's own, and needs no yes")));
             }
@@ -114,10 +115,20 @@ fn of_server(
     config: &Config,
     name: &Name,
     settings: &mcp::Settings,
+    reach: &Reach,
 ) -> Result<(Accepted, Parts), Fault> {
     let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
     let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is no MCP server")))?;
-    let now = context.effects.runtime.block_on(upstream.tools());
+    let wants_a_token = matches!(reach, Reach::Address(address) if address.token.is_some());
+    let now = if wants_a_token {
+        let reply = answer(context, &Control::Look { provider: name.clone() })?;
+        match reply.get("data").and_then(Value::as_object) {
+            Some(said) => Ok(Accepted::new(said.clone())),
+            None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it said nothing").to_owned()),
+        }
+    } else {
+        context.effects.runtime.block_on(upstream.tools())
+    };
     let now = now.map_err(|fault| Fault::provider(format!("{name}: {fault}")))?;
     let said = mcp::tools::read(now.said()).map_err(Fault::provider)?;
     let parts = tools::parts(name, &said, settings);

@@ -1,8 +1,10 @@
 //! One connection to a server, from its start to its end.
 
+use super::http::{Client, HttpCause};
 use super::listener::Listener;
 use super::tools::{COUNT_MAX, Said};
 use crate::effects::commands::{Life, Opened};
+use crate::effects::http::Http;
 use crate::providers::execution::Execution;
 use rmcp::ServiceError;
 use rmcp::model::{
@@ -12,19 +14,20 @@ use rmcp::model::{
 use rmcp::service::{
     ClientCacheConfig, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
 };
-use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use serde_json::{Map, Value, json};
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The longest line that a server may say, in bytes: the longest result that is looked at, written with escapes.
-const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
+/// The longest line, or body, that a server may say, in bytes: the longest result that is looked at, written with escapes.
+pub(super) const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
 /// A list of tools has no more pages.
 const PAGES_MAX: usize = 100;
 /// So much of what a server complains of in one life goes into the log, in bytes. The rest is read and forgotten.
@@ -69,6 +72,18 @@ impl Link {
         Self::open(transport.with_max_line_length(usize::MAX), Some(life)).await
     }
 
+    /// To a server elsewhere, with this bearer token.
+    ///
+    /// # Errors
+    /// Why it does not answer as a server does.
+    pub(super) async fn to_address(http: Arc<dyn Http>, uri: &str, token: Option<String>) -> Result<Self, String> {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(uri).max_sse_event_size(LINE_MAX);
+        // What it did before it forgot the session is not known here: nothing is sent again by itself.
+        config.reinit_on_expired_session = false;
+        config.auth_header = token;
+        Self::open(StreamableHttpClientTransport::with_client(Client(http), config), None).await
+    }
+
     /// # Errors
     /// Why it does not answer as a server does.
     async fn open<T, E, A>(transport: T, life: Option<Life>) -> Result<Self, String>
@@ -97,6 +112,11 @@ impl Link {
     /// Whether the server still answers, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.closed.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Ends it. A call that is under way gets no answer.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
     }
 
     /// Since when.
@@ -178,6 +198,19 @@ impl Link {
                 }
                 _ => CallFault::Failed(error.message.into_owned()),
             }),
+            Err(ServiceError::TransportSend(why)) => Err(match why.error.downcast_ref() {
+                Some(StreamableHttpError::<HttpCause>::Client(HttpCause::NotSent(why))) => {
+                    tracing::warn!(why, "the server cannot be reached");
+                    CallFault::NotSent
+                }
+                Some(StreamableHttpError::Client(why @ HttpCause::Refused(_))) => CallFault::Refused(why.to_string()),
+                // It has forgotten who asks.
+                Some(StreamableHttpError::SessionExpired) => {
+                    self.close();
+                    CallFault::NotSent
+                }
+                Some(_) | None => CallFault::Lost,
+            }),
             Err(_) => Err(CallFault::Lost),
         }
     }
@@ -190,7 +223,7 @@ async fn keep(
     stop: CancellationToken,
     closed: CancellationToken,
 ) {
-    let _closed = closed.drop_guard();
+    let _closed = closed.clone().drop_guard();
     let over = async {
         match &mut life {
             Some(life) => life.over().await,
@@ -199,6 +232,7 @@ async fn keep(
     };
     tokio::select! {
         () = stop.cancelled() => {}
+        () = closed.cancelled() => {}
         () = over => {}
         _ = service.waiting() => {}
     }
