@@ -17,8 +17,8 @@ use tracing_subscriber::EnvFilter;
     inbox is, if broker.toml has a [web] table")]
 pub struct Serve {}
 
-/// The SDK prints the arguments of calls at its debug level.
-const LOG_FILTER: &str = "info,rmcp=warn";
+/// SECURITY: the SDK prints what a server says, of which nobody knows what it is and how much.
+const LOG_FILTER: &str = "info,rmcp=off";
 
 impl Serve {
     /// Runs the command.
@@ -36,7 +36,7 @@ impl Serve {
 /// [`Fault`]; nothing is running then.
 pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
-    let filter = EnvFilter::try_new(format!("{said},rmcp=warn")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
+    let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     // Documents for the sandbox are made readable for its user; private files name their mode themselves.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

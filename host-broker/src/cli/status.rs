@@ -19,18 +19,18 @@ use clap::Args;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, web}, web, head: {seq, event_hash, time}, \
+#[command(after_help = "--json prints {home, running, daemon: {version, pid, web, servers: {NAME: {state: \
+    idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
-    ending_soon: [{group, provider, level, expires_at}]}"
-)]
+    ending_soon: [{group, provider, level, expires_at}]}")]
 pub struct Status {}
 
 /// Grants that end within this time are listed.
@@ -231,8 +231,28 @@ impl Page<'_> {
             Some(Sight { secret, source, .. }) => {
                 format!("ready if {source} gives its secret `{secret}`; host-broker provider check asks it")
             }
-            None => "ready".to_owned(),
+            None => self.server(provider).unwrap_or_else(|| "ready".to_owned()),
         }
+    }
+
+    /// How the MCP server behind a provider is, as the daemon knows it.
+    fn server(&self, provider: &Provider) -> Option<String> {
+        let servers = self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/servers")?;
+        let health = servers.get(provider.as_str())?;
+        let starts = health.get("starts").and_then(Value::as_u64).unwrap_or_default();
+        let mut said = match health.get("state").and_then(Value::as_str)? {
+            "up" if starts > 1 => format!("running, started {starts} times"),
+            "up" => "running".to_owned(),
+            "idle" => "ready, started when it is first called".to_owned(),
+            other => other.to_owned(),
+        };
+        if let Some(fault) = health.get("fault").and_then(Value::as_str) {
+            write!(said, "; did not start: {fault}").ok();
+        }
+        for (tool, why) in health.get("withdrawn").and_then(Value::as_object).into_iter().flatten() {
+            write!(said, "; {tool} is withdrawn: {}", why.as_str().unwrap_or_default()).ok();
+        }
+        Some(said)
     }
 
     fn groups(&self) -> String {

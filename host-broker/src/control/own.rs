@@ -40,8 +40,15 @@ impl Own {
                     "version": version,
                     "pid": std::process::id(),
                     "web": inbox.map(|inbox| inbox.address().url()),
+                    "servers": servers(clerk),
                 },
             }),
         }
     }
+}
+
+/// How the MCP servers are, by provider.
+fn servers(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
+    let upstreams = clerk.catalogue.providers().filter_map(|(name, listed)| Some((name, listed.upstream.as_ref()?)));
+    upstreams.map(|(name, upstream)| (name.to_string(), json!(upstream.health()))).collect()
 }

@@ -50,6 +50,12 @@ impl Accepted {
         Self(said)
     }
 
+    /// Whether it can be read back once it is written: what nests too deep cannot.
+    pub fn can_be_kept(&self) -> bool {
+        let document = serde_json::json!({ "said": self.0 });
+        serde_json::to_vec(&document).is_ok_and(|bytes| shared::json::parse_object(&bytes).is_ok())
+    }
+
     /// What it says.
     pub fn said(&self) -> &Map<String, Value> {
         &self.0

@@ -16,6 +16,7 @@ mod http;
 mod link;
 mod listener;
 pub mod looking;
+mod pipe;
 mod result;
 pub mod tools;
 
@@ -38,25 +39,31 @@ use ::http::Uri;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use jsonschema::Validator;
-use link::{CallFault, Link};
+use link::{CallFault, Link, Looked};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Code, Level, Provider, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
-use tools::{Offered, ToolTable, result_schema};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tools::{Offered, Said, ToolTable, result_schema};
 
-/// The most that a tool may be given, in seconds.
-const SECONDS_MAX: u64 = 600;
+/// The most that a tool may be given, in seconds: nobody waits longer.
+const SECONDS_MAX: u64 = 118;
 /// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
+/// A server that does not say for so long what its tools are does not work.
+const LOOK_PATIENCE: Duration = Duration::from_secs(10);
+/// It is looked at by itself no more often than this.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// So long before its own end a call is given up that has not been sent: that nothing was done is then certain.
+const ANSWER_MARGIN: Duration = Duration::from_millis(250);
 /// A server that has lived for so long has not failed when it ends.
 const STEADY: Duration = Duration::from_secs(60);
 /// How long it is waited after the second failure in a row, and twice as long after each that follows.
@@ -79,7 +86,7 @@ const COMPLAINT_MAX: usize = 2000;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// How long a tool may take, in seconds: 1 to 600.
+    /// How long a tool may take, in seconds: 1 to 118.
     #[serde(default = "seconds")]
     pub timeout_seconds: u64,
     /// The tools that may be called. All others are off.
@@ -121,8 +128,15 @@ pub struct Changed {
     /// The provider.
     pub provider: Provider,
     /// The tools that are not what was accepted, and why.
-    pub withdrawn: BTreeMap<Action, String>,
+    pub withdrawn: Withdrawn,
 }
+
+/// Tools that may not be called, and why, in words of the broker's own: a server's would reach whoever asks.
+pub type Withdrawn = BTreeMap<Action, &'static str>;
+
+const GONE: &str = "the server does not have it any more";
+const DIFFERENT: &str = "the server says something else of it than what was accepted";
+const TWICE: &str = "the server has two tools of one name";
 
 /// Told when a look at a server's tools finds others than the look before.
 pub type OnChange = Box<dyn Fn(Changed) + Send + Sync>;
@@ -137,7 +151,7 @@ pub struct Health {
     /// Why it did not start the last time.
     pub fault: Option<String>,
     /// The tools that are not what was accepted, and why.
-    pub withdrawn: BTreeMap<Action, String>,
+    pub withdrawn: Withdrawn,
 }
 
 /// The keys of the table of a server elsewhere, beside those of [`Settings`].
@@ -229,7 +243,7 @@ pub struct Upstream {
     // What was accepted of the tools that are offered.
     accepted: BTreeMap<Action, Digest>,
     connection: Mutex<Connection>,
-    withdrawn: Mutex<BTreeMap<Action, String>>,
+    seen: Mutex<Seen>,
     on_change: OnceLock<OnChange>,
 }
 
@@ -243,6 +257,13 @@ struct Connection {
     failures: u32,
     not_before: Option<Instant>,
     fault: Option<Arc<str>>,
+}
+
+/// What was seen the last time somebody looked.
+#[derive(Default)]
+struct Seen {
+    withdrawn: Withdrawn,
+    at: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -296,7 +317,7 @@ impl Upstream {
             http: Arc::clone(http),
             accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
             connection: Mutex::default(),
-            withdrawn: Mutex::default(),
+            seen: Mutex::default(),
             on_change: OnceLock::new(),
         }
     }
@@ -322,7 +343,7 @@ impl Upstream {
             (Phase::Down, _) => "down",
         };
         let fault = connection.fault.as_ref().map(ToString::to_string);
-        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let withdrawn = self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.clone();
         Health { state, starts: connection.starts, fault, withdrawn }
     }
 
@@ -349,7 +370,8 @@ impl Upstream {
     async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
         let asked = async {
             let link = self.connect(beginning).await?;
-            tools::document(&link.tools().await?).map(Accepted::new)
+            let said = tools::document(&link.tools().await?).map(Accepted::new)?;
+            said.can_be_kept().then_some(said).ok_or_else(|| "what it says of a tool nests too deep".to_owned())
         };
         match timeout(START_PATIENCE, asked).await {
             Ok(said) => said,
@@ -425,6 +447,7 @@ impl Upstream {
                 Ok(link) => {
                     tracing::info!(provider = %this.name, starts = connection.starts, "the server answers");
                     let link = Arc::new(link);
+                    tokio::spawn(watch(Arc::downgrade(&this), Arc::downgrade(&link)));
                     connection.fault = None;
                     connection.phase = Phase::Up(Arc::clone(&link));
                     Ok(link)
@@ -445,18 +468,12 @@ impl Upstream {
     async fn looked_at(self: &Arc<Self>, execution: &Execution) -> Result<Arc<Link>, Failure> {
         for is_last in [false, true] {
             let link = self.link(execution).await?;
-            // ORDER: from before the look, so that nothing that was said meanwhile is passed over.
             let counts = Instant::now().checked_sub(LOOK_COUNTS);
-            if counts.is_some_and(|counts| !link.must_be_looked_at(counts)) {
-                return Ok(link);
-            }
-            let Err(why) = self.look(&link).await else { return Ok(link) };
-            let why = cleaned(&why, self.scrubber.as_deref());
-            tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
-            // Nothing was called yet, so it may be tried with a new connection: the server may have forgotten this one.
-            link.close();
-            if is_last {
-                break;
+            match self.look(&link, counts).await {
+                Ok(()) => return Ok(link),
+                // Nothing was called yet, so it may be tried with a new connection: the server may have forgotten this one.
+                Err(()) if is_last => break,
+                Err(()) => {}
             }
         }
         Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() })
@@ -467,39 +484,93 @@ impl Upstream {
         Failure::Unavailable { message: "it cannot be started; the operator's log says why".to_owned() }
     }
 
-    /// Holds what the server says of its tools now against what was accepted.
-    async fn look(&self, link: &Link) -> Result<(), String> {
-        let said = link.tools().await?;
-        let listed = tools::document(&said);
-        let why = |action: &Action, accepted: &Digest| {
-            if let Err(fault) = &listed {
-                return Some(fault.clone());
-            }
-            match said.iter().find(|said| said.name() == action.as_str()) {
-                None => Some("the server does not have it any more".to_owned()),
-                Some(said) if said.digest() == *accepted => None,
-                Some(_) => Some("the server says something else of it than what was accepted".to_owned()),
-            }
-        };
-        let now: BTreeMap<Action, String> =
-            self.accepted.iter().filter_map(|(action, digest)| Some((action.clone(), why(action, digest)?))).collect();
-        let before =
-            std::mem::replace(&mut *self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner), now.clone());
-        if before != now {
-            for (tool, why) in &now {
-                tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn until it is accepted again");
-            }
-            if let Some(told) = self.on_change.get() {
-                told(Changed { provider: self.name.clone(), withdrawn: now });
-            }
+    /// Holds what the server says of its tools now against what was accepted, if nobody has since then, or it has said since
+    /// that they are others. A server that does not say it does not work, and its connection is closed.
+    async fn look(&self, link: &Link, since: Option<Instant>) -> Result<(), ()> {
+        // One at a time: whoever looked last has seen what is so last.
+        let mut looked = link.looked.lock().await;
+        // ORDER: from before the look, so that nothing that is said meanwhile is passed over.
+        let (generation, at) = (link.listener().generation(), Instant::now());
+        if let (Some(looked), Some(since)) = (&*looked, since)
+            && looked.generation == generation
+            && looked.at >= since
+        {
+            return Ok(());
         }
+        let said = match timeout(LOOK_PATIENCE, link.tools()).await {
+            Ok(said) => said,
+            Err(_elapsed) => Err("it does not answer".to_owned()),
+        };
+        let said = said.map_err(|why| {
+            let why = cleaned(&why, self.scrubber.as_deref());
+            tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
+            link.close();
+        })?;
+        self.compare(&said);
+        *looked = Some(Looked { generation, at });
         Ok(())
     }
 
+    fn compare(&self, said: &[Said]) {
+        let mut names = BTreeSet::new();
+        let is_list = said.iter().all(|said| names.insert(said.name()));
+        let why = |action: &Action, accepted: &Digest| match said.iter().find(|said| said.name() == action.as_str()) {
+            _ if !is_list => Some(TWICE),
+            None => Some(GONE),
+            Some(said) if said.digest() == *accepted => None,
+            Some(_) => Some(DIFFERENT),
+        };
+        let now: Withdrawn =
+            self.accepted.iter().filter_map(|(action, digest)| Some((action.clone(), why(action, digest)?))).collect();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.at = Some(Instant::now());
+        if seen.withdrawn == now {
+            return;
+        }
+        for (tool, why) in &now {
+            tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn");
+        }
+        seen.withdrawn.clone_from(&now);
+        if let Some(told) = self.on_change.get() {
+            told(Changed { provider: self.name.clone(), withdrawn: now });
+        }
+    }
+
+    /// Whether it was seen, in a look that still counts, that the tool is not what was accepted.
     fn withdrawn(&self, tool: &Action) -> Option<Refusal> {
-        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = withdrawn.get(tool)?;
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A look that does not count any more is made again before anything is called.
+        seen.at.filter(|at| at.elapsed() <= LOOK_COUNTS + LOOK_PATIENCE)?;
+        let why = seen.withdrawn.get(tool)?;
         Some(Refusal { code: Code::DefinitionChanged, reason: format!("Tool {tool} is withdrawn: {why}.") })
+    }
+
+    fn has_withdrawn(&self) -> bool {
+        !self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.is_empty()
+    }
+
+    fn is_up(&self) -> bool {
+        matches!(&self.connection.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Up(link) if link.is_open())
+    }
+}
+
+/// Looks at a server again when it says that its tools are others, when a call of it was not answered, and, as long as a tool
+/// is withdrawn, now and then: nobody else would find out that it is what was accepted again.
+async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
+    let heard = link.upgrade().map(|link| (link.listener().clone(), link.closed().clone()));
+    let Some((listener, closed)) = heard else { return };
+    loop {
+        let is_stirred = tokio::select! {
+            () = closed.cancelled() => return,
+            () = listener.stirred() => true,
+            () = sleep(LOOK_COUNTS) => false,
+        };
+        let (Some(upstream), Some(link)) = (upstream.upgrade(), link.upgrade()) else { return };
+        if (is_stirred || upstream.has_withdrawn()) && upstream.look(&link, None).await.is_err() {
+            return;
+        }
+        drop((upstream, link));
+        sleep(LOOK_PAUSE).await;
     }
 }
 
@@ -614,9 +685,22 @@ impl Invocation for Asked {
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
             let Self { tool, level, timeout: patience, arguments, upstream } = *self;
-            let link = upstream.looked_at(&execution).await?;
+            execution.meanwhile().listen();
+            if !upstream.is_up() {
+                // What begins a program reads directories, and must not hold up whoever serves every group.
+                tokio::task::yield_now().await;
+            }
+            let before_the_end = execution.deadline().checked_sub(ANSWER_MARGIN).unwrap_or(execution.deadline());
+            let Ok(link) = timeout_at(before_the_end, upstream.looked_at(&execution)).await else {
+                return Err(Failure::Unavailable { message: "it was not ready in time, and was not asked".to_owned() });
+            };
+            let link = link?;
             if let Some(refusal) = upstream.withdrawn(&tool) {
                 return Err(Failure::Guard(refusal));
+            }
+            if execution.meanwhile().is_unwanted() {
+                let message = "it had not been asked yet".to_owned();
+                return Err(Failure::Said { code: Code::Cancelled, message });
             }
             let changes = level > Level::Read;
             let called = timeout(patience, link.call(tool.as_str(), arguments, changes, &execution));
@@ -627,8 +711,15 @@ impl Invocation for Asked {
                     Ok(Success::new(data, format!("{tool} {how}")))
                 }
                 Ok(Err(fault)) => Err(failure(fault, changes)),
-                Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
-                Err(_elapsed) => Err(Failure::Timeout),
+                Err(_elapsed) => {
+                    // Whether it works at all is seen by asking it something that is quickly answered.
+                    link.listener().stir();
+                    Err(if changes {
+                        Failure::Unknown { message: "it was not done in time".to_owned() }
+                    } else {
+                        Failure::Timeout
+                    })
+                }
             }
         })
     }

@@ -40,9 +40,19 @@ impl Meanwhile {
         self.heard.load(Ordering::Acquire)
     }
 
+    /// Says that the action listens.
+    pub fn listen(&self) {
+        self.heard.store(true, Ordering::Release);
+    }
+
+    /// Whether nobody wants the action any more.
+    pub fn is_unwanted(&self) -> bool {
+        self.unwanted.is_cancelled()
+    }
+
     /// Waits until nobody wants the action any more. What has been begun by then may be done all the same.
     pub async fn unwanted(&self) {
-        self.heard.store(true, Ordering::Release);
+        self.listen();
         self.unwanted.cancelled().await;
     }
 }

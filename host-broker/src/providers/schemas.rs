@@ -36,11 +36,45 @@ fn bounded(schema: &Value) -> Result<(), String> {
     if patterns > PATTERNS_MAX {
         return Err(format!("it has more than {PATTERNS_MAX} patterns"));
     }
+    plain(schema, true)?;
     let mut following = Following { schema, known: BTreeMap::new(), open: Vec::new() };
     match following.size(schema)? {
         size if size > NODES_MAX => Err(format!("with what it refers to it has more than {NODES_MAX} parts")),
         _ => Ok(()),
     }
+}
+
+/// Drafts whose words mean here what they mean to whoever holds a value to the schema.
+const DRAFTS: [&str; 5] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "https://json-schema.org/draft-07/schema",
+];
+
+/// SECURITY: what another reads otherwise would not be what is counted here: another draft, a name with an escape.
+fn plain(value: &Value, is_root: bool) -> Result<(), String> {
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| plain(item, false)),
+        Value::Object(members) => members.iter().try_for_each(|(name, item)| match (name.as_str(), item) {
+            ("$schema", Value::String(draft)) if !is_root || !DRAFTS.contains(&draft.trim_end_matches('#')) => {
+                Err("`$schema` is taken at its head only, and only of drafts from 6 on".to_owned())
+            }
+            ("$ref", Value::String(to)) if !is_plain(to) => {
+                Err(format!("`$ref` to `{}` is not taken; refer by `#/$defs/NAME`", to.escape_debug()))
+            }
+            (_, item) => plain(item, false),
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn is_plain(reference: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$-".contains(&byte))
+    };
+    reference.strip_prefix("#/").is_some_and(|pointer| pointer.split('/').all(is_name))
 }
 
 fn count(value: &Value, wanted: &impl Fn(&str) -> bool) -> usize {
@@ -139,6 +173,10 @@ mod tests {
             (json!({ "$defs": { "a": { "$anchor": "x" } }, "$ref": "#x" }), "is not taken"),
             (json!({ "$dynamicRef": "#x" }), "is not taken"),
             (json!({ "$id": "https://example.com/" }), "is not taken"),
+            (json!({ "$ref": "#/$defs/%641", "$defs": { "%641": {}, "d1": {} } }), "is not taken"),
+            (json!({ "$ref": "#/$defs/a~1b", "$defs": { "a/b": {} } }), "is not taken"),
+            (json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": "#/$defs/" }), "`$schema`"),
+            (json!({ "properties": { "a": { "$schema": "http://json-schema.org/draft-07/schema#" } } }), "`$schema`"),
         ] {
             let found = bounded(&schema).unwrap_err();
             assert!(found.contains(fault), "{schema}: {found}");

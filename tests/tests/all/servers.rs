@@ -157,13 +157,15 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
     let status = |tool: &str| developer.snapshot()["capabilities"][0]["actions"][tool]["status"].clone();
     assert_eq!(code(&developer.ask(write("count"))), "executed");
     change("description");
-    // Found when the next call looks, whichever that is.
+    // Found before the next call, whichever that is.
     let refused = developer.ask(write("count"));
     assert_eq!((code(&refused), &refused["status"]), ("definition_changed", &json!("denied")), "{refused}");
     assert!(error(&refused).contains("something else of it than what was accepted"), "{refused}");
     assert_eq!(text(&developer.ask(read("writes"))), "1", "it was not called");
     until("nobody is offered it", || (status("write") == "DENIED").then_some(()));
     assert_eq!(status("read"), "available");
+    let seen = said(&world.cli(&["status"]));
+    assert!(seen.contains("running; write is withdrawn: the server says something else of it"), "{seen}");
     let noted = || {
         let bodies = world.rows().into_iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
         bodies.filter(|body| body["redefined"] == "odd").map(|body| body["withdrawn"].clone()).collect::<Vec<_>>()
@@ -185,7 +187,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
     change("shadow");
     for tool in ["read", "write"] {
         let refused = developer.ask(call("odd", tool, &json!({ "mode": "count" })));
-        assert!(error(&refused).contains("two tools of the name `read`"), "{refused}");
+        assert!(error(&refused).contains("two tools of one name"), "{refused}");
     }
     assert_eq!(noted().len(), 3);
     // A new start sees the server as it is then.

@@ -1,6 +1,6 @@
 //! Streamable HTTP, over the broker's own client: no redirect, nothing twice, and bodies within bounds.
 
-use super::link::LINE_MAX;
+use super::pipe::LINE_MAX;
 use crate::effects::http::{Exchange, Http, HttpFault};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -193,9 +193,20 @@ async fn refused(
     body: Incoming,
 ) -> Result<StreamableHttpPostResponse, Fault> {
     let lost = status.is_server_error();
+    // Said before anything is done. Of what else is wrong with a request a server may have done a part.
+    let is_definite = matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::TOO_MANY_REQUESTS
+    ) || status.is_redirection();
     let cause = move || {
-        let what = format!("it answers {status}");
-        StreamableHttpError::Client(if lost { HttpCause::Lost(what) } else { HttpCause::Refused(status) })
+        let refused = HttpCause::Refused(status);
+        StreamableHttpError::Client(if is_definite { refused } else { HttpCause::Lost(refused.to_string()) })
     };
     let ClientJsonRpcMessage::Request(request) = message else { return Err(cause()) };
     if lost || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) || status.is_redirection() {

@@ -2,6 +2,7 @@
 
 use super::http::{Client, HttpCause};
 use super::listener::Listener;
+use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_PATIENCE};
 use super::tools::{COUNT_MAX, Said};
 use crate::effects::commands::{Life, Opened};
 use crate::effects::http::Http;
@@ -18,18 +19,16 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use serde_json::{Map, Value, json};
-use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader, ReadBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The longest line, or body, that a server may say, in bytes: the longest result that is looked at, written with escapes.
-pub(super) const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
 /// A list of tools has no more pages.
 const PAGES_MAX: usize = 100;
+/// And no more in it, in bytes.
+const LIST_MAX: usize = LINE_MAX;
 /// So much of what a server complains of in one life goes into the log, in bytes. The rest is read and forgotten.
 const COMPLAINTS_MAX: usize = 64 * 1024;
 
@@ -37,17 +36,24 @@ const COMPLAINTS_MAX: usize = 64 * 1024;
 pub(super) struct Link {
     peer: Peer<RoleClient>,
     listener: Listener,
-    looked: Mutex<Option<Instant>>,
+    /// What is known of its tools; whoever looks holds it.
+    pub(super) looked: Mutex<Option<Looked>>,
     closed: CancellationToken,
     since: Instant,
     _stop: DropGuard,
+}
+
+/// When its tools were looked at, and what it had said by then.
+pub(super) struct Looked {
+    pub(super) generation: u64,
+    pub(super) at: Instant,
 }
 
 /// Why a call has no result. Only [`CallFault::NotSent`] and [`CallFault::Refused`] mean that nothing was executed.
 pub(super) enum CallFault {
     /// The server was gone before.
     NotSent,
-    /// The server says that the request is none.
+    /// The server does not take the request.
     Refused(String),
     /// The server says that something went wrong.
     Failed(String),
@@ -67,9 +73,11 @@ impl Link {
     pub(super) async fn to_child(child: Opened, log: impl Fn(&str) + Send + 'static) -> Result<Self, String> {
         let Opened { input, output, complaints, life } = child;
         tokio::spawn(listen(complaints, log));
-        let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(Bounded::new(output), input);
+        let closed = CancellationToken::new();
+        let (output, input) = (Bounded::new(output, closed.clone()), Heard::new(input, WRITE_PATIENCE, closed.clone()));
+        let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(output, input);
         // What is too long ends the connection, rather than being waited for.
-        Self::open(transport.with_max_line_length(usize::MAX), Some(life)).await
+        Self::open(Patient::new(transport.with_max_line_length(usize::MAX)), Some(life), closed).await
     }
 
     /// To a server elsewhere, with this bearer token.
@@ -81,12 +89,13 @@ impl Link {
         // What it did before it forgot the session is not known here: nothing is sent again by itself.
         config.reinit_on_expired_session = false;
         config.auth_header = token;
-        Self::open(StreamableHttpClientTransport::with_client(Client(http), config), None).await
+        Self::open(StreamableHttpClientTransport::with_client(Client(http), config), None, CancellationToken::new())
+            .await
     }
 
     /// # Errors
     /// Why it does not answer as a server does.
-    async fn open<T, E, A>(transport: T, life: Option<Life>) -> Result<Self, String>
+    async fn open<T, E, A>(transport: T, life: Option<Life>, closed: CancellationToken) -> Result<Self, String>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
@@ -103,7 +112,7 @@ impl Link {
         let peer = service.peer().clone();
         // A server could say for how long its tools stay the same.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
+        let stop = CancellationToken::new();
         tokio::spawn(keep(service, life, stop.clone(), closed.clone()));
         let (looked, since) = (Mutex::new(None), Instant::now());
         Ok(Self { peer, listener, looked, closed, since, _stop: stop.drop_guard() })
@@ -124,11 +133,14 @@ impl Link {
         self.since
     }
 
-    /// Whether its tools must be looked at before one is called: it says that they are others, or nobody has looked since
-    /// then.
-    pub(super) fn must_be_looked_at(&self, since: Instant) -> bool {
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        self.listener.tools_changed() || looked.is_none_or(|looked| looked < since)
+    /// What is heard of it.
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Cancelled when it is closed.
+    pub(super) fn closed(&self) -> &CancellationToken {
+        &self.closed
     }
 
     /// What it says of its tools, now.
@@ -136,19 +148,24 @@ impl Link {
     /// # Errors
     /// It does not say it, or too much.
     pub(super) async fn tools(&self) -> Result<Vec<Said>, String> {
-        let began = Instant::now();
-        let mut tools = Vec::new();
+        let (mut tools, mut bytes): (Vec<Said>, usize) = (Vec::new(), 0);
         let mut cursor = None;
         for _page in 0..PAGES_MAX {
             let wanted = Some(PaginatedRequestParams::default().with_cursor(cursor));
             let page = self.peer.list_tools(wanted).await.map_err(|error| error.to_string())?;
-            tools.extend(page.tools.iter().map(Said::of));
+            for tool in &page.tools {
+                let said = Said::of(tool);
+                bytes += said.length();
+                tools.push(said);
+            }
+            if bytes > LIST_MAX {
+                return Err(format!("its list of tools is longer than {LIST_MAX} bytes"));
+            }
             if tools.len() > COUNT_MAX {
                 return Err(format!("it has more than {COUNT_MAX} tools"));
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
-                *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
                 return Ok(tools);
             }
         }
@@ -189,13 +206,12 @@ impl Link {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => Ok(result),
             Ok(ServerResult::InputRequiredResult(_)) => {
-                Err(CallFault::Refused("it asks for more in the middle of a call, which it is not given".to_owned()))
+                Err(CallFault::Failed("it asks for more in the middle of a call, which it is not given".to_owned()))
             }
             Ok(_) | Err(ServiceError::UnexpectedResponse) => Err(CallFault::NoResult("it is not the result of a tool")),
             Err(ServiceError::McpError(error)) => Err(match error.code {
-                ErrorCode::INVALID_PARAMS | ErrorCode::INVALID_REQUEST | ErrorCode::METHOD_NOT_FOUND => {
-                    CallFault::Refused(error.message.into_owned())
-                }
+                // Any other is said by some libraries also of what a tool has done.
+                ErrorCode::METHOD_NOT_FOUND => CallFault::Refused(error.message.into_owned()),
                 _ => CallFault::Failed(error.message.into_owned()),
             }),
             Err(ServiceError::TransportSend(why)) => Err(match why.error.downcast_ref() {
@@ -277,34 +293,4 @@ async fn listen(complaints: Box<dyn AsyncRead + Send + Unpin>, log: impl Fn(&str
     }
     let mut rest = reader.into_inner().into_inner();
     tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.ok();
-}
-
-/// A reader that ends in an error where a line is longer than it may be.
-struct Bounded<R> {
-    inner: R,
-    line: usize,
-}
-
-impl<R> Bounded<R> {
-    fn new(inner: R) -> Self {
-        Self { inner, line: 0 }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        if let Poll::Ready(Ok(())) = &read {
-            let new = buffer.filled().get(before..).unwrap_or_default();
-            self.line = match new.iter().rposition(|byte| *byte == b'\n') {
-                Some(at) => new.len() - at - 1,
-                None => self.line + new.len(),
-            };
-            if self.line > LINE_MAX {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "it says too much at once")));
-            }
-        }
-        read
-    }
 }

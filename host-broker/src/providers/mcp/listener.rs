@@ -9,8 +9,9 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
 
 /// What is heard of a server.
 #[derive(Debug, Clone, Default)]
@@ -18,14 +19,26 @@ pub(super) struct Listener(Arc<Heard>);
 
 #[derive(Debug, Default)]
 struct Heard {
-    tools_changed: AtomicBool,
+    // How often the server has said that its tools are others.
+    generation: AtomicU64,
+    stirred: Notify,
     followed: Mutex<HashMap<ProgressToken, Arc<Meanwhile>>>,
 }
 
 impl Listener {
-    /// Whether the server has said, since this was last asked, that its tools are others.
-    pub(super) fn tools_changed(&self) -> bool {
-        self.0.tools_changed.swap(false, Ordering::AcqRel)
+    /// How often the server has said that its tools are others.
+    pub(super) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Has somebody look at the server.
+    pub(super) fn stir(&self) {
+        self.0.stirred.notify_one();
+    }
+
+    /// Waits until somebody should look at the server.
+    pub(super) async fn stirred(&self) {
+        self.0.stirred.notified().await;
     }
 
     /// Passes the progress under this token on, until what is returned is dropped.
@@ -77,6 +90,7 @@ impl ClientHandler for Listener {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.tools_changed.store(true, Ordering::Release);
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+        self.stir();
     }
 }

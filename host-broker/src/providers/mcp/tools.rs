@@ -82,6 +82,11 @@ impl Said {
         self.0.get("annotations").and_then(|hints| hints.get("readOnlyHint")) == Some(&Value::Bool(true))
     }
 
+    /// How long it is, in bytes.
+    pub fn length(&self) -> usize {
+        shared::json::canonical(&self.0).len()
+    }
+
     /// What tells it from everything else that could be said.
     pub fn digest(&self) -> Digest {
         Digest::of(&shared::json::canonical(&self.0))
@@ -100,7 +105,9 @@ impl Said {
         if self.description().len() > DESCRIPTION_MAX {
             return Some(format!("its description is longer than {DESCRIPTION_MAX} bytes"));
         }
-        let schemas = [("inputSchema", Some(self.input_schema())), ("outputSchema", self.output_schema().cloned())];
+        // As it is held against, so that what is wrong with it is known before that.
+        let output = self.output_schema().map(|output| result_schema(Some(output)));
+        let schemas = [("inputSchema", Some(self.input_schema())), ("outputSchema", output)];
         let schemas = schemas.into_iter().filter_map(|(key, schema)| Some((key, schema?)));
         let faults = schemas.filter_map(|(key, schema)| Some(format!("{key}: {}", validator(&schema).err()?)));
         // SECURITY: an operator who says yes to a hundred tools has read none of them as an agent does.
@@ -180,6 +187,9 @@ pub fn result_schema(output: Option<&Value>) -> Value {
     });
     if let (Some(output), Some(object)) = (output, schema.as_object_mut()) {
         let mut output = output.clone();
+        // Its words mean what they mean in its own draft.
+        let draft = output.as_object_mut().and_then(|output| output.remove("$schema"));
+        object.extend(draft.map(|draft| ("$schema".to_owned(), draft)));
         moved(&mut output, "#/anyOf/1/properties/structuredContent");
         let fits = json!({ "required": ["structuredContent"], "properties": { "structuredContent": output } });
         object.insert("anyOf".to_owned(), json!([{ "required": ["isError"] }, fits]));
@@ -304,6 +314,15 @@ mod tests {
         assert!(validator.is_valid(&json!({ "content": [], "isError": true })));
         assert!(!validator.is_valid(&json!({ "content": [], "structuredContent": { "n": "1" } })));
         assert!(!validator.is_valid(&json!({ "content": [] })), "it was promised");
+        let older = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+            "properties": { "pair": { "items": [{ "type": "integer" }, { "type": "string" }] } },
+        });
+        let tuple = said(json!({ "name": "a", "inputSchema": {}, "outputSchema": older }));
+        assert_eq!(tuple.fault(), None);
+        let validator = jsonschema::validator_for(&result_schema(tuple.output_schema())).unwrap();
+        let with = |pair: Value| json!({ "content": [], "structuredContent": { "pair": pair } });
+        assert!(validator.is_valid(&with(json!([1, "a"]))) && !validator.is_valid(&with(json!(["a", 1]))));
         let free = jsonschema::validator_for(&result_schema(None)).unwrap();
         assert!(free.is_valid(&json!({ "content": [] })));
         assert!(!free.is_valid(&json!({ "content": [], "_meta": {} })));

@@ -15,41 +15,39 @@ fn whatever_a_server_does_the_caller_gets_the_code_for_it() {
         assert_eq!(code(&reply), "executed", "{mode}: {reply}");
         assert!(!reply.to_string().contains(SECRET), "{mode}: {reply}");
     }
+    let marked = developer.ask(call("odd", "page", &json!({ "mode": "inject" })));
+    assert_eq!(marked["notices"], json!(["untrusted_content"]), "{marked}");
     for (mode, reads, writes) in [
-        ("refused", "provider_failed", "provider_failed"),
+        ("refused", "provider_failed", "outcome_unknown"),
         ("broken", "provider_failed", "outcome_unknown"),
         ("teapot", "provider_failed", "outcome_unknown"),
         ("not_json", "provider_timeout", "outcome_unknown"),
         ("flood", "provider_failed", "outcome_unknown"),
         ("die", "provider_failed", "outcome_unknown"),
         ("hang", "provider_timeout", "outcome_unknown"),
-        ("input_required", "provider_failed", "provider_failed"),
+        ("input_required", "provider_failed", "outcome_unknown"),
         ("odd_block", "invalid_output", "outcome_unknown"),
         ("no_result", "invalid_output", "outcome_unknown"),
         // Its result is withheld; that it happened is not.
         ("long", "invalid_output", "executed"),
         ("murmur", "executed", "executed"),
+        // It asks and asks, and does not listen.
+        ("pings", "provider_failed", "outcome_unknown"),
     ] {
         for (asked, expected) in [(read(mode), reads), (write(mode), writes)] {
-            // What has just ended again and again is waited for.
-            let reply = until("it is started again", || {
-                let reply = developer.ask(asked.clone());
-                (!error_of(&reply).contains("left alone")).then_some(reply)
-            });
+            let reply = developer.ask(asked);
             assert_eq!(code(&reply), expected, "{mode}: {reply}");
             assert!(!reply.to_string().contains("previous instructions"), "{mode}: {reply}");
         }
+        if ["flood", "die", "pings"].contains(&mode) {
+            // What has ended twice is left alone for a while.
+            world.restart();
+        }
     }
-    let marked = developer.ask(call("odd", "page", &json!({ "mode": "inject" })));
-    assert_eq!(marked["notices"], json!(["untrusted_content"]), "{marked}");
     world.settle();
     until("the log has the complaint", || world.daemon_log().contains("said=\"using <redacted").then_some(()));
     world.keep_secret(SECRET);
     std::fs::remove_file(world.path("odd.secret")).unwrap();
-}
-
-fn error_of(reply: &Value) -> &str {
-    reply.get("error").and_then(Value::as_str).unwrap_or_default()
 }
 
 #[test]
@@ -156,4 +154,35 @@ fn a_hostile_server_reaches_nothing_of_the_brokers() {
     assert!(found["processes"].as_array().unwrap().len() <= 4, "only its own: {found}");
     world.keep_secret(SECRET);
     std::fs::remove_file(world.path("odd.secret")).unwrap();
+}
+
+#[test]
+fn a_tool_that_is_different_is_not_called_by_whoever_comes_while_somebody_looks() {
+    let Some((world, developer)) = odd() else { return };
+    assert_eq!(text(&developer.ask(write("count"))), "1");
+    let changed = call("odd", "read", &json!({ "mode": "change", "what": "slow" }));
+    assert_eq!(code(&developer.ask(changed)), "executed");
+    // All of these come while the list is not there.
+    let asked: Vec<String> = (0..5).map(|_| developer.send(with(write("count"), "timeout_ms", 30_000))).collect();
+    for id in asked {
+        let refused = developer.reply(&id);
+        assert_eq!(code(&refused), "definition_changed", "{refused}");
+    }
+    assert_eq!(std::fs::read_to_string(world.path("state/odd/writes")).unwrap(), "x");
+}
+
+#[test]
+fn a_server_that_takes_long_to_start_is_waited_for() {
+    let Some(mut world) = odd_home(&["--late"], TOOLS) else { return };
+    open(&mut world, &["odd"]);
+    let developer = world.group("developer");
+    // It is not ready in time for this call, which is not sent; but it goes on starting.
+    let early = developer.ask(with(write("count"), "timeout_ms", 2_000));
+    assert_eq!(code(&early), "provider_failed", "{early}");
+    assert!(error(&early).contains("was not ready in time"), "{early}");
+    let late = until("it has started", || {
+        let reply = developer.ask(write("count"));
+        (code(&reply) == "executed").then_some(reply)
+    });
+    assert_eq!(text(&late), "1");
 }

@@ -1,0 +1,203 @@
+//! The pipes to a child, which may say too much, or not listen: what ends the connection then.
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// The longest line, or body, that a server may say, in bytes: the longest result that is looked at, written with escapes.
+pub(super) const LINE_MAX: usize = 2 * shared::limits::RESULT_BYTES_MAX;
+/// So many lines at once, and so many more each second: whatever it asks is answered, and what is not read piles up.
+const LINES_MAX: f64 = 10_000.0;
+const LINES_PER_SECOND: f64 = 1_000.0;
+/// For so long a server may leave what it is told unread.
+pub(super) const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a child says. Where a line is too long, there are too many, or there will be none any more, the connection is broken.
+pub(super) struct Bounded<R> {
+    inner: R,
+    line: usize,
+    // Lines that may still be said now.
+    left: f64,
+    counted: Instant,
+    broken: CancellationToken,
+}
+
+impl<R> Bounded<R> {
+    pub(super) fn new(inner: R, broken: CancellationToken) -> Self {
+        Self { inner, line: 0, left: LINES_MAX, counted: Instant::now(), broken }
+    }
+
+    fn count(&mut self, new: &[u8]) -> bool {
+        let ends = new.split(|byte| *byte == b'\n').count() - 1;
+        self.line = match new.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => new.len() - at - 1,
+            None => self.line + new.len(),
+        };
+        let now = Instant::now();
+        let more = (now - self.counted).as_secs_f64() * LINES_PER_SECOND;
+        self.counted = now;
+        self.left = (self.left + more).min(LINES_MAX) - f64::from(u32::try_from(ends).unwrap_or(u32::MAX));
+        self.line <= LINE_MAX && self.left >= 0.0
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        let is_over = match &read {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(())) => buffer.filled().len() == before,
+            Poll::Ready(Err(_)) => true,
+        };
+        let new = buffer.filled().get(before..).unwrap_or_default();
+        if is_over {
+            self.broken.cancel();
+        } else if !self.count(new) {
+            self.broken.cancel();
+            buffer.set_filled(before);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "it says too much")));
+        }
+        read
+    }
+}
+
+/// What a child is told. Where it does not listen for long, the connection is broken.
+pub(super) struct Heard<W> {
+    inner: W,
+    patience: Duration,
+    waits: Option<Pin<Box<Sleep>>>,
+    broken: CancellationToken,
+}
+
+impl<W> Heard<W> {
+    pub(super) fn new(inner: W, patience: Duration, broken: CancellationToken) -> Self {
+        Self { inner, patience, waits: None, broken }
+    }
+
+    /// What was tried, or that it has been tried for too long.
+    fn tried<T>(&mut self, tried: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if tried.is_ready() {
+            self.waits = None;
+            return tried;
+        }
+        let patience = self.patience;
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(patience)));
+        std::task::ready!(waits.as_mut().poll(cx));
+        self.broken.cancel();
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "it does not listen")))
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Heard<W> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let tried = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.tried(tried, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let tried = Pin::new(&mut self.inner).poll_flush(cx);
+        self.tried(tried, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let tried = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.tried(tried, cx)
+    }
+}
+
+/// A transport that passes a late answer over: a server that takes long to start answers the question for its revision when
+/// that is given up, and the older handshake has begun.
+pub(super) struct Patient<T> {
+    inner: T,
+    probe: Option<RequestId>,
+    given_up: Option<RequestId>,
+}
+
+impl<T> Patient<T> {
+    pub(super) fn new(inner: T) -> Self {
+        Self { inner, probe: None, given_up: None }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Patient<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+                self.probe = Some(request.id.clone());
+            } else if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                self.given_up = self.probe.take();
+            }
+        }
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = self.inner.receive().await?;
+            let answers = match &message {
+                ServerJsonRpcMessage::Response(response) => Some(&response.id),
+                ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+                ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+            };
+            if answers.is_none() || answers != self.given_up.as_ref() {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    async fn said(bytes: Vec<u8>) -> (io::Result<usize>, bool) {
+        let broken = CancellationToken::new();
+        let mut all = Vec::new();
+        let read = Bounded::new(io::Cursor::new(bytes), broken.clone()).read_to_end(&mut all).await;
+        (read, broken.is_cancelled())
+    }
+
+    #[tokio::test]
+    async fn too_long_a_line_and_too_many_of_them_break_the_connection() {
+        let mut fits = vec![b'x'; LINE_MAX];
+        fits.push(b'\n');
+        fits.extend(vec![b'x'; LINE_MAX]);
+        let length = fits.len();
+        assert_eq!(said(fits).await.0.unwrap(), length);
+        assert!(said(vec![b'x'; LINE_MAX + 1]).await.0.is_err());
+        assert_eq!(said(b"{}\n".repeat(5_000)).await.0.unwrap(), 15_000);
+        let (read, is_broken) = said(b"{}\n".repeat(2_000_000)).await;
+        assert!(read.is_err() && is_broken);
+        assert!(said(Vec::new()).await.1, "nothing more will come");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_listen_breaks_the_connection() {
+        let (near, _far) = tokio::io::duplex(16);
+        let broken = CancellationToken::new();
+        let mut heard = Heard::new(near, Duration::from_millis(20), broken.clone());
+        heard.write_all(b"0123456789").await.unwrap();
+        assert!(!broken.is_cancelled());
+        let refused = heard.write_all(&[b'x'; 64]).await.unwrap_err();
+        assert_eq!((refused.kind(), broken.is_cancelled()), (io::ErrorKind::TimedOut, true));
+    }
+}
