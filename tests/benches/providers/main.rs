@@ -1,4 +1,4 @@
-//! What cleaning a result, looking into a big log, changing files and calling a bridge cost, beside the plainest program that does part of the same, in
+//! What cleaning a result, looking into a big log, changing files, calling a bridge and an MCP server cost, beside the plainest program that does part of the same, in
 //! one run. It prints figures and ratios, and never judges.
 //!
 //! The log is queried through the whole broker, in this process, so that the kernel's count of what the process reads
@@ -12,6 +12,7 @@
 
 mod bridges;
 mod files;
+mod servers;
 
 use host_broker::filter::mark::Stamp;
 use host_broker::filter::scrub::Scrubber;
@@ -39,11 +40,21 @@ fn main() {
     }
     let secrets: Vec<String> = (0..20).map(|n| format!("{n:02}zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ2qRt{n:02}")).collect();
     let scrubber = scrubber(&secrets);
-    scrubbing(&scrubber, &secrets);
-    big_log();
-    files::all();
-    bridges::all();
-    needless_redactions(&scrubber);
+    // `cargo bench -p tests --bench providers -- servers` measures that part only.
+    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let parts: [(&str, &dyn Fn()); 6] = [
+        ("scrubbing", &|| scrubbing(&scrubber, &secrets)),
+        ("logs", &big_log),
+        ("files", &files::all),
+        ("bridges", &bridges::all),
+        ("servers", &servers::all),
+        ("redactions", &|| needless_redactions(&scrubber)),
+    ];
+    for (name, measure) in parts {
+        if named.is_empty() || named.iter().any(|named| named == name) {
+            measure();
+        }
+    }
 }
 
 struct NoCommands;
