@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
 use crate::folding::Folding;
 use crate::identity::Behalf;
+use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
@@ -97,6 +98,7 @@ impl Scribe<Event> for Broker {
             }
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
+            Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
             Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
@@ -314,6 +316,26 @@ impl Broker {
         let Some(id) = reply_to else { return Ok(None) };
         let reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
         tx.answer(&rubbish.caller_key, reply, evidence).map(Some)
+    }
+
+    /// A look that a person wants: what an operator has stopped is not looked at either.
+    fn look<'tx>(tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
+        let declaration = probe.operation.declaration();
+        match kill::find(tx.connection(), None, &declaration.provider) {
+            Ok(None) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
+            Ok(Some(_)) => {
+                let refused = tx.append(&Draft {
+                    request_id: Some(&probe.planted.request_id),
+                    provider: Some(&declaration.provider),
+                    action: Some(&declaration.action),
+                    reason_code: Some(Code::KillSwitch),
+                    body: json!({ "asked_by": probe.asked_by }),
+                    ..Draft::new(Kind::Refused, "broker")
+                });
+                closed(tx, Event::Probe(probe), refused.map(|_row| None))
+            }
+            Err(error) => Err(Unwritten { event: Event::Probe(probe), error }),
+        }
     }
 
     /// Something that the ledger itself fulfils.

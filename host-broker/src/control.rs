@@ -198,9 +198,12 @@ impl Clerk {
     /// A look at what a server says of its tools, as an event, and what is seen.
     fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
         let upstream = self.catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
-        let upstream = upstream.ok_or_else(|| {
-            format!("the daemon knows no MCP server {provider}; after a change of broker.toml start it again")
+        let upstream = upstream.filter(|upstream| upstream.is_elsewhere()).ok_or_else(|| {
+            format!("the daemon knows no MCP server {provider} elsewhere; after a change of broker.toml start it again")
         })?;
+        if self.config.table_of(provider).is_none_or(|(_, table)| !table.enabled) {
+            return Err(format!("{provider} is switched off by the configuration"));
+        }
         let (operation, seen) = Looking::at(upstream);
         let nonce = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
@@ -398,7 +401,9 @@ fn seen_as_reply(seen: Result<Told, oneshot::error::RecvError>) -> serde_json::V
     match seen {
         Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
         Ok(Err(why)) => json!({ "status": "failed", "error": why }),
-        Err(_gone) => json!({ "status": "failed", "error": "nothing was seen; the daemon's log says why" }),
+        Err(_gone) => {
+            json!({ "status": "failed", "error": "nothing was seen: a kill switch stops it, or the daemon's log says why" })
+        }
     }
 }
 

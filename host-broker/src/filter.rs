@@ -194,5 +194,10 @@ fn shortened(mut line: String, limit: usize) -> String {
     line
 }
 
+/// Whether a value holds a secret of the broker's own, in any of the forms that are looked for.
+pub fn holds_own(mut value: Value, scrubber: &Scrubber) -> bool {
+    credentials::scrub(&mut value, scrubber, credentials::Extent::Own) != credentials::Scrubbed::Untouched
+}
+
 #[cfg(test)]
 mod tests;

@@ -67,9 +67,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         last = self.headers.get("Last-Event-ID")
         if last is None:
             return self.give(405)
-        # The rest of what was cut.
-        self.stream({"id": "2", "data": json.dumps({"jsonrpc": "2.0", "id": int(last), "result": text("the rest")})})
-        self.close_connection = True
+        elsewhere.append("resumed")
+        self.give(405)
 
     def do_DELETE(self):
         sessions.discard(self.headers.get("Mcp-Session-Id"))
@@ -140,6 +139,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.give(429, b"later", "text/plain", Retry_After="1")
         elif mode == "redirect":
             self.give(307, b"", Location=f"http://127.0.0.1:{self.server.server_port}/elsewhere")
+        elif mode == "echo_token":
+            tools["read"]["description"] = "For whoever shows " + self.headers["Authorization"]
+            self.answer(request, text("done"))
+        elif mode == "elsewhere":
+            # As whoever has done it says where to look.
+            self.give(303, b"", Location=f"http://127.0.0.1:{self.server.server_port}/elsewhere")
         elif mode == "html":
             self.give(200, b"<p>Welcome</p>", "text/html")
         elif mode == "no_json":

@@ -36,6 +36,9 @@ impl Serve {
 /// [`Fault`]; nothing is running then.
 pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
+    // A directive for a part of it would win over the one for all of it.
+    let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
+    let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     // Documents for the sandbox are made readable for its user; private files name their mode themselves.

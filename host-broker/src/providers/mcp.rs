@@ -22,8 +22,8 @@ pub mod tools;
 
 use crate::effects::commands::{Command, CommandFault, Commands};
 use crate::effects::http::Http;
-use crate::filter::clean_text;
 use crate::filter::scrub::Scrubber;
+use crate::filter::{clean_text, holds_own};
 use crate::providers::accepted::Accepted;
 use crate::providers::child::Child;
 use crate::providers::contract::{
@@ -49,6 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tools::{Offered, Said, ToolTable, result_schema};
 
@@ -244,6 +245,7 @@ pub struct Upstream {
     accepted: BTreeMap<Action, Digest>,
     connection: Mutex<Connection>,
     seen: Mutex<Seen>,
+    looks: Semaphore,
     on_change: OnceLock<OnChange>,
 }
 
@@ -318,6 +320,7 @@ impl Upstream {
             accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
             connection: Mutex::default(),
             seen: Mutex::default(),
+            looks: Semaphore::new(1),
             on_change: OnceLock::new(),
         }
     }
@@ -325,6 +328,11 @@ impl Upstream {
     /// Why it cannot be started, as far as that is known without trying.
     pub fn fault(&self) -> Option<&String> {
         self.reach.as_ref().err()
+    }
+
+    /// Whether it is elsewhere, and not a program of this machine.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.reach, Ok(Reach::Address(..)))
     }
 
     /// Who is told when its tools are others than before. The first to say so is.
@@ -363,8 +371,14 @@ impl Upstream {
     async fn tools_for(&self, execution: &Execution) -> Result<Accepted, String> {
         let deadline = Instant::now() + START_PATIENCE;
         let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
-        let said = self.asked(beginning).await;
-        said.map_err(|why| cleaned(&why, self.scrubber.as_deref()))
+        let Ok(_alone) = self.looks.try_acquire() else { return Err("somebody looks at it already".to_owned()) };
+        let said = self.asked(beginning).await.map_err(|why| cleaned(&why, self.scrubber.as_deref()))?;
+        // SECURITY: it has the broker's secrets now, and what it says of itself is kept and shown.
+        let text = Value::Object(said.said().clone());
+        if self.scrubber.as_ref().is_none_or(|scrubber| holds_own(text, scrubber)) {
+            return Err("what it says of its tools holds a secret of the broker's own".to_owned());
+        }
+        Ok(said)
     }
 
     async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
@@ -485,7 +499,7 @@ impl Upstream {
     }
 
     /// Holds what the server says of its tools now against what was accepted, if nobody has since then, or it has said since
-    /// that they are others. A server that does not say it does not work, and its connection is closed.
+    /// that they are others. A server that does not say it does not work, and its connection is closed, if no call is under way.
     async fn look(&self, link: &Link, since: Option<Instant>) -> Result<(), ()> {
         // One at a time: whoever looked last has seen what is so last.
         let mut looked = link.looked.lock().await;
@@ -504,7 +518,10 @@ impl Upstream {
         let said = said.map_err(|why| {
             let why = cleaned(&why, self.scrubber.as_deref());
             tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
-            link.close();
+            // Whose call is under way may still be answered.
+            if !link.is_busy() {
+                link.close();
+            }
         })?;
         self.compare(&said);
         *looked = Some(Looked { generation, at });
@@ -566,8 +583,9 @@ async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
             () = sleep(LOOK_COUNTS) => false,
         };
         let (Some(upstream), Some(link)) = (upstream.upgrade(), link.upgrade()) else { return };
-        if (is_stirred || upstream.has_withdrawn()) && upstream.look(&link, None).await.is_err() {
-            return;
+        if is_stirred || upstream.has_withdrawn() {
+            // What it does not say now it is asked again when it is called.
+            upstream.look(&link, None).await.ok();
         }
         drop((upstream, link));
         sleep(LOOK_PAUSE).await;

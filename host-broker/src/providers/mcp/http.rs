@@ -18,10 +18,10 @@ use sse_stream::{Sse, SseStream};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
-/// Nobody waits longer for the head of an answer; a call has its own time.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Nobody waits longer for an answer, to its end; a call has its own time, which is shorter.
+const PATIENCE: Duration = Duration::from_secs(130);
 /// So much of an answer that is an error is read, in bytes.
 const ERROR_MAX: usize = 64 * 1024;
 
@@ -81,15 +81,17 @@ fn bearer(token: Option<String>) -> Option<String> {
 }
 
 async fn whole(body: Incoming, most: usize) -> Result<Bytes, Fault> {
-    let body = Limited::new(body, most).collect().await;
-    // It ends in the middle, or is too long.
-    let body = body.map_err(|why| StreamableHttpError::Client(HttpCause::Lost(why.to_string())))?;
-    Ok(body.to_bytes())
+    let lost = |why: String| StreamableHttpError::Client(HttpCause::Lost(why));
+    match timeout(PATIENCE, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        // It ends in the middle, or is too long.
+        Ok(Err(why)) => Err(lost(why.to_string())),
+        Err(_elapsed) => Err(lost("its answer has no end".to_owned())),
+    }
 }
 
 /// What may be written of a name that the library has in mixed case.
 const SESSION_ID: &str = "mcp-session-id";
-const LAST_EVENT_ID: &str = "last-event-id";
 
 impl StreamableHttpClient for Client {
     type Error = HttpCause;
@@ -152,36 +154,24 @@ impl StreamableHttpClient for Client {
         self.exchange(Method::DELETE, &uri, &own, custom_headers, Vec::new()).await.map(|_answer| ())
     }
 
-    /// Only the rest of an answer whose connection was lost is asked for: what a server would say by itself is looked at when
-    /// a call is made.
+    /// Nothing is asked for beside the answers to what is sent: what a server would say by itself is looked at when a call is
+    /// made, and the rest of an answer whose connection was lost is lost.
     async fn get_stream(
         &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
+        _uri: Arc<str>,
+        _session_id: Option<Arc<str>>,
+        _last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        _custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
-        let Some(last_event_id) = last_event_id else { return Err(StreamableHttpError::ServerDoesNotSupportSse) };
-        let bearer = bearer(auth_header);
-        let own = [
-            (ACCEPT.as_str(), Some(EVENT_STREAM_MIME_TYPE)),
-            (AUTHORIZATION.as_str(), bearer.as_deref()),
-            (SESSION_ID, session_id.as_deref()),
-            (LAST_EVENT_ID, Some(last_event_id.as_str())),
-        ];
-        let response = self.exchange(Method::GET, &uri, &own, custom_headers, Vec::new()).await?;
-        match response.status() {
-            status if status.is_success() => Ok(events(response.into_body())),
-            // Asking again would not change that.
-            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
-        }
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }
 
 /// The events of an answer: no more than one result may be long, altogether.
 fn events(body: Incoming) -> BoxStream<'static, Result<Sse, SseError>> {
-    SseStream::new(Limited::new(body, LINE_MAX).map_err(std::io::Error::other)).boxed()
+    let events = SseStream::new(Limited::new(body, LINE_MAX).map_err(std::io::Error::other));
+    events.take_until(sleep(PATIENCE)).boxed()
 }
 
 /// An answer that is an error. Some say in JSON-RPC what is wrong; and a server of an older revision says in whatever way that
@@ -203,7 +193,9 @@ async fn refused(
             | StatusCode::PAYLOAD_TOO_LARGE
             | StatusCode::UNSUPPORTED_MEDIA_TYPE
             | StatusCode::TOO_MANY_REQUESTS
-    ) || status.is_redirection();
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
     let cause = move || {
         let refused = HttpCause::Refused(status);
         StreamableHttpError::Client(if is_definite { refused } else { HttpCause::Lost(refused.to_string()) })

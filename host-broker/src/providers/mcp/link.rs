@@ -9,8 +9,8 @@ use crate::effects::http::Http;
 use crate::providers::execution::Execution;
 use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, CustomNotification, ErrorCode,
-    PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
+    CustomNotification, ErrorCode, PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
@@ -39,6 +39,9 @@ pub(super) struct Link {
     /// What is known of its tools; whoever looks holds it.
     pub(super) looked: Mutex<Option<Looked>>,
     closed: CancellationToken,
+    is_child: bool,
+    // Calls that are under way each hold it.
+    calls: Arc<()>,
     since: Instant,
     _stop: DropGuard,
 }
@@ -89,8 +92,8 @@ impl Link {
         // What it did before it forgot the session is not known here: nothing is sent again by itself.
         config.reinit_on_expired_session = false;
         config.auth_header = token;
-        Self::open(StreamableHttpClientTransport::with_client(Client(http), config), None, CancellationToken::new())
-            .await
+        let transport = Patient::new(StreamableHttpClientTransport::with_client(Client(http), config));
+        Self::open(transport, None, CancellationToken::new()).await
     }
 
     /// # Errors
@@ -112,15 +115,20 @@ impl Link {
         let peer = service.peer().clone();
         // A server could say for how long its tools stay the same.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let stop = CancellationToken::new();
+        let (stop, is_child) = (CancellationToken::new(), life.is_some());
         tokio::spawn(keep(service, life, stop.clone(), closed.clone()));
         let (looked, since) = (Mutex::new(None), Instant::now());
-        Ok(Self { peer, listener, looked, closed, since, _stop: stop.drop_guard() })
+        Ok(Self { peer, listener, looked, closed, is_child, calls: Arc::new(()), since, _stop: stop.drop_guard() })
     }
 
     /// Whether the server still answers, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.closed.is_cancelled() && !self.peer.is_transport_closed()
+    }
+
+    /// Whether a call is under way: a server that does one thing after the other answers nothing else meanwhile.
+    pub(super) fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.calls) > 1
     }
 
     /// Ends it. A call that is under way gets no answer.
@@ -189,7 +197,8 @@ impl Link {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let sent = sent.map_err(|_gone| CallFault::NotSent)?;
-        let mut unwanted = Unwanted { peer: &self.peer, id: Some(sent.id.clone()) };
+        let _under_way = Arc::clone(&self.calls);
+        let mut unwanted = Unwanted { peer: &self.peer, id: Some(sent.id.clone()), is_child: self.is_child };
         let _followed = self.listener.follow(sent.progress_token.clone(), execution.meanwhile().clone());
         let mut answering = std::pin::pin!(sent.await_response());
         let answer = tokio::select! {
@@ -258,6 +267,7 @@ async fn keep(
 struct Unwanted<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
+    is_child: bool,
 }
 
 impl Unwanted<'_> {
@@ -265,7 +275,13 @@ impl Unwanted<'_> {
         let Some(id) = self.id.take() else { return };
         let peer = self.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // As the notification that it is, the library would no longer wait for the answer either.
+            if !self.is_child {
+                // The library ends the request, whose connection would else be kept for an answer that nobody hears.
+                let told = CancelledNotificationParam::new(Some(id), None);
+                runtime.spawn(async move { peer.notify_cancelled(told).await.ok() });
+                return;
+            }
+            // As the notification that it is, the library would no longer wait for the answer.
             let params = json!({ "requestId": id, "reason": "nobody wants it any more" });
             let told = CustomNotification::new("notifications/cancelled", Some(params));
             runtime.spawn(async move { peer.send_notification(told.into()).await.ok() });

@@ -6,6 +6,8 @@ use rmcp::transport::Transport;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -114,17 +116,42 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Heard<W> {
     }
 }
 
-/// A transport that passes a late answer over: a server that takes long to start answers the question for its revision when
-/// that is given up, and the older handshake has begun.
+/// So many of a server's requests are answered at a time. Others are passed over, or they would pile up where it does not read.
+const ANSWERS_MAX: usize = 64;
+/// The longest name of such a request, in bytes: its answer repeats it.
+const NAME_MAX: usize = 256;
+
+/// A transport that passes over what need not be heard: more requests than are answered, and a late answer. A server that takes
+/// long to start answers the question for its revision when that is given up, and the older handshake has begun.
 pub(super) struct Patient<T> {
     inner: T,
     probe: Option<RequestId>,
     given_up: Option<RequestId>,
+    // Requests that were heard, and whose answers are not written yet.
+    unanswered: Arc<AtomicUsize>,
+}
+
+/// An answer that is not written yet.
+struct Unanswered(Arc<AtomicUsize>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl<T> Patient<T> {
     pub(super) fn new(inner: T) -> Self {
-        Self { inner, probe: None, given_up: None }
+        Self { inner, probe: None, given_up: None, unanswered: Arc::default() }
+    }
+
+    /// Whether a request is answered; every one of which this is said is answered once.
+    fn hears(&self, id: &RequestId) -> bool {
+        if id.to_string().len() > NAME_MAX || self.unanswered.load(Ordering::Acquire) >= ANSWERS_MAX {
+            return false;
+        }
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+        true
     }
 }
 
@@ -142,13 +169,21 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Patient<T> {
                 self.given_up = self.probe.take();
             }
         }
-        self.inner.send(message)
+        let is_answer = matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_));
+        let unanswered = is_answer.then(|| Unanswered(Arc::clone(&self.unanswered)));
+        let sending = self.inner.send(message);
+        async move {
+            let sent = sending.await;
+            drop(unanswered);
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let message = self.inner.receive().await?;
             let answers = match &message {
+                ServerJsonRpcMessage::Request(request) if !self.hears(&request.id) => continue,
                 ServerJsonRpcMessage::Response(response) => Some(&response.id),
                 ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
                 ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
