@@ -33,7 +33,7 @@ use crate::proposals;
 use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
-use crate::providers::mcp::Changed;
+use crate::providers::mcp::upstream::Changed;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;

@@ -7,7 +7,7 @@ use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
-use crate::providers::mcp::Changed;
+use crate::providers::mcp::upstream::Changed;
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
 use std::collections::BTreeMap;

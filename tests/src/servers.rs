@@ -74,9 +74,13 @@ pub struct Remote {
 impl Remote {
     /// Starts it; `None` where there is nothing to run it with.
     pub fn start(arguments: &[&str]) -> Option<Self> {
-        let program = misbehaving().with_file_name("remote.py");
-        let mut command = Command::new("/usr/bin/python3");
-        command.arg(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::run(Path::new("/usr/bin/python3"), "remote.py", arguments)
+    }
+
+    /// Starts another one with this interpreter.
+    pub fn run(python: &Path, name: &str, arguments: &[&str]) -> Option<Self> {
+        let mut command = Command::new(python);
+        command.arg(misbehaving().with_file_name(name)).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().ok()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -1,7 +1,8 @@
 //! One provider's table: what is common to all, and what its kind needs.
 
 use crate::config::{ConfigError, Environment};
-use crate::providers::{bridge, child, cloud_logs, files, github, mcp, mock};
+use crate::providers::mcp::settings as mcp;
+use crate::providers::{bridge, child, cloud_logs, files, github, mock};
 use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};

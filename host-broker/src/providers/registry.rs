@@ -2,7 +2,7 @@
 
 use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
 use crate::providers::execution::Execution;
-use crate::providers::mcp::Upstream;
+use crate::providers::mcp::upstream::Upstream;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};

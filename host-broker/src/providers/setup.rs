@@ -22,8 +22,8 @@ use crate::providers::bridge::{self, Bridge, Vouching};
 use crate::providers::child::{self, Child};
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
-use crate::providers::mcp::Upstream;
 use crate::providers::mcp::tools::Offered;
+use crate::providers::mcp::upstream::{self, Upstream};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
@@ -237,7 +237,7 @@ impl Workshop<'_> {
     }
 
     /// A server with those of its accepted tools that are offered. Where there are none it can still be looked at.
-    fn server(&self, name: &Provider, settings: &mcp::Settings, reach: &Reach) -> Made {
+    fn server(&self, name: &Provider, settings: &mcp::settings::Settings, reach: &Reach) -> Made {
         let without_tools = |fault| {
             let upstream = Some(Arc::new(self.upstream(name, reach, &[])));
             Made { fault: Some(fault), upstream, ..Made::one(name, Vec::new()) }
@@ -246,7 +246,8 @@ impl Workshop<'_> {
             Ok(said) => said,
             Err(fault) => return without_tools(fault),
         };
-        let offered = match mcp::tools::offered(&said, &settings.tools) {
+        let wanted = settings.wanted();
+        let offered = match mcp::tools::offered(&said, &wanted) {
             Ok(offered) if offered.is_empty() => return without_tools(nothing_offered(name)),
             Ok(offered) => offered,
             Err(fault) => return without_tools(fault),
@@ -265,9 +266,9 @@ impl Workshop<'_> {
     fn upstream(&self, name: &Provider, reach: &Reach, offered: &[Offered<'_>]) -> Upstream {
         let scrubber = self.supplies.and_then(|supplies| supplies.running.as_ref()).map(|(scrubber, _)| scrubber);
         let reach = match reach {
-            Reach::Child(child) => self.child(name, child).map(|child| mcp::Reach::Child(Box::new(child))),
+            Reach::Child(child) => self.child(name, child).map(|child| upstream::Reach::Child(Box::new(child))),
             Reach::Address(address) => {
-                Ok(mcp::Reach::Address(address.url.clone(), self.held(&secret_name(name, "token"))))
+                Ok(upstream::Reach::Address(address.url.clone(), self.held(&secret_name(name, "token"))))
             }
         };
         let outside = (&self.effects.commands, &self.effects.http);

@@ -114,7 +114,7 @@ fn of_server(
     context: &Context,
     config: &Config,
     name: &Name,
-    settings: &mcp::Settings,
+    settings: &mcp::settings::Settings,
     reach: &Reach,
 ) -> Result<(Accepted, Parts), Fault> {
     let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);

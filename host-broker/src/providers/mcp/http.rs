@@ -68,7 +68,8 @@ impl Client {
         let mut headers: HeaderMap = more.into_iter().collect();
         for (name, value) in own {
             let Some(value) = value else { continue };
-            let value = HeaderValue::from_str(value).map_err(|_no_value| wrong("a header cannot be written"))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_no_value| wrong("a header cannot be written"))?;
+            value.set_sensitive(*name == AUTHORIZATION.as_str());
             headers.insert(HeaderName::from_static(name), value);
         }
         let exchange = Exchange { method, uri, headers, body, deadline: Instant::now() + PATIENCE };
@@ -90,7 +91,7 @@ async fn whole(body: Incoming, most: usize) -> Result<Bytes, Fault> {
     }
 }
 
-/// What may be written of a name that the library has in mixed case.
+/// The library has it in mixed case, which the name of a header is not here.
 const SESSION_ID: &str = "mcp-session-id";
 
 impl StreamableHttpClient for Client {
@@ -113,7 +114,6 @@ impl StreamableHttpClient for Client {
             (AUTHORIZATION.as_str(), bearer.as_deref()),
             (SESSION_ID, session_id.as_deref()),
         ];
-        let own = own.map(|(name, value)| (name, value));
         let response = self.exchange(Method::POST, &uri, &own, custom_headers, body).await?;
         let status = response.status();
         match status {

@@ -198,7 +198,7 @@ impl Link {
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let sent = sent.map_err(|_gone| CallFault::NotSent)?;
         let _under_way = Arc::clone(&self.calls);
-        let mut unwanted = Unwanted { peer: &self.peer, id: Some(sent.id.clone()), is_child: self.is_child };
+        let mut unwanted = Unwanted { link: self, id: Some(sent.id.clone()) };
         let _followed = self.listener.follow(sent.progress_token.clone(), execution.meanwhile().clone());
         let mut answering = std::pin::pin!(sent.await_response());
         let answer = tokio::select! {
@@ -265,17 +265,16 @@ async fn keep(
 
 /// Tells a server that a request of its is unwanted, if its answer is not there when this is dropped.
 struct Unwanted<'a> {
-    peer: &'a Peer<RoleClient>,
+    link: &'a Link,
     id: Option<RequestId>,
-    is_child: bool,
 }
 
 impl Unwanted<'_> {
     fn tell(&mut self) {
         let Some(id) = self.id.take() else { return };
-        let peer = self.peer.clone();
+        let peer = self.link.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            if !self.is_child {
+            if !self.link.is_child {
                 // The library ends the request, whose connection would else be kept for an answer that nobody hears.
                 let told = CancelledNotificationParam::new(Some(id), None);
                 runtime.spawn(async move { peer.notify_cancelled(told).await.ok() });
@@ -291,7 +290,11 @@ impl Unwanted<'_> {
 
 impl Drop for Unwanted<'_> {
     fn drop(&mut self) {
-        self.tell();
+        if self.id.is_some() {
+            self.tell();
+            // Whether it works at all is seen by asking it something that is quickly answered.
+            self.link.listener.stir();
+        }
     }
 }
 

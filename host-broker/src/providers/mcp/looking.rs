@@ -1,7 +1,7 @@
 //! A look at what a server says of its tools, as the broker's own read: a server elsewhere says it only to whoever shows the
 //! token, and nobody has a secret without an intent.
 
-use super::{START_PATIENCE, Upstream};
+use super::upstream::{START_PATIENCE, Upstream};
 use crate::providers::accepted::Accepted;
 use crate::providers::contract::{
     Declaration, Exposure, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running,
@@ -29,7 +29,7 @@ impl Looking {
         #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters and a period satisfy the grammar")]
         let action = "tools.list".parse().expect("an action");
         let declaration = Declaration {
-            provider: upstream.name.clone(),
+            provider: upstream.name().clone(),
             action,
             level: Level::Read,
             tier: None,

@@ -3,6 +3,7 @@
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use std::borrow::Cow;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -157,6 +158,11 @@ impl<T> Patient<T> {
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Patient<T> {
     type Error = T::Error;
+
+    /// For messages: the whole type's would be a line long.
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("MCP")
+    }
 
     fn send(
         &mut self,

@@ -1,5 +1,6 @@
 //! The tools of a server: what it says of each, which of them are offered, and what tells one from another.
 
+use super::settings::Wanted;
 use crate::filter::inspect::{self, Verdict};
 use crate::providers::contract::{Exposes, Tier};
 use crate::providers::schemas::validator;
@@ -156,20 +157,22 @@ pub struct Offered<'a> {
     pub table: &'a ToolTable,
 }
 
-/// Of these tools those of which the operator says something.
+/// Of these tools those of which something is said.
 ///
 /// # Errors
 /// What the operator says of a tool that is not there, or cannot be offered.
-pub fn offered<'a>(tools: &'a [Said], tables: &'a BTreeMap<Action, ToolTable>) -> Result<Vec<Offered<'a>>, String> {
-    let offer = |(action, table): (&'a Action, &'a ToolTable)| {
-        let said = tools.iter().find(|said| said.name() == action.as_str());
-        let said = said.ok_or_else(|| format!("tools.{action}: there is no such tool in what was accepted"))?;
-        match said.fault() {
+pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>) -> Result<Vec<Offered<'a>>, String> {
+    let offer = |(action, wanted): (&'a Action, &'a Wanted)| {
+        let Some(said) = tools.iter().find(|said| said.name() == action.as_str()) else {
+            let absent = || Err(format!("tools.{action}: there is no such tool in what was accepted"));
+            return wanted.by_operator.then(absent);
+        };
+        Some(match said.fault() {
             Some(fault) => Err(format!("tools.{action}: it cannot be offered, because {fault}")),
-            None => Ok(Offered { action, said, table }),
-        }
+            None => Ok(Offered { action, said, table: &wanted.table }),
+        })
     };
-    tables.iter().map(offer).collect()
+    wanted.iter().filter_map(offer).collect()
 }
 
 /// The schema of a call's data: the result as the server gives it. What is structured in it fits the tool's own schema,
@@ -231,8 +234,9 @@ mod tests {
         Said::of(&serde_json::from_value(tool).unwrap())
     }
 
-    fn tables(text: &str) -> BTreeMap<Action, ToolTable> {
-        toml::from_str(text).unwrap()
+    fn tables(text: &str) -> BTreeMap<Action, Wanted> {
+        let tables: BTreeMap<Action, ToolTable> = toml::from_str(text).unwrap();
+        tables.into_iter().map(|(tool, table)| (tool, Wanted { table, by_operator: true })).collect()
     }
 
     #[test]

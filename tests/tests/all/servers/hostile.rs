@@ -186,3 +186,13 @@ fn a_server_that_takes_long_to_start_is_waited_for() {
     });
     assert_eq!(text(&late), "1");
 }
+
+#[test]
+fn a_server_that_is_busy_with_a_call_is_not_ended_because_it_does_not_list_its_tools() {
+    let Some(mut world) = odd_home(&[], TOOLS) else { return };
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("timeout_seconds = 4", "timeout_seconds = 60"));
+    open(&mut world, &["odd"]);
+    let developer = world.group("developer");
+    assert_eq!(text(&developer.ask(with(write("block"), "timeout_ms", 90_000))), "1");
+}

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tests::group::{code, with};
-use tests::servers::{Server, call, git, home, installed, open, text};
+use tests::servers::{Remote, Server, call, git, home, home_of, installed, open, text};
 use tests::shim::Shim;
 use tests::{World, skipped, until};
 
@@ -31,6 +31,14 @@ fn opened(server: Server<'_>) -> World {
     let mut world = home(&[server], "");
     open(&mut world, &[name]);
     world
+}
+
+/// The tools of a server that have no level, by its preset or by its table.
+fn off(world: &World, name: &str) -> Vec<String> {
+    let shown = world.cli(&["--json", "provider", "accept", name]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let tools = shown["tools"].as_array().unwrap().iter().filter(|tool| tool["level"].is_null());
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -90,12 +98,13 @@ fn a_server_remembers_over_a_restart_in_its_own_directory() {
         name: "memory",
         command: &["node", &program],
         readable: &[&modules],
-        tools: "read_graph = { level = 1, exposes = [] }\ncreate_entities = { level = 2, exposes = [] }",
-        more: "variables = { MEMORY_FILE_PATH = \"/state/graph.jsonl\" }",
+        tools: "",
+        more: "preset = \"memory\"\nvariables = { MEMORY_FILE_PATH = \"/state/graph.jsonl\" }",
     });
     if !tests::bridges::is_apart() {
         return skipped("/state is the server's own directory only where bubblewrap makes a namespace");
     }
+    assert!(off(&world, "memory").is_empty());
     let developer = world.group("developer");
     let ann = json!({ "name": "Ann", "entityType": "person", "observations": ["likes tea"] });
     let created = developer.ask(call("memory", "create_entities", &json!({ "entities": [ann] })));
@@ -115,9 +124,11 @@ fn a_server_writes_where_it_may_and_nowhere_else() {
         name: "fs",
         command: &["node", &program, shared.path().to_str().unwrap()],
         readable: &[&modules],
-        tools: "read_text_file = { level = 1, exposes = [] }\nwrite_file = { level = 2, exposes = [] }",
-        more: &format!("writable = [{:?}]", shared.path()),
+        tools: "write_file = { level = 2, exposes = [] }",
+        more: &format!("preset = \"filesystem\"\nwritable = [{:?}]", shared.path()),
     });
+    // Its older name for one that the preset has.
+    assert_eq!(off(&world, "fs"), ["read_file"]);
     let developer = world.group("developer");
     let wrote = developer.ask(call("fs", "write_file", &json!({ "path": path("a.txt"), "content": "hello" })));
     assert_eq!(code(&wrote), "executed", "{wrote}");
@@ -145,10 +156,10 @@ fn a_commit_is_made_where_it_may_be() {
         name: "git",
         command: &[&program],
         readable: &readable,
-        tools: "git_status = { level = 1, exposes = [] }\ngit_add = { level = 2, exposes = [] }\n\
-                git_commit = { level = 2, exposes = [] }",
-        more: &format!("writable = [{at:?}]\nvariables = {{ {} }}", identity.join(", ")),
+        tools: "git_reset = { level = 0 }",
+        more: &format!("preset = \"git\"\nwritable = [{at:?}]\nvariables = {{ {} }}", identity.join(", ")),
     });
+    assert_eq!(off(&world, "git"), ["git_reset"]);
     let developer = world.group("developer");
     let status = developer.ask(call("git", "git_status", &json!({ "repo_path": at })));
     assert!(text(&status).contains("a.txt"), "{status}");
@@ -162,6 +173,26 @@ fn a_commit_is_made_where_it_may_be() {
 }
 
 #[test]
+fn a_server_of_the_sdk_elsewhere_is_called_like_one_here() {
+    let Some(own) = installed("python") else { return };
+    let remote = Remote::run(&own.join("bin/python"), "over_http.py", &[]).unwrap();
+    let table = format!(
+        "[providers.far]\nkind = \"mcp\"\nurl = {:?}\n[providers.far.tools]\ncount = {{ level = 1, exposes = [] }}\n\
+         keep = {{ level = 2, exposes = [] }}\n",
+        remote.url()
+    );
+    let mut world = home_of(&table, "");
+    open(&mut world, &["far"]);
+    let developer = world.group("developer");
+    let counted = developer.ask(call("far", "count", &json!({ "text": "hello" })));
+    assert_eq!(counted["data"]["structuredContent"], json!({ "n": 5 }), "{counted}");
+    for n in 1..3 {
+        assert_eq!(text(&developer.ask(call("far", "keep", &json!({ "text": "hello" })))), format!("kept {n}"));
+    }
+    world.settle();
+}
+
+#[test]
 fn what_is_structured_fits_the_servers_own_schema() {
     let Some((program, readable)) = from_pip("mcp-server-time") else { return };
     let readable: Vec<&Path> = readable.iter().map(PathBuf::as_path).collect();
@@ -169,9 +200,10 @@ fn what_is_structured_fits_the_servers_own_schema() {
         name: "time",
         command: &[&program],
         readable: &readable,
-        tools: "convert_time = { level = 1, exposes = [] }",
-        more: "",
+        tools: "",
+        more: "preset = \"time\"",
     });
+    assert!(off(&world, "time").is_empty());
     let wanted = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
     let converted = world.group("developer").ask(call("time", "convert_time", &wanted));
     assert_eq!(converted["data"]["structuredContent"]["time_difference"], "+9.0h", "{converted}");

@@ -5,13 +5,15 @@ use crate::approvals::card::visible;
 use crate::cli::output::Output;
 use crate::filter::inspect::Reason;
 use crate::providers::contract::Tier;
-use crate::providers::mcp::Settings;
+use crate::providers::mcp::settings::{Settings, Wanted};
 use crate::providers::mcp::tools::{Said, ToolTable, shown};
 use serde_json::{Value, json};
 use shared::Action;
+use std::collections::BTreeMap;
 
 pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings) -> Parts {
-    let table = |said: &Said| said.name().parse::<Action>().ok().and_then(|action| settings.tools.get(&action));
+    let wanted = settings.wanted();
+    let table = |said: &Said| Some(&wanted.get(&said.name().parse::<Action>().ok()?)?.table);
     let rows: Vec<_> = said.iter().map(|said| row(said, table(said))).collect();
     let absent = settings.tools.keys().filter(|tool| !said.iter().any(|said| said.name() == tool.as_str()));
     let absent = absent.map(|tool| format!("[providers.{name}.tools] names {tool}, and the server has no such tool."));
@@ -21,7 +23,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings) -> Parts {
         tables: vec![Output::table(&["TOOL", "DEMANDS", "TIER", "HINT", "WHAT IT SAYS OF ITSELF"], &rows)],
         // A tool that looks like an attack cannot be offered, and says so itself.
         texts: Vec::new(),
-        notes: absent.chain(said.iter().filter_map(warning)).chain(advice(name, said, settings)).collect(),
+        notes: absent.chain(said.iter().filter_map(warning)).chain(advice(name, said, &wanted)).collect(),
     }
 }
 
@@ -59,8 +61,8 @@ fn warning(said: &Said) -> Option<String> {
 }
 
 /// What to write where nothing is offered yet.
-fn advice(name: &Name, said: &[Said], settings: &Settings) -> Option<String> {
-    let first = said.iter().find(|said| said.fault().is_none()).filter(|_| settings.tools.is_empty())?;
+fn advice(name: &Name, said: &[Said], wanted: &BTreeMap<Action, Wanted>) -> Option<String> {
+    let first = said.iter().find(|said| said.fault().is_none()).filter(|_| wanted.is_empty())?;
     Some(format!(
         "No tool is offered: give those that you want a level in broker.toml, [providers.{name}.tools] {} = {{ level = \
          {} }}.",

@@ -1,0 +1,223 @@
+//! What an operator writes about an MCP server.
+
+use super::tools::ToolTable;
+use crate::secrets::source::SecretSource;
+use http::Uri;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Action, Level, Provider};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The most that a tool may be given, in seconds: nobody waits longer.
+const SECONDS_MAX: u64 = 118;
+
+/// The keys of the provider's table beside those of [`crate::providers::child::Settings`].
+///
+/// ```toml
+/// [providers.git]
+/// kind = "mcp"
+/// command = ["/opt/mcp/bin/mcp-server-git"]
+/// readable = ["/srv/repo"]
+/// [providers.git.tools]
+/// git_status = { level = 1, exposes = ["sensitive"] }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// How long a tool may take, in seconds: 1 to 118.
+    #[serde(default = "seconds")]
+    pub timeout_seconds: u64,
+    /// Tools of servers that many have, with levels to begin with.
+    #[serde(default)]
+    pub preset: Option<Preset>,
+    /// The tools that may be called, beside those of the preset. All others are off.
+    #[serde(default)]
+    pub tools: BTreeMap<Action, ToolTable>,
+}
+
+/// A set of tools of which something is said beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// A search of the web.
+    Search,
+    /// Lists of tasks.
+    Tasks,
+    /// A bank account.
+    Bank,
+    /// Payments.
+    Payments,
+    /// `mcp-server-git`.
+    Git,
+    /// `@modelcontextprotocol/server-filesystem`.
+    Filesystem,
+    /// `@modelcontextprotocol/server-memory`.
+    Memory,
+    /// `mcp-server-time`.
+    Time,
+}
+
+impl Preset {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Tasks => "tasks",
+            Self::Bank => "bank",
+            Self::Payments => "payments",
+            Self::Git => "git",
+            Self::Filesystem => "filesystem",
+            Self::Memory => "memory",
+            Self::Time => "time",
+        }
+    }
+
+    fn tools(self) -> BTreeMap<Action, ToolTable> {
+        #[expect(clippy::expect_used, reason = "a test reads all of it")]
+        let mut presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
+            toml::from_str(include_str!("presets.toml")).expect("the presets");
+        presets.remove(self.word()).unwrap_or_default()
+    }
+}
+
+/// What is said of a tool.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What.
+    pub table: ToolTable,
+    /// Whether the operator has said it, so that the tool must be there.
+    pub by_operator: bool,
+}
+
+fn seconds() -> u64 {
+    28
+}
+
+impl Settings {
+    /// The keys.
+    pub const KEYS: [&'static str; 3] = ["timeout_seconds", "preset", "tools"];
+
+    /// The tools of which something is said.
+    pub fn wanted(&self) -> BTreeMap<Action, Wanted> {
+        let preset = self.preset.map(Preset::tools).unwrap_or_default();
+        let preset = preset.into_iter().map(|(tool, table)| (tool, Wanted { table, by_operator: false }));
+        let own =
+            self.tools.iter().map(|(tool, table)| (tool.clone(), Wanted { table: table.clone(), by_operator: true }));
+        let mut wanted: BTreeMap<Action, Wanted> = preset.chain(own).collect();
+        // How an operator takes one of the preset's away.
+        wanted.retain(|_, wanted| wanted.table.level != Level::None);
+        wanted
+    }
+
+    /// What cannot be so in these settings.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self, name: &Provider) -> Result<(), String> {
+        if name.is_namespaced() {
+            return Err("kind: a server's tools are nobody's capabilities; it has a name without `.`".to_owned());
+        }
+        if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
+            return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
+        }
+        let preset = self.preset.map(Preset::tools).unwrap_or_default();
+        let off = |(tool, table): &(&Action, &ToolTable)| table.level == Level::None && !preset.contains_key(*tool);
+        match self.tools.iter().find(off) {
+            Some((tool, _)) => {
+                Err(format!("tools.{tool}: level: it must be 1 to 3; leave the tool out to have it off"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The keys of the table of a server elsewhere, beside those of [`Settings`].
+///
+/// ```toml
+/// [providers.tasks]
+/// kind = "mcp"
+/// url = "https://tasks.example.com/mcp"
+/// token = { env = "TASKS_TOKEN" }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// Where it is: https, or http on this machine.
+    pub url: String,
+    /// The bearer token that it is shown.
+    #[serde(default)]
+    pub token: Option<SecretSource>,
+}
+
+impl Address {
+    /// The keys.
+    pub const KEYS: [&'static str; 2] = ["url", "token"];
+
+    /// What cannot be so.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self) -> Result<(), String> {
+        let uri: Uri = self.url.parse().map_err(|error| format!("url: it is no address: {error}"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        match uri.scheme_str() {
+            _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
+                Err("url: a name and a password do not belong there; write token".to_owned())
+            }
+            Some("https") => Ok(()),
+            Some("http") if is_here => Ok(()),
+            _ => Err("url: it must begin with https:// (http:// is for this machine itself)".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Preset; 8] = [
+        Preset::Search,
+        Preset::Tasks,
+        Preset::Bank,
+        Preset::Payments,
+        Preset::Git,
+        Preset::Filesystem,
+        Preset::Memory,
+        Preset::Time,
+    ];
+
+    fn settings(text: &str) -> Settings {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn every_preset_is_there_and_none_beside() {
+        let presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
+            toml::from_str(include_str!("presets.toml")).unwrap();
+        let mut words = ALL.map(Preset::word);
+        words.sort_unstable();
+        assert!(presets.keys().eq(words));
+        assert!(ALL.iter().all(|preset| !preset.tools().is_empty()));
+    }
+
+    #[test]
+    fn money_takes_a_person_at_the_highest_level() {
+        for (preset, tool) in [(Preset::Bank, "bank_transfer"), (Preset::Payments, "create_charge")] {
+            let tools = preset.tools();
+            let table = &tools[&tool.parse::<Action>().unwrap()];
+            assert_eq!((table.level, table.tier.unwrap().word()), (Level::Production, "human"));
+        }
+    }
+
+    #[test]
+    fn what_the_operator_says_replaces_what_a_preset_says() {
+        let settings =
+            settings("preset = \"time\"\ntools = { convert_time = { level = 2 }, get_current_time = { level = 0 } }");
+        settings.check(&"clock".parse().unwrap()).unwrap();
+        let wanted = settings.wanted();
+        let seen: Vec<_> =
+            wanted.iter().map(|(tool, wanted)| (tool.as_str(), wanted.table.level, wanted.by_operator)).collect();
+        assert_eq!(seen, [("convert_time", Level::Write, true)]);
+    }
+}

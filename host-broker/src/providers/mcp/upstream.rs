@@ -1,0 +1,483 @@
+//! A server: how it is reached, its one connection, and what is seen of its tools.
+
+use super::link::{Link, Looked};
+use super::tools::{self, Offered, Said};
+use crate::effects::commands::{Command, CommandFault, Commands};
+use crate::effects::http::Http;
+use crate::filter::scrub::Scrubber;
+use crate::filter::{clean_text, holds_own};
+use crate::providers::accepted::Accepted;
+use crate::providers::child::Child;
+use crate::providers::contract::{Failure, Refusal};
+use crate::providers::execution::Execution;
+use crate::secrets::Secret;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use serde::Serialize;
+use serde_json::Value;
+use shared::digest::Digest;
+use shared::{Action, Code, Provider};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(60);
+/// For so long a look at a server's tools counts.
+const LOOK_COUNTS: Duration = Duration::from_secs(30);
+/// A server that does not say for so long what its tools are does not work.
+const LOOK_PATIENCE: Duration = Duration::from_secs(10);
+/// It is looked at by itself no more often than this.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// A server that has lived for so long has not failed when it ends.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long it is waited after the second failure in a row, and twice as long after each that follows.
+const BACK_OFF: Duration = Duration::from_secs(1);
+/// But never longer.
+const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+/// So much of a line that a server complains with goes into the log, in bytes.
+const COMPLAINT_MAX: usize = 2000;
+
+/// What has become of the tools of a server that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The provider.
+    pub provider: Provider,
+    /// The tools that are not what was accepted, and why.
+    pub withdrawn: Withdrawn,
+}
+
+/// Tools that may not be called, and why, in words of the broker's own: a server's would reach whoever asks.
+pub type Withdrawn = BTreeMap<Action, &'static str>;
+
+const GONE: &str = "the server does not have it any more";
+const DIFFERENT: &str = "the server says something else of it than what was accepted";
+const TWICE: &str = "the server has two tools of one name";
+
+/// Told when a look at a server's tools finds others than the look before.
+pub type OnChange = Box<dyn Fn(Changed) + Send + Sync>;
+
+/// How a server is, for operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// `idle`, `starting`, `up` or `down`.
+    pub state: &'static str,
+    /// How often it has been started.
+    pub starts: u64,
+    /// Why it did not start the last time.
+    pub fault: Option<String>,
+    /// The tools that are not what was accepted, and why.
+    pub withdrawn: Withdrawn,
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+pub enum Reach {
+    /// It is a program of this machine.
+    Child(Box<Child>),
+    /// It is elsewhere, and wants this token, if it wants one.
+    Address(String, Option<Arc<Secret>>),
+}
+
+impl Reach {
+    /// What is needed to begin, without any secret.
+    fn begin_blank(&self, deadline: Instant) -> Result<Beginning, String> {
+        match self {
+            Self::Child(child) => child.start_blank(deadline).map(Beginning::Child).map_err(|error| error.to_string()),
+            Self::Address(url, _) => Ok(Beginning::Address(url.clone(), None)),
+        }
+    }
+
+    /// The same for an execution, with its secrets.
+    fn begin_for(&self, execution: &Execution, deadline: Instant) -> Result<Beginning, String> {
+        match self {
+            Self::Child(child) => {
+                let command = child.start_for(execution, deadline, Vec::new());
+                command.map(Beginning::Child).map_err(|error| error.to_string())
+            }
+            Self::Address(url, token) => {
+                Ok(Beginning::Address(url.clone(), token.as_ref().map(|token| token.expose(execution).to_owned())))
+            }
+        }
+    }
+}
+
+/// What a connection begins with.
+enum Beginning {
+    Child(Command),
+    Address(String, Option<String>),
+}
+
+/// A server that can be asked.
+pub struct Upstream {
+    name: Provider,
+    reach: Result<Reach, String>,
+    scrubber: Option<Arc<Scrubber>>,
+    commands: Arc<dyn Commands>,
+    http: Arc<dyn Http>,
+    // What was accepted of the tools that are offered.
+    accepted: BTreeMap<Action, Digest>,
+    connection: Mutex<Connection>,
+    seen: Mutex<Seen>,
+    looks: Semaphore,
+    on_change: OnceLock<OnChange>,
+}
+
+type Starting = Shared<BoxFuture<'static, Result<Arc<Link>, Arc<str>>>>;
+
+#[derive(Default)]
+struct Connection {
+    phase: Phase,
+    starts: u64,
+    // In a row.
+    failures: u32,
+    not_before: Option<Instant>,
+    fault: Option<Arc<str>>,
+}
+
+/// What was seen the last time somebody looked.
+#[derive(Default)]
+struct Seen {
+    withdrawn: Withdrawn,
+    at: Option<Instant>,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Down,
+    Starting(Starting),
+    Up(Arc<Link>),
+}
+
+impl Connection {
+    /// It did not start, or has ended soon.
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        let doubled = 1u32.checked_shl(self.failures.saturating_sub(2)).unwrap_or(u32::MAX);
+        let wait = BACK_OFF.saturating_mul(doubled).min(BACK_OFF_MAX);
+        self.not_before = (self.failures > 1).then(|| Instant::now() + wait);
+    }
+
+    /// If it was up and is no more, takes note of that.
+    fn notice_the_end(&mut self) {
+        let Phase::Up(link) = &self.phase else { return };
+        if link.is_open() {
+            return;
+        }
+        if link.since().elapsed() >= STEADY {
+            self.failures = 0;
+            self.not_before = None;
+        } else {
+            self.failed();
+        }
+        self.phase = Phase::Down;
+    }
+}
+
+impl Upstream {
+    /// A server that is reached so, of whose tools these were accepted and are offered. `scrubber` cleans what it complains of,
+    /// for the log; without, it is given no secret.
+    pub fn new(
+        name: &Provider,
+        reach: Result<Reach, String>,
+        scrubber: Option<Arc<Scrubber>>,
+        (commands, http): (&Arc<dyn Commands>, &Arc<dyn Http>),
+        offered: &[Offered<'_>],
+    ) -> Self {
+        Self {
+            name: name.clone(),
+            reach,
+            scrubber,
+            commands: Arc::clone(commands),
+            http: Arc::clone(http),
+            accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
+            connection: Mutex::default(),
+            seen: Mutex::default(),
+            looks: Semaphore::new(1),
+            on_change: OnceLock::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Provider {
+        &self.name
+    }
+
+    /// Why it cannot be started, as far as that is known without trying.
+    pub fn fault(&self) -> Option<&String> {
+        self.reach.as_ref().err()
+    }
+
+    /// Whether it is elsewhere, and not a program of this machine.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.reach, Ok(Reach::Address(..)))
+    }
+
+    /// Who is told when its tools are others than before. The first to say so is.
+    pub fn on_change(&self, told: OnChange) {
+        self.on_change.set(told).ok();
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.notice_the_end();
+        let state = match (&connection.phase, connection.starts) {
+            (Phase::Up(_), _) => "up",
+            (Phase::Starting(_), _) => "starting",
+            (Phase::Down, 0) => "idle",
+            (Phase::Down, _) => "down",
+        };
+        let fault = connection.fault.as_ref().map(ToString::to_string);
+        let withdrawn = self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.clone();
+        Health { state, starts: connection.starts, fault, withdrawn }
+    }
+
+    /// What it says of its tools: starts it for that, with something else in the place of each secret.
+    ///
+    /// # Errors
+    /// Why it does not say it, for the operator.
+    pub async fn tools(&self) -> Result<Accepted, String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        self.asked(self.reach.as_ref().map_err(Clone::clone)?.begin_blank(deadline)?).await
+    }
+
+    /// The same, with its secrets.
+    ///
+    /// # Errors
+    /// Why it does not say it, for the operator.
+    pub(super) async fn tools_for(&self, execution: &Execution) -> Result<Accepted, String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
+        let Ok(_alone) = self.looks.try_acquire() else { return Err("somebody looks at it already".to_owned()) };
+        let said = self.asked(beginning).await.map_err(|why| cleaned(&why, self.scrubber.as_deref()))?;
+        // SECURITY: it has the broker's secrets now, and what it says of itself is kept and shown.
+        let text = Value::Object(said.said().clone());
+        if self.scrubber.as_ref().is_none_or(|scrubber| holds_own(text, scrubber)) {
+            return Err("what it says of its tools holds a secret of the broker's own".to_owned());
+        }
+        Ok(said)
+    }
+
+    async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
+        let asked = async {
+            let link = self.connect(beginning).await?;
+            let said = tools::document(&link.tools().await?).map(Accepted::new)?;
+            said.can_be_kept().then_some(said).ok_or_else(|| "what it says of a tool nests too deep".to_owned())
+        };
+        match timeout(START_PATIENCE, asked).await {
+            Ok(said) => said,
+            Err(_elapsed) => Err(self.slow()),
+        }
+    }
+
+    fn slow(&self) -> String {
+        format!("{} has not answered within {} s", self.name, START_PATIENCE.as_secs())
+    }
+
+    async fn connect(&self, beginning: Beginning) -> Result<Link, String> {
+        let command = match beginning {
+            Beginning::Child(command) => command,
+            Beginning::Address(url, token) => return Link::to_address(Arc::clone(&self.http), &url, token).await,
+        };
+        let opened = self.commands.open(command).map_err(|fault| match fault {
+            CommandFault::Start { program, source } => format!("{} cannot be started: {source}", program.display()),
+            CommandFault::BadName(_)
+            | CommandFault::NotFound(_)
+            | CommandFault::Write(_)
+            | CommandFault::Read(_)
+            | CommandFault::Wait(_)
+            | CommandFault::Deadline => fault.to_string(),
+        })?;
+        let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
+        let log = move |line: &str| {
+            let said = cleaned(line, scrubber.as_deref());
+            tracing::info!(%provider, said, "the server says on standard error");
+        };
+        Link::to_child(opened, log).await
+    }
+
+    /// The connection for a call: the one there is, or a new one.
+    async fn link(self: &Arc<Self>, execution: &Execution) -> Result<Arc<Link>, Failure> {
+        let starting = {
+            let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            connection.notice_the_end();
+            match &connection.phase {
+                Phase::Up(link) => return Ok(Arc::clone(link)),
+                // One that has ended and is still here did so in a panic.
+                Phase::Starting(starting) if starting.peek().is_none() => starting.clone(),
+                Phase::Starting(_) | Phase::Down => {
+                    let now = Instant::now();
+                    if let Some(not_before) = connection.not_before.filter(|not_before| *not_before > now) {
+                        let seconds = (not_before - now).as_secs() + 1;
+                        let message = format!("it has ended again and again and is left alone for {seconds} s");
+                        return Err(Failure::Unavailable { message });
+                    }
+                    let reach = self.reach.as_ref().map_err(Clone::clone);
+                    let beginning = reach.and_then(|reach| reach.begin_for(execution, now + START_PATIENCE));
+                    let beginning = beginning.map_err(|why| self.not_started(&why))?;
+                    connection.starts += 1;
+                    let starting = self.start(beginning);
+                    connection.phase = Phase::Starting(starting.clone());
+                    starting
+                }
+            }
+        };
+        starting.await.map_err(|why| self.not_started(&why))
+    }
+
+    /// Starts it, also if whoever asked for it does not wait so long.
+    fn start(self: &Arc<Self>, beginning: Beginning) -> Starting {
+        let this = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let linked = match timeout(START_PATIENCE, this.connect(beginning)).await {
+                Ok(linked) => linked,
+                Err(_elapsed) => Err(this.slow()),
+            };
+            let mut connection = this.connection.lock().unwrap_or_else(PoisonError::into_inner);
+            match linked {
+                Ok(link) => {
+                    tracing::info!(provider = %this.name, starts = connection.starts, "the server answers");
+                    let link = Arc::new(link);
+                    tokio::spawn(watch(Arc::downgrade(&this), Arc::downgrade(&link)));
+                    connection.fault = None;
+                    connection.phase = Phase::Up(Arc::clone(&link));
+                    Ok(link)
+                }
+                Err(why) => {
+                    let why: Arc<str> = cleaned(&why, this.scrubber.as_deref()).into();
+                    connection.failed();
+                    connection.fault = Some(Arc::clone(&why));
+                    connection.phase = Phase::Down;
+                    Err(why)
+                }
+            }
+        });
+        async move { task.await.unwrap_or_else(|_panic| Err("the broker itself failed".into())) }.boxed().shared()
+    }
+
+    /// The connection for a call, to a server whose tools have been looked at.
+    pub(super) async fn looked_at(self: &Arc<Self>, execution: &Execution) -> Result<Arc<Link>, Failure> {
+        for is_last in [false, true] {
+            let link = self.link(execution).await?;
+            let counts = Instant::now().checked_sub(LOOK_COUNTS);
+            match self.look(&link, counts).await {
+                Ok(()) => return Ok(link),
+                // Nothing was called yet, so it may be tried with a new connection: the server may have forgotten this one.
+                Err(()) if is_last => break,
+                Err(()) => {}
+            }
+        }
+        Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() })
+    }
+
+    fn not_started(&self, why: &str) -> Failure {
+        tracing::warn!(provider = %self.name, why, "the server cannot be started");
+        Failure::Unavailable { message: "it cannot be started; the operator's log says why".to_owned() }
+    }
+
+    /// Holds what the server says of its tools now against what was accepted, if nobody has since then, or it has said since
+    /// that they are others. A server that does not say it does not work, and its connection is closed, if no call is under way.
+    async fn look(&self, link: &Link, since: Option<Instant>) -> Result<(), ()> {
+        // One at a time: whoever looked last has seen what is so last.
+        let mut looked = link.looked.lock().await;
+        // ORDER: from before the look, so that nothing that is said meanwhile is passed over.
+        let (generation, at) = (link.listener().generation(), Instant::now());
+        if let (Some(looked), Some(since)) = (&*looked, since)
+            && looked.generation == generation
+            && looked.at >= since
+        {
+            return Ok(());
+        }
+        let said = match timeout(LOOK_PATIENCE, link.tools()).await {
+            Ok(said) => said,
+            Err(_elapsed) => Err("it does not answer".to_owned()),
+        };
+        let said = said.map_err(|why| {
+            let why = cleaned(&why, self.scrubber.as_deref());
+            tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
+            // Whose call is under way may still be answered.
+            if !link.is_busy() {
+                link.close();
+            }
+        })?;
+        self.compare(&said);
+        *looked = Some(Looked { generation, at });
+        Ok(())
+    }
+
+    fn compare(&self, said: &[Said]) {
+        let mut names = BTreeSet::new();
+        let is_list = said.iter().all(|said| names.insert(said.name()));
+        let why = |action: &Action, accepted: &Digest| match said.iter().find(|said| said.name() == action.as_str()) {
+            _ if !is_list => Some(TWICE),
+            None => Some(GONE),
+            Some(said) if said.digest() == *accepted => None,
+            Some(_) => Some(DIFFERENT),
+        };
+        let now: Withdrawn =
+            self.accepted.iter().filter_map(|(action, digest)| Some((action.clone(), why(action, digest)?))).collect();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.at = Some(Instant::now());
+        if seen.withdrawn == now {
+            return;
+        }
+        for (tool, why) in &now {
+            tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn");
+        }
+        seen.withdrawn.clone_from(&now);
+        if let Some(told) = self.on_change.get() {
+            told(Changed { provider: self.name.clone(), withdrawn: now });
+        }
+    }
+
+    /// Whether it was seen, in a look that still counts, that the tool is not what was accepted.
+    pub(super) fn withdrawn(&self, tool: &Action) -> Option<Refusal> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A look that does not count any more is made again before anything is called.
+        seen.at.filter(|at| at.elapsed() <= LOOK_COUNTS + LOOK_PATIENCE)?;
+        let why = seen.withdrawn.get(tool)?;
+        Some(Refusal { code: Code::DefinitionChanged, reason: format!("Tool {tool} is withdrawn: {why}.") })
+    }
+
+    fn has_withdrawn(&self) -> bool {
+        !self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.is_empty()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(&self.connection.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Up(link) if link.is_open())
+    }
+}
+
+/// Looks at a server again when it says that its tools are others, when a call of it was not answered, and, as long as a tool
+/// is withdrawn, now and then: nobody else would find out that it is what was accepted again.
+async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
+    let heard = link.upgrade().map(|link| (link.listener().clone(), link.closed().clone()));
+    let Some((listener, closed)) = heard else { return };
+    loop {
+        let is_stirred = tokio::select! {
+            () = closed.cancelled() => return,
+            () = listener.stirred() => true,
+            () = sleep(LOOK_COUNTS) => false,
+        };
+        let (Some(upstream), Some(link)) = (upstream.upgrade(), link.upgrade()) else { return };
+        if is_stirred || upstream.has_withdrawn() {
+            // What it does not say now it is asked again when it is called.
+            upstream.look(&link, None).await.ok();
+        }
+        drop((upstream, link));
+        sleep(LOOK_PAUSE).await;
+    }
+}
+
+/// A line for the operator's log.
+fn cleaned(text: &str, scrubber: Option<&Scrubber>) -> String {
+    match scrubber {
+        Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
+        // It was given no secret.
+        None => text.chars().take(COMPLAINT_MAX).collect(),
+    }
+}
