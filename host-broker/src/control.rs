@@ -19,6 +19,7 @@ use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::proposals::ProposalId;
 use crate::providers::execution::Planted;
 use crate::providers::mcp::looking::{Looking, Told};
+use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
 use crate::questions::Given;
 use own::Own;
@@ -385,7 +386,9 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
         }
         Err(source) => return Err(failed(source)),
     };
-    stream.set_read_timeout(Some(limits::PATIENCE_DEFAULT)).map_err(failed)?;
+    let looks = matches!(control, Control::Look { .. });
+    let patience = if looks { START_PATIENCE + limits::PROVIDER_MARGIN } else { limits::PATIENCE_DEFAULT };
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
     let mut line = serde_json::to_vec(control).unwrap_or_default();
     line.push(b'\n');
     stream.write_all(&line).map_err(failed)?;

@@ -29,7 +29,8 @@ impl Loop {
             self.notices.tell_again(*attempt);
         } else if matches!(event, Event::Telling(_)) {
             self.notices.hold();
-        } else if matches!(event, Event::Finished(_)) {
+        } else if matches!(event, Event::Finished(_) | Event::Redefined(_)) {
+            // What is not recorded when it is seen would be seen by nobody else.
             self.unsettled.push(event);
         } else {
             self.unrecorded(event);

@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
-pub(super) const START_PATIENCE: Duration = Duration::from_secs(60);
+pub const START_PATIENCE: Duration = Duration::from_secs(60);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
 /// A server that does not say for so long what its tools are does not work.
