@@ -155,6 +155,17 @@ fn is_deeper_than(value: &Value, limit: usize) -> bool {
     }
 }
 
+/// So much of what a program of others' complains of is kept, in bytes.
+pub const COMPLAINT_MAX: usize = 2000;
+
+/// What a program of others' complains of, as a line of the operator's log; `None` where it was given no secret.
+pub fn complaint(text: &str, scrubber: Option<&Scrubber>) -> String {
+    match scrubber {
+        Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
+        None => text.chars().take(COMPLAINT_MAX).collect(),
+    }
+}
+
 /// Makes one line of at most `limit` bytes out of any text: an error message, a summary. Credentials are replaced,
 /// line breaks and control characters become spaces, invisible characters go.
 pub fn clean_text(text: &str, limit: usize, scrubber: &Scrubber) -> String {

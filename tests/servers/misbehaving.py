@@ -91,7 +91,6 @@ def report(request, token):
 
 
 def change(arguments):
-    told = arguments.get("told", True)
     if arguments["what"] == "description":
         tools["write"]["description"] = "Changes something else"
     elif arguments["what"] == "back":
@@ -105,8 +104,7 @@ def change(arguments):
         # Others from now on, and lists take their time.
         slow.append(True)
         tools["write"]["description"] = "Changes something else"
-    if told:
-        say(method="notifications/tools/list_changed")
+    say(method="notifications/tools/list_changed")
     return text("done")
 
 
@@ -159,6 +157,9 @@ def call(request, params):
     elif mode == "die":
         count(request)
         os._exit(3)
+    elif mode == "lose":
+        count(request)
+        threading.Event().wait()
     elif mode == "hang":
         subprocess.run(["sleep", arguments.get("seconds", "1000")])
     elif mode == "grandchild":

@@ -3,7 +3,7 @@
 use crate::canary::Canary;
 use crate::effects::{CountedIds, FakeClock, real_now};
 use crate::group::Group;
-use crate::{evidence, logs, programs, until};
+use crate::{evidence, logs, programs, runs, until};
 use host_broker::config::home::Home;
 use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
@@ -444,6 +444,18 @@ impl World {
                 until("the daemon's end", || child.try_wait().unwrap());
             }
         }
+    }
+
+    /// Ends the daemon's process, in one way or the other, and waits until nothing with one of these arguments runs any more.
+    pub fn end_with(&mut self, is_killed: bool, arguments: &[&str]) {
+        if is_killed {
+            self.kill();
+        } else {
+            self.stop();
+        }
+        until("the end of all that it has started", || {
+            (!arguments.iter().any(|argument| runs(argument))).then_some(())
+        });
     }
 
     /// Stops the host and starts it on the same files.

@@ -18,8 +18,8 @@ pub mod envelope;
 use crate::effects::clock::Clock;
 use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
 use crate::effects::ids::Ids;
-use crate::filter::clean_text;
 use crate::filter::scrub::Scrubber;
+use crate::filter::{COMPLAINT_MAX, complaint};
 use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
@@ -48,8 +48,6 @@ use tokio::time::Instant;
 const SECONDS_MAX: u64 = 118;
 /// How long the token for one call lives longer than the call may last: clocks differ.
 const TOKEN_GRACE: Duration = Duration::from_secs(60);
-/// So much of what a bridge complains of goes into the log, in bytes.
-const COMPLAINT_MAX: usize = 2000;
 /// In which variable a bridge finds the key that its tokens are verified with: 32 bytes in base64url.
 pub(super) const PUBLIC_KEY: &str = "EXT_CONTEXT_TOKEN_PUBLIC_KEY";
 /// And, if it is one of Ash's, the secret.
@@ -262,19 +260,10 @@ impl Bridge {
             return Err(Fault::Start(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
         }
         if !finished.stderr.is_empty() {
-            let said = self.cleaned(&String::from_utf8_lossy(&finished.stderr));
+            let said = complaint(&String::from_utf8_lossy(&finished.stderr), self.scrubber.as_deref());
             tracing::info!(provider = %self.name, said, "the bridge says on standard error");
         }
         Ok(finished)
-    }
-
-    /// What it said, for a line of the operator's log.
-    fn cleaned(&self, text: &str) -> String {
-        match &self.scrubber {
-            Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
-            // It was given no secret.
-            None => text.chars().take(COMPLAINT_MAX).collect(),
-        }
     }
 
     /// A token for one call on this person's behalf, which nobody but this bridge believes.
@@ -432,7 +421,7 @@ impl Invocation for Asked {
                 "context_token": self.bridge.token(&execution)?,
             });
             let mut result = self.bridge.invoke(&params, &execution).await.map_err(|fault| {
-                let why = self.bridge.cleaned(&fault.to_string());
+                let why = complaint(&fault.to_string(), self.bridge.scrubber.as_deref());
                 tracing::warn!(provider = %self.capability, operation = %self.operation, why, "the bridge failed");
                 failure(fault, changes)
             })?;

@@ -33,6 +33,15 @@ pub struct Listed {
     pub upstream: Option<Arc<Upstream>>,
 }
 
+impl Listed {
+    /// A provider of this kind that takes calls of these actions.
+    pub fn ready(kind: &'static str, operations: Vec<Arc<dyn Operation>>) -> Self {
+        let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
+        let operations = operations.into_iter().map(by_name).collect();
+        Self { state: Ok(()), patience: None, description: None, operations, kind, upstream: None }
+    }
+}
+
 /// What the catalogue has under a pair of names.
 pub enum Entry {
     /// No such provider, or one that takes no calls and does not list this action.

@@ -165,15 +165,13 @@ impl Workshop<'_> {
         if let Err(reason) = &state {
             tracing::warn!(provider = %name, %reason, "the provider takes no calls");
         }
-        let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
         let listed = |made: Made| {
             let listed = Listed {
                 state: state.clone(),
                 patience: table.patience(),
                 description: made.description,
-                operations: made.operations.into_iter().map(by_name).collect(),
-                kind: table.kind.word(),
                 upstream: made.upstream,
+                ..Listed::ready(table.kind.word(), made.operations)
             };
             (made.name, listed)
         };

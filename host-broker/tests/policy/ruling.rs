@@ -39,15 +39,7 @@ fn catalogue() -> Catalogue {
     let path = folder.path().join("mock.toml");
     std::fs::write(&path, SCRIPT).unwrap();
     let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
-    let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
-    with_mock(Listed {
-        state: Ok(()),
-        patience: None,
-        description: None,
-        operations: operations.collect(),
-        kind: "mock",
-        upstream: None,
-    })
+    with_mock(Listed::ready("mock", operations))
 }
 
 struct Ruled {

@@ -122,10 +122,9 @@ impl Invocation for Asked {
 /// A provider with these actions; `ask` needs a person.
 pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
     let operations = actions.iter().map(|(name, level)| {
-        let action: shared::Action = name.parse().unwrap();
         let declaration = Declaration {
             provider: "mock".parse().unwrap(),
-            action: action.clone(),
+            action: name.parse().unwrap(),
             level: *level,
             tier: (*name == "ask").then_some(Tier::Human),
             description: String::new(),
@@ -140,16 +139,9 @@ pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
             deadline: None,
         };
         let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
-        (action, operation)
+        operation
     });
-    Listed {
-        state: Ok(()),
-        patience: None,
-        description: None,
-        operations: operations.collect(),
-        kind: "mock",
-        upstream: None,
-    }
+    Listed::ready("mock", operations.collect())
 }
 
 pub(crate) const ACTIONS: [(&str, Level); 4] =

@@ -85,15 +85,7 @@ fn catalogue() -> Catalogue {
     let path = folder.path().join("mock.toml");
     std::fs::write(&path, script).unwrap();
     let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
-    let operations = operations.into_iter().map(|operation| (operation.declaration().action.clone(), operation));
-    let listed = Listed {
-        state: Ok(()),
-        patience: None,
-        description: None,
-        operations: operations.collect(),
-        kind: "mock",
-        upstream: None,
-    };
+    let listed = Listed::ready("mock", operations);
     let mut catalogue = Catalogue::default();
     catalogue.insert("mock".parse().unwrap(), listed);
     catalogue

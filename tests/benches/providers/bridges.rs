@@ -1,12 +1,12 @@
 //! What a call to a bridge costs beside the start of its process alone, bare and in a room of its own.
 
-use super::ROUNDS;
+use super::{ROUNDS, median_of};
 use host_broker::identity::ChatType;
 use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
 use tests::bridges::{accept, call, grant, home_with, is_apart, shell, token};
 use tests::group::code;
 
@@ -35,12 +35,12 @@ fn through_the_broker(directory: &Path, program: &Path, isolation: &str, definit
     let mut world = home_with("bench", &command, directory, isolation, exposes);
     accept(&world, "bench");
     std::fs::write(program, shell(&json!({ "output": {} }))).unwrap();
-    let process = median(|| alone(program, isolation, directory));
+    let process = median_of(ROUNDS, || alone(program, isolation, directory));
     world.start_process();
     grant(&world, "bench.thing");
     let token = token(&mut world, "ann", ChatType::Private);
     let developer = world.group("developer");
-    let whole = median(|| {
+    let whole = median_of(ROUNDS, || {
         let reply = developer.ask(call("bench.thing", "read", &json!({}), &token));
         assert_eq!(code(&reply), "executed", "{reply}");
     });
@@ -77,16 +77,4 @@ fn alone(program: &Path, isolation: &str, directory: &Path) {
     let mut child = command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"{\"version\":1,\"id\":\"cap_bridge_0\",\"method\":\"invoke\"}\n").unwrap();
     assert!(child.wait_with_output().unwrap().status.success());
-}
-
-fn median(mut work: impl FnMut()) -> Duration {
-    let mut figures: Vec<Duration> = (0..ROUNDS)
-        .map(|_| {
-            let began = Instant::now();
-            work();
-            began.elapsed()
-        })
-        .collect();
-    figures.sort();
-    figures.get(ROUNDS / 2).copied().unwrap_or_default()
 }

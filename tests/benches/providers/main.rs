@@ -57,6 +57,19 @@ fn main() {
     }
 }
 
+/// The median of so many rounds.
+fn median_of(rounds: usize, mut work: impl FnMut()) -> Duration {
+    let mut figures: Vec<Duration> = (0..rounds)
+        .map(|_| {
+            let began = Instant::now();
+            work();
+            began.elapsed()
+        })
+        .collect();
+    figures.sort();
+    figures.get(rounds / 2).copied().unwrap_or_default()
+}
+
 struct NoCommands;
 
 impl CommandOutput for NoCommands {

@@ -1,12 +1,12 @@
 //! What a call of an MCP server's tool costs through the broker, beside the same call by a client of its own.
 
-use super::ROUNDS;
+use super::{ROUNDS, median_of};
 use rmcp::ServiceExt as _;
 use rmcp::model::CallToolRequestParams;
 use rmcp::transport::TokioChildProcess;
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tests::bridges::{directory, is_apart};
 use tests::group::code;
 use tests::servers::{Server, call, home, misbehaving, open};
@@ -38,12 +38,12 @@ pub(super) fn all() {
     );
     open(&mut world, &["bench"]);
     let developer = world.group("developer");
-    let brokered = median(|| {
+    let brokered = median_of(ROUNDS * 4, || {
         let reply = developer.ask(call("bench", "read", &json!({ "mode": "pid" })));
         assert_eq!(code(&reply), "executed", "{reply}");
     });
     let shim = Shim::start(&world, "developer");
-    let whole = median(|| {
+    let whole = median_of(ROUNDS * 4, || {
         let answer = shim.call("bench__read", json!({ "mode": "pid" }));
         assert_eq!(answer["isError"], false, "{answer}");
     });
@@ -62,23 +62,11 @@ fn direct(program: &Path) -> Duration {
         command.arg(program).env("HOME", state.path());
         ().serve(TokioChildProcess::new(command).unwrap()).await.unwrap()
     });
-    let figure = median(|| {
+    let figure = median_of(ROUNDS * 4, || {
         let arguments = json!({ "mode": "pid" }).as_object().unwrap().clone();
         let asked = CallToolRequestParams::new("read").with_arguments(arguments);
         runtime.block_on(service.call_tool_once(asked)).unwrap();
     });
     runtime.block_on(service.cancel()).unwrap();
     figure
-}
-
-fn median(mut work: impl FnMut()) -> Duration {
-    let mut figures: Vec<Duration> = (0..ROUNDS * 4)
-        .map(|_| {
-            let began = Instant::now();
-            work();
-            began.elapsed()
-        })
-        .collect();
-    figures.sort();
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

@@ -12,14 +12,13 @@ use crate::cli::reading::unknown;
 use crate::config::Config;
 use crate::config::provider::{Kind, Reach};
 use crate::control::Control;
-use crate::filter::inspect::{self, Reason};
+use crate::filter::inspect::{Reason, Verdict};
 use crate::keys;
 use crate::providers::accepted::{Accepted, Change, difference};
 use crate::providers::bridge::definitions;
 use crate::providers::{bridge, mcp, setup};
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shared::Action;
 use shared::digest::Digest;
 use std::sync::Arc;
 
@@ -60,7 +59,7 @@ impl Accept {
             Ok(before) => before,
             Err(error) => {
                 // It is to be accepted anew.
-                parts.notes.insert(0, format!("What was accepted before cannot be compared: {error}."));
+                parts.warnings.insert(0, format!("What was accepted before cannot be compared: {error}."));
                 None
             }
         };
@@ -106,7 +105,7 @@ fn of_bridge(
     let registered = registered.map_err(|faults| Fault::provider(faults.join("\n")))?;
     let mut parts = capabilities::parts(&registered);
     let unknown = settings.unknown(&registered);
-    parts.notes.extend(unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}.")));
+    parts.warnings.extend(unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}.")));
     Ok((Accepted::new(said), parts))
 }
 
@@ -141,14 +140,14 @@ struct Parts {
     key: &'static str,
     list: Vec<Value>,
     tables: Vec<String>,
-    // What an agent would read and perhaps obey, each with what it is of.
-    texts: Vec<(String, String)>,
-    // What else a person should know.
-    notes: Vec<String>,
+    // What a person should know before saying yes.
+    warnings: Vec<String>,
 }
 
-fn keyed(provider: &Name, action: &Action, text: String) -> (String, String) {
-    (format!("{provider}.{action}"), text)
+/// What an agent would read and perhaps obey, where it looks so.
+fn warning(of: &str, verdict: &Verdict) -> Option<String> {
+    let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
+    (!verdict.is_clean()).then(|| format!("{of} looks {}: {}", verdict.word(), why.join(" ")))
 }
 
 /// What is looked at.
@@ -166,15 +165,6 @@ impl Look<'_> {
         difference(self.before.map_or(&nothing, Accepted::said), self.now.said())
     }
 
-    fn warnings(&self) -> Vec<String> {
-        let looked = self.parts.texts.iter().map(|(of, text)| (of, inspect::inspect_text(text)));
-        let warned = looked.filter(|(_, verdict)| !verdict.is_clean()).map(|(of, verdict)| {
-            let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
-            format!("{of} looks {}: {}", verdict.word(), why.join(" "))
-        });
-        self.parts.notes.iter().cloned().chain(warned).collect()
-    }
-
     fn document(&self, accepted: bool) -> Value {
         let changes: Vec<Value> = self
             .changes()
@@ -190,7 +180,7 @@ impl Look<'_> {
             "accepted": accepted || self.before == Some(self.now),
             self.parts.key: self.parts.list,
             "changes": changes,
-            "warnings": self.warnings(),
+            "warnings": self.parts.warnings,
         })
     }
 
@@ -211,7 +201,7 @@ impl Look<'_> {
             };
             parts.push(format!("{head}\n{}", changes.join("\n")));
         }
-        parts.extend(self.warnings().iter().map(|warning| format!("WARNING: {}", visible(warning))));
+        parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.push(if self.before == Some(self.now) {
             "This is what was accepted.".to_owned()
         } else {

@@ -41,14 +41,7 @@ pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Catalogue {
         let path = folder.path().join(name);
         std::fs::write(&path, script).unwrap();
         let operations = mock::operations(&provider, &path).unwrap();
-        let by_name = |operation: Arc<dyn crate::providers::contract::Operation>| {
-            (operation.declaration().action.clone(), operation)
-        };
-        let operations = operations.into_iter().map(by_name).collect();
-        catalogue.insert(
-            provider,
-            Listed { state: Ok(()), patience: None, description: None, operations, kind, upstream: None },
-        );
+        catalogue.insert(provider, Listed::ready(kind, operations));
     }
     catalogue
 }

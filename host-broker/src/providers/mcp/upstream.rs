@@ -5,7 +5,7 @@ use super::tools::{self, Offered, Said};
 use crate::effects::commands::{Command, CommandFault, Commands};
 use crate::effects::http::Http;
 use crate::filter::scrub::Scrubber;
-use crate::filter::{clean_text, holds_own};
+use crate::filter::{complaint, holds_own};
 use crate::providers::accepted::Accepted;
 use crate::providers::child::Child;
 use crate::providers::contract::{Failure, Refusal};
@@ -37,8 +37,6 @@ const STEADY: Duration = Duration::from_secs(60);
 const BACK_OFF: Duration = Duration::from_secs(1);
 /// But never longer.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
-/// So much of a line that a server complains with goes into the log, in bytes.
-const COMPLAINT_MAX: usize = 2000;
 
 /// What has become of the tools of a server that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,7 +251,7 @@ impl Upstream {
         let deadline = Instant::now() + START_PATIENCE;
         let beginning = self.reach.as_ref().map_err(Clone::clone)?.begin_for(execution, deadline)?;
         let Ok(_alone) = self.looks.try_acquire() else { return Err("somebody looks at it already".to_owned()) };
-        let said = self.asked(beginning).await.map_err(|why| cleaned(&why, self.scrubber.as_deref()))?;
+        let said = self.asked(beginning).await.map_err(|why| complaint(&why, self.scrubber.as_deref()))?;
         // SECURITY: it has the broker's secrets now, and what it says of itself is kept and shown.
         let text = Value::Object(said.said().clone());
         if self.scrubber.as_ref().is_none_or(|scrubber| holds_own(text, scrubber)) {
@@ -294,7 +292,7 @@ impl Upstream {
         })?;
         let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
         let log = move |line: &str| {
-            let said = cleaned(line, scrubber.as_deref());
+            let said = complaint(line, scrubber.as_deref());
             tracing::info!(%provider, said, "the server says on standard error");
         };
         Link::to_child(opened, log).await
@@ -348,7 +346,7 @@ impl Upstream {
                     Ok(link)
                 }
                 Err(why) => {
-                    let why: Arc<str> = cleaned(&why, this.scrubber.as_deref()).into();
+                    let why: Arc<str> = complaint(&why, this.scrubber.as_deref()).into();
                     connection.failed();
                     connection.fault = Some(Arc::clone(&why));
                     connection.phase = Phase::Down;
@@ -397,7 +395,7 @@ impl Upstream {
             Err(_elapsed) => Err("it does not answer".to_owned()),
         };
         let said = said.map_err(|why| {
-            let why = cleaned(&why, self.scrubber.as_deref());
+            let why = complaint(&why, self.scrubber.as_deref());
             tracing::warn!(provider = %self.name, why, "the server's tools cannot be looked at");
             // Whose call is under way may still be answered.
             if !link.is_busy() {
@@ -470,14 +468,5 @@ async fn watch(upstream: Weak<Upstream>, link: Weak<Link>) {
         }
         drop((upstream, link));
         sleep(LOOK_PAUSE).await;
-    }
-}
-
-/// A line for the operator's log.
-fn cleaned(text: &str, scrubber: Option<&Scrubber>) -> String {
-    match scrubber {
-        Some(scrubber) => clean_text(text, COMPLAINT_MAX, scrubber),
-        // It was given no secret.
-        None => text.chars().take(COMPLAINT_MAX).collect(),
     }
 }

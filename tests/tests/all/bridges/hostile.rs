@@ -147,12 +147,7 @@ fn what_a_bridge_leaves_behind_dies_with_it() {
     for is_killed in [false, true] {
         developer.send(hang());
         until("it is started", || runs(&seconds).then_some(()));
-        if is_killed {
-            world.kill();
-        } else {
-            world.stop();
-        }
-        until("its end", || (!runs(&state) && !runs(&seconds)).then_some(()));
+        world.end_with(is_killed, &[&state, &seconds]);
         world.start_process();
     }
 }

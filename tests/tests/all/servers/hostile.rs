@@ -65,6 +65,18 @@ fn a_write_whose_answer_is_lost_is_not_sent_again() {
 }
 
 #[test]
+fn a_write_in_whose_middle_the_broker_is_killed_is_unknown_and_not_made_again() {
+    let Some((mut world, developer)) = odd() else { return };
+    let id = developer.send(write("lose"));
+    until("the effect", || world.path("state/odd/writes").exists().then_some(()));
+    world.kill();
+    world.start_process();
+    assert_eq!(code(&developer.reply(&id)), "outcome_unknown");
+    assert_eq!(text(&developer.ask(read("writes"))), "1");
+    world.settle();
+}
+
+#[test]
 fn what_a_server_asks_is_refused() {
     let Some((_world, developer)) = odd() else { return };
     let asked: Value = serde_json::from_str(text(&developer.ask(read("ask")))).unwrap();
@@ -108,12 +120,7 @@ fn a_server_has_no_process_without_its_broker() {
         let reply = developer.ask(call("odd", "read", &json!({ "mode": "grandchild", "seconds": seconds })));
         assert_eq!(code(&reply), "executed", "{reply}");
         assert!(runs(&seconds) && runs(&state));
-        if is_killed {
-            world.kill();
-        } else {
-            world.stop();
-        }
-        until("its end", || (!runs(&state) && !runs(&seconds)).then_some(()));
+        world.end_with(is_killed, &[&state, &seconds]);
         world.start_process();
     }
     // And what it leaves behind ends with it.

@@ -1,8 +1,9 @@
 //! What a bridge says it can do, as a person looks at it.
 
-use super::{Parts, keyed};
+use super::{Parts, warning};
 use crate::approvals::card::visible;
 use crate::cli::output::Output;
+use crate::filter::inspect::inspect_text;
 use crate::providers::bridge::definitions::{Operation, Registered};
 use crate::providers::contract::Tier;
 use serde_json::{Value, json};
@@ -12,8 +13,11 @@ pub(super) fn parts(registered: &[Registered]) -> Parts {
         key: "capabilities",
         list: registered.iter().map(document).collect(),
         tables: registered.iter().flat_map(tables).collect(),
-        texts: registered.iter().flat_map(texts).collect(),
-        notes: Vec::new(),
+        warnings: registered
+            .iter()
+            .flat_map(texts)
+            .filter_map(|(of, text)| warning(&of, &inspect_text(&text)))
+            .collect(),
     }
 }
 
@@ -53,12 +57,13 @@ fn tables(capability: &Registered) -> [String; 2] {
     ]
 }
 
-/// What an agent would read and perhaps obey.
+/// What an agent would read, each with what it is of.
 fn texts(capability: &Registered) -> Vec<(String, String)> {
     let own = (capability.provider.to_string(), capability.description.clone());
     let operations = capability.operations.iter().map(|operation| {
         let schemas = json!((&operation.input_schema, &operation.output_schema));
-        keyed(&capability.provider, &operation.action, format!("{}\n{schemas}", operation.description))
+        let text = format!("{}\n{schemas}", operation.description);
+        (format!("{}.{}", capability.provider, operation.action), text)
     });
     std::iter::once(own).chain(operations).collect()
 }

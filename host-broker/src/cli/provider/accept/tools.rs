@@ -1,9 +1,8 @@
 //! What an MCP server says of its tools, as a person looks at it.
 
-use super::{Name, Parts};
+use super::{Name, Parts, warning};
 use crate::approvals::card::visible;
 use crate::cli::output::Output;
-use crate::filter::inspect::Reason;
 use crate::providers::contract::Tier;
 use crate::providers::mcp::settings::{Settings, Wanted};
 use crate::providers::mcp::tools::{Said, ToolTable, shown};
@@ -21,9 +20,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings) -> Parts {
         key: "tools",
         list: said.iter().map(|said| document(said, table(said))).collect(),
         tables: vec![Output::table(&["TOOL", "DEMANDS", "TIER", "HINT", "WHAT IT SAYS OF ITSELF"], &rows)],
-        // A tool that looks like an attack cannot be offered, and says so itself.
-        texts: Vec::new(),
-        notes: absent.chain(said.iter().filter_map(warning)).chain(advice(name, said, &wanted)).collect(),
+        warnings: absent.chain(said.iter().filter_map(known)).chain(advice(name, said, &wanted)).collect(),
     }
 }
 
@@ -50,14 +47,10 @@ fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
 }
 
 /// What a person should know before saying yes to it.
-fn warning(said: &Said) -> Option<String> {
+fn known(said: &Said) -> Option<String> {
     let name = shown(said.name());
-    if let Some(fault) = said.fault() {
-        return Some(format!("{name} cannot be offered: {fault}."));
-    }
-    let verdict = said.verdict();
-    let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
-    (!verdict.is_clean()).then(|| format!("{name} looks {}: {}", verdict.word(), why.join(" ")))
+    let fault = said.fault().map(|fault| format!("{name} cannot be offered: {fault}."));
+    fault.or_else(|| warning(&name, &said.verdict()))
 }
 
 /// What to write where nothing is offered yet.
