@@ -10,10 +10,7 @@ use crate::ledger::{LedgerError, at};
 use crate::policy::facts::AccountFact;
 use rusqlite::{Connection, params};
 use serde::Serialize;
-use shared::{Provider, Timestamp};
-
-/// The longest name of an account, in bytes.
-const REF_MAX: usize = 128;
+use shared::{AccountRef, Provider, Timestamp};
 
 /// A linked account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,7 +31,7 @@ pub struct Account {
 
 /// Whether an account can be called so.
 pub fn is_ref(text: &str) -> bool {
-    (1..=REF_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@+-".contains(&b))
+    text.parse::<AccountRef>().is_ok()
 }
 
 /// Links an account; `false` if it was linked already, and then only its label is another one.
@@ -89,6 +86,25 @@ pub fn of(connection: &Connection, person: &str, capability: &Provider) -> Resul
     connection
         .prepare_cached("SELECT account_ref FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref")
         .and_then(|mut s| s.query_map(params![person, capability.as_str()], |row| row.get(0))?.collect())
+        .map_err(at("look accounts up"))
+}
+
+/// The same, with what people call each.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn labelled(
+    connection: &Connection,
+    person: &str,
+    capability: &Provider,
+) -> Result<Vec<(String, Option<String>)>, LedgerError> {
+    connection
+        .prepare_cached(
+            "SELECT account_ref, label FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref",
+        )
+        .and_then(|mut s| {
+            s.query_map(params![person, capability.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
         .map_err(at("look accounts up"))
 }
 

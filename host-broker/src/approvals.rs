@@ -46,10 +46,12 @@ pub enum Kind {
     Grant,
     /// Changes to files, which may be applied after a yes.
     File,
+    /// An account of a person's, which is linked with the yes.
+    Account,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Call, Self::Grant, Self::File];
+    const ALL: [Self; 4] = [Self::Call, Self::Grant, Self::File, Self::Account];
 
     /// The word in the table.
     pub fn word(self) -> &'static str {
@@ -57,6 +59,7 @@ impl Kind {
             Self::Call => "call",
             Self::Grant => "grant",
             Self::File => "file",
+            Self::Account => "account",
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
 use crate::limits;
+use crate::linking;
 use crate::notices::{self, Outgoing};
 use crate::policy::authorize::{self, Policy, Refusal};
 use crate::policy::decide::{Decision, Verdict};
@@ -38,6 +39,7 @@ use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
+use crate::vault::Vault;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Group, Reply, RequestId};
@@ -74,6 +76,8 @@ pub struct Broker {
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
     pub(crate) filters: Option<Arc<Filters>>,
+    /// What seals persons' credentials; without, none are sealed anew.
+    pub(crate) vault: Option<Arc<Vault>>,
 }
 
 /// Performs the effect and filters what it brought back. Everything before this is decided and durable; nothing
@@ -174,7 +178,8 @@ impl Broker {
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let supplied = proposing::supply(tx.connection(), tx.now(), &mut call)
-            .and_then(|()| accounts::choose(tx.connection(), &mut call));
+            .and_then(|()| accounts::choose(tx.connection(), &mut call))
+            .and_then(|()| linking::supply(tx.connection(), tx.now(), &mut call));
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
@@ -211,7 +216,10 @@ impl Broker {
             Err(error) => return Err(unwritten(call, error)),
         }
         if decision.verdict == Verdict::Permit
-            && let Err(error) = self.withdraw(tx, &mut call).and_then(|()| self.hand_over(tx, &mut call))
+            && let Err(error) = self
+                .withdraw(tx, &mut call)
+                .and_then(|()| self.hand_over(tx, &mut call))
+                .and_then(|()| self.link_with_intent(tx, &mut call))
         {
             return Err(unwritten(call, error));
         }
@@ -405,6 +413,7 @@ impl Broker {
         store::forget_old(tx, tx.now())?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
+        linking::stored::forget_old(tx)?;
         notices::store::forget_old(tx, !self.config.notify.is_empty())?;
         self.folding.write_finished(tx)
     }
@@ -494,7 +503,14 @@ impl Broker {
             outgoing: Vec::new(),
             ids,
             filters: None,
+            vault: None,
         }
+    }
+
+    /// The same, able to seal anew what persons' accounts are worked with.
+    #[must_use]
+    pub fn with_vault(self, vault: Arc<Vault>) -> Self {
+        Self { vault: Some(vault), ..self }
     }
 
     /// The same, able to show people what it read by itself.

@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::reply::Notice;
 use shared::request::{
-    self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, Request, ResultRequest,
-    RevokeRequest, TaskRequest,
+    self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
+    TaskRequest,
 };
-use shared::{Action, Code, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
+use shared::{Action, Code, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,6 +179,8 @@ pub struct Call {
     pub asked: Asked,
     /// The proposal that it applies.
     pub applies: Option<ProposalId>,
+    /// The flow that it goes on with.
+    pub flow: Option<FlowId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<Sealed>,
     /// What passes between it and whoever waits for it while it runs.
@@ -310,11 +312,9 @@ impl Call {
 
     /// The parameters, as they were written.
     pub fn params(&self) -> Value {
-        match request::parse(&self.document.0).map(|document| document.request) {
-            Ok(Request::Call(body)) => Value::Object(body.params),
-            // A call was parsed from a call's document.
-            Ok(_) | Err(_) => Value::Null,
-        }
+        let call = request::parse(&self.document.0).ok().and_then(|document| document.request.into_call().ok());
+        // A call was parsed from a call's document.
+        call.map_or(Value::Null, |body| Value::Object(body.params))
     }
 }
 
@@ -400,6 +400,11 @@ pub enum Order {
         capability: Option<Provider>,
         /// Which; nothing means all of them.
         account_ref: Option<String>,
+    },
+    /// A person has every record of the vault encrypted under the present master key.
+    RenewVault {
+        /// Whether what cannot be opened is forgotten.
+        forget: bool,
     },
     /// A person begins a group's session anew.
     ResetSession(Group),

@@ -125,6 +125,7 @@ pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<Ask>) -> 
         approvals::Kind::Call | approvals::Kind::File if level < Level::Production => Ok(()),
         approvals::Kind::Call | approvals::Kind::File => Err("Production actions are never answered in a chat"),
         approvals::Kind::Grant => Err("Access is never given in a chat"),
+        approvals::Kind::Account => Err("Accounts are never linked in a chat"),
     }
 }
 

@@ -42,6 +42,7 @@ pub mod status;
 pub mod stop;
 pub mod task;
 pub mod token;
+pub mod vault;
 pub mod web;
 
 use crate::config::Environment;
@@ -101,6 +102,7 @@ enum Command {
     Task(task::Task),
     Token(token::Token),
     Account(account::Account),
+    Vault(vault::Vault),
     Gate(gate::Gate),
     Kill(kill::Kill),
     Session(session::Session),
@@ -198,6 +200,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Task(command) => command.run(context),
         Command::Token(command) => command.run(context),
         Command::Account(command) => command.run(context),
+        Command::Vault(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
         Command::Session(command) => command.run(context),
@@ -235,7 +238,9 @@ impl From<crate::host::StartError> for Fault {
     fn from(error: crate::host::StartError) -> Self {
         use crate::host::StartError;
         match &error {
-            StartError::Config(_) | StartError::Room(_) | StartError::Key { .. } => Self::configuration(&error),
+            StartError::Config(_) | StartError::Room(_) | StartError::Key { .. } | StartError::Vault(_) => {
+                Self::configuration(&error)
+            }
             StartError::Ledger(LedgerError::Locked { .. }) => locked(&error),
             StartError::Ledger(_)
             | StartError::Socket { .. }

@@ -12,6 +12,7 @@ pub mod notify;
 pub mod profiles;
 pub mod provider;
 pub mod rules;
+pub mod vault;
 pub mod web;
 
 use crate::filter::values::Formats;
@@ -30,6 +31,7 @@ use shared::{Action, Gate, Group, Level, Provider};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vault::VaultTable;
 use web::{TokenDigest, WebTable};
 
 /// The whole file, checked.
@@ -60,6 +62,9 @@ pub struct Config {
     /// Who may say on whose behalf a group asks.
     #[serde(default)]
     pub identity: IdentityTable,
+    /// Where the master key comes from under which persons' credentials are kept.
+    #[serde(default)]
+    pub vault: VaultTable,
     /// What becomes of results that others may have written.
     #[serde(default)]
     pub deputy: DeputyTable,
@@ -331,6 +336,7 @@ impl Config {
         self.limits.check(self).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
+        self.vault.check().or_else(fault)?;
         self.check_providers().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {

@@ -110,6 +110,11 @@ pub enum Control {
         #[serde(default)]
         account_ref: Option<String>,
     },
+    /// Encrypt every record of the vault under the present master key.
+    RenewVault {
+        /// Whether what cannot be opened is forgotten.
+        forget: bool,
+    },
     /// Look at what a server says of its tools, with the broker's secrets.
     Look {
         /// The provider.
@@ -294,6 +299,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::RenewVault { forget } => Order::RenewVault { forget },
         Control::AcceptDefinitions { provider, digest } => Order::AcceptDefinitions { provider, digest },
         Control::LinkAccount { person, capability, account_ref, label } => {
             Order::LinkAccount { person, capability, account_ref, label }

@@ -368,7 +368,7 @@ impl Loop {
         for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
             match resolved.kind {
                 Kind::Call | Kind::Grant => self.readmit(&resolved.key),
-                Kind::File => self.wake(&resolved.key),
+                Kind::File | Kind::Account => self.wake(&resolved.key),
             }
         }
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {

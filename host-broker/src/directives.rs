@@ -104,8 +104,9 @@ impl Broker {
                 self.link_account(tx, &account)?
             }
             Order::UnlinkAccounts { person, capability, account_ref } => {
-                accounts::unlink(tx, person, capability.as_ref(), account_ref.as_deref())?
+                self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?
             }
+            Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -332,9 +333,11 @@ impl Broker {
                 format!("{}.{} may run, once.", approval.provider, approval.action)
             }
             (State::Approved, approvals::Kind::Grant) => format!("The access to {} is given.", approval.provider),
+            (State::Approved, approvals::Kind::Account) => format!("The account at {} is linked.", approval.provider),
             (State::Approved, approvals::Kind::File) => "The changes may be applied, once.".to_owned(),
             (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
             (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
+            (_, approvals::Kind::Account) => format!("No account at {} is linked.", approval.provider),
             (_, approvals::Kind::File) => "The changes will not be applied.".to_owned(),
         };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
@@ -354,7 +357,7 @@ impl Broker {
         let has_started = store::open_stage(tx, &header.caller_key, of)?.is_some();
         let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
         if let Some(approval) = asked.filter(stops) {
-            self.resolve(tx, &approval, State::Cancelled, row)?;
+            self.resolve(tx, &approval, State::Cancelled, row, &header.caller_key)?;
             return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
         }
         Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {
@@ -396,7 +399,7 @@ fn main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::AcceptDefinitions { .. }
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_)
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,

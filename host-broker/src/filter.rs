@@ -21,6 +21,8 @@ pub mod scrub;
 pub mod values;
 mod view;
 
+pub use self::keys::is_credential_key;
+
 use self::credentials::{Extent, Scrubbed};
 use self::scrub::Scrubber;
 use jsonschema::Validator;

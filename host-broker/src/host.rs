@@ -22,13 +22,15 @@ use crate::http::web::entrance::Address;
 use crate::identity::issuers::Issuers;
 use crate::intake::Intake;
 use crate::keys;
-use crate::ledger::{Ledger, LedgerError, LedgerKey};
+use crate::ledger::{self, Ledger, LedgerError, LedgerKey};
+use crate::linking;
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
 use crate::policy::authorize::Policy;
 use crate::providers::registry::Catalogue;
-use crate::providers::setup::{self, Supplies};
+use crate::providers::setup::{self, Running, Supplies};
+use crate::vault::Vault;
 use inbox::Inbox;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
@@ -76,6 +78,8 @@ pub struct Office {
     pub courier: Arc<Courier>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
+    /// What opens persons' credentials.
+    pub vault: Arc<Vault>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
     /// What rows name as the version that decided.
@@ -112,6 +116,9 @@ pub enum StartError {
         /// Why.
         fault: String,
     },
+    /// The vault.
+    #[error("the vault cannot be opened: {0}")]
+    Vault(String),
     /// The control socket.
     #[error("the control socket {path} cannot be made")]
     Socket {
@@ -156,7 +163,9 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let issuers = Arc::new(Issuers::new(&own, &config.identity, &secrets));
         let scrubber = setup::scrubber(&secrets, &key, config.formats(&home.config())?)?;
-        let supplies = Supplies { secrets: &secrets, running: Some((Arc::clone(&scrubber), own)) };
+        let vault = setup::vault(&config, &home, effects)?;
+        let running = Running { scrubber: Arc::clone(&scrubber), own, vault: Arc::clone(&vault) };
+        let supplies = Supplies { secrets: &secrets, running: Some(running) };
         let mut catalogue = setup::catalogue(&config, &home, effects, Some(&supplies));
         let policy = profiles::policy(&home, &config, &catalogue)?;
         let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, effects);
@@ -168,7 +177,7 @@ impl Office {
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         let policy_version = version(&text, &catalogue, &policy);
         let config = Arc::new(config);
-        Ok(Self { home, config, catalogue, policy, filters, courier, key, issuers, policy_version })
+        Ok(Self { home, config, catalogue, policy, filters, courier, key, vault, issuers, policy_version })
     }
 
     /// The one writer of this home.
@@ -183,6 +192,7 @@ impl Office {
     pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
         Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone(), Arc::clone(ids))
             .with_filters(Arc::clone(&self.filters))
+            .with_vault(Arc::clone(&self.vault))
     }
 
     /// Who turns a person's words into events.
@@ -238,6 +248,7 @@ impl Host {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
+        every_record_opens(&office.vault, &office.home)?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (sender, news) = channel();
         let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
@@ -333,6 +344,21 @@ fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
         std::thread::park_timeout(SWEEP);
         sweep(mailroom, clock.now());
     }
+}
+
+/// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
+/// would be used from now on.
+fn every_record_opens(vault: &Vault, home: &Home) -> Result<(), StartError> {
+    let used = linking::stored::keys_in_use(&ledger::open::reader(home.path())?)?;
+    if used.is_subset(&vault.names()) {
+        return Ok(());
+    }
+    let keys = home.keys();
+    Err(StartError::Vault(format!(
+        "there are records under a master key that is not there; put the one that was used into [vault] of broker.toml, or \
+         restore {} from a backup; whoever has lost it unlinks what it held: host-broker vault renew --forget",
+        keys.join("vault.key").display()
+    )))
 }
 
 /// The ledger's lock is held, so a socket that is there was left behind.

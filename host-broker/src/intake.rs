@@ -132,7 +132,7 @@ impl Intake {
                 let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
                 Some(Event::Arrived(Parsed::Directive(directive)))
             }
-            Kind::File => None,
+            Kind::File | Kind::Account => None,
         })
     }
 

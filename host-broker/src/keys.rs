@@ -5,6 +5,7 @@ use crate::effects::ids::Ids;
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
 use crate::ledger::LedgerKey;
+use crate::vault::{self, KeyBytes};
 use shared::digest::Digest;
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -27,6 +28,61 @@ pub fn identity(home: &Home, ids: &dyn Ids) -> Result<OwnKey, StartError> {
     let bytes = key(home, "identity.key", ids)?;
     OwnKey::new(&bytes).map_err(|fault| StartError::Key { path: home.keys().join("identity.key"), fault })
 }
+
+/// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
+/// a new one takes over.
+///
+/// # Errors
+/// As [`ledger`].
+pub fn vault(home: &Home, ids: &dyn Ids) -> Result<(KeyBytes, Option<KeyBytes>), StartError> {
+    let sized = |bytes: &Zeroizing<Vec<u8>>| {
+        let fault = "it does not hold 32 bytes; restore it from a backup".to_owned();
+        let bytes = <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new);
+        bytes.map_err(|_length| StartError::Key { path: home.keys().join(VAULT), fault })
+    };
+    let current = sized(&key(home, VAULT, ids)?)?;
+    let previous = home.keys().join(VAULT_BEFORE);
+    let previous = if previous.exists() { Some(sized(&key(home, VAULT_BEFORE, ids)?)?) } else { None };
+    Ok((current, previous))
+}
+
+/// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that
+/// was begun before, nothing is changed: it goes on.
+///
+/// # Errors
+/// As [`ledger`]; the present key is there as it was, or as the one before.
+pub fn renew_vault(home: &Home, ids: &dyn Ids) -> Result<(), StartError> {
+    let (current, before) = (home.keys().join(VAULT), home.keys().join(VAULT_BEFORE));
+    if before.exists() {
+        return Ok(());
+    }
+    key(home, VAULT, ids)?;
+    let fault = |error: std::io::Error| StartError::Key { path: current.clone(), fault: error.to_string() };
+    let mut bytes = Zeroizing::new([0; vault::KEY]);
+    ids.fill(bytes.as_mut())?;
+    let new = current.with_extension("new");
+    std::fs::remove_file(&new).ok();
+    // ORDER: the old key has its second name before the new one takes its first.
+    std::fs::hard_link(&current, &before).map_err(fault)?;
+    make(&new, bytes.as_ref()).map_err(fault)?;
+    std::fs::rename(&new, &current).map_err(fault)?;
+    std::fs::File::open(home.keys()).and_then(|directory| directory.sync_all()).map_err(fault)
+}
+
+/// Removes the master key before the present one, under which nothing is sealed any more.
+///
+/// # Errors
+/// What the system said; it is there as it was.
+pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
+    match std::fs::remove_file(home.keys().join(VAULT_BEFORE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The vault's master key, and the one before it.
+const VAULT: &str = "vault.key";
+const VAULT_BEFORE: &str = "vault-before.key";
 
 /// The key of this name, made if there is none.
 fn key(home: &Home, name: &str, ids: &dyn Ids) -> Result<Zeroizing<Vec<u8>>, StartError> {

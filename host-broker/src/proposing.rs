@@ -50,7 +50,17 @@ pub(crate) enum Collected {
 pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Result<(), LedgerError> {
     let caller = &call.header.caller_key;
     let supplied = match call.target.invocation().map(Invocation::needs) {
-        None | Some(Needs::Nothing | Needs::ToWithdraw(_)) => return Ok(()),
+        None
+        | Some(
+            Needs::Nothing
+            | Needs::ToWithdraw(_)
+            | Needs::ToBegin
+            | Needs::ToComplete(_)
+            | Needs::ToPoll(_)
+            | Needs::Accounts
+            | Needs::ToUnlink(_)
+            | Needs::Credential,
+        ) => return Ok(()),
         Some(Needs::Proposals) => {
             let latest = proposals::latest(connection, Some(caller))?;
             let own = latest.iter().filter(|proposal| !proposal.is_revert);
@@ -362,7 +372,7 @@ impl Broker {
 }
 
 /// A request's name that nobody can guess.
-fn named_after(what: &str, nonce: &Nonce) -> RequestId {
+pub(crate) fn named_after(what: &str, nonce: &Nonce) -> RequestId {
     #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
     format!("{what}-{}", nonce.as_str()).parse().expect("a request id")
 }

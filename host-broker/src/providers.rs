@@ -14,6 +14,7 @@ pub mod contract;
 pub mod execution;
 pub mod files;
 pub mod github;
+pub mod linking;
 pub mod mcp;
 pub mod meanwhile;
 pub mod native;

@@ -311,7 +311,7 @@ impl Broker {
         }
         if !given.yes && Self::takes_back_a_yes(tx, &approval)? {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
-            self.resolve(tx, &approval, State::Denied, tx.head().seq + 1)?;
+            self.resolve(tx, &approval, State::Denied, tx.head().seq + 1, &header.caller_key)?;
             let kind = ledger::chain::Kind::Denied;
             return Ok(Taken::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
         }
@@ -331,7 +331,7 @@ impl Broker {
         };
         if state != State::Waiting {
             // The row of the answer is the next one.
-            self.resolve(tx, &approval, state, tx.head().seq + 1)?;
+            self.resolve(tx, &approval, state, tx.head().seq + 1, &header.caller_key)?;
         }
         // Who has answered is shown as well.
         self.questions_changed = true;
@@ -355,7 +355,7 @@ impl Broker {
         for approval in approvals::overdue(tx.connection(), tx.now())? {
             let proposal = match approval.kind {
                 Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
-                Kind::Call | Kind::Grant => None,
+                Kind::Call | Kind::Grant | Kind::Account => None,
             };
             let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
             let evidence = tx.append(&Draft {
@@ -367,7 +367,7 @@ impl Broker {
                 body: json!({ "answers": approvals::answers(tx.connection(), approval.id)?.len() }),
                 ..Draft::new(ledger::chain::Kind::Lapsed, &approval.caller)
             })?;
-            self.resolve(tx, &approval, State::Expired, evidence.seq)?;
+            self.resolve(tx, &approval, State::Expired, evidence.seq, "broker")?;
         }
         for proposal in proposals::uncollected(tx.connection(), tx.now())? {
             let approval = &proposal.approval;
@@ -392,13 +392,14 @@ impl Broker {
         self.questions_changed = true;
     }
 
-    /// The question is over, and its request is admitted again.
+    /// The question is over, by whom: its request is admitted again, or what it was about is done or dropped.
     pub(crate) fn resolve(
         &mut self,
         tx: &Transaction<'_>,
         approval: &Approval,
         state: State,
         row: i64,
+        by: &str,
     ) -> Result<(), LedgerError> {
         approvals::resolve(tx, approval.id, state)?;
         if approval.kind == Kind::File {
@@ -409,6 +410,9 @@ impl Broker {
                     Ok(())
                 }
             };
+        }
+        if approval.kind == Kind::Account {
+            return self.end_link(tx, approval, state, by);
         }
         // What was approved before is on its way back in already.
         if approval.state == State::Waiting {

@@ -15,6 +15,9 @@ use crate::deputy::Submission;
 use crate::identity::shared_secret;
 use crate::notices::Outgoing;
 use crate::providers::execution::Execution;
+use crate::vault::{self, KeyBytes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
@@ -22,6 +25,7 @@ use source::{CommandOutput, SecretSource};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// The fewest characters of a usable secret. Anything shorter would be found in ordinary text, so results would be
 /// full of redactions, or it would have to be let through; both are worse than asking for a longer one.
@@ -133,6 +137,25 @@ impl Secrets {
         secrets
     }
 
+    /// A key of 32 bytes, which comes as text: hexadecimal, or base64 of either alphabet.
+    ///
+    /// # Errors
+    /// [`SecretFault`].
+    pub async fn key(
+        source: &SecretSource,
+        environment: &BTreeMap<String, String>,
+        commands: &dyn CommandOutput,
+    ) -> Result<KeyBytes, SecretFault> {
+        let text = source::fetch(source, environment, commands).await?;
+        let text = text.trim();
+        let standard: String = text.trim_end_matches('=').chars().map(standard_alphabet).collect();
+        let hexadecimal = base16ct::mixed::decode_vec(text).ok();
+        let bytes = Zeroizing::new(hexadecimal.or_else(|| STANDARD_NO_PAD.decode(standard).ok()).unwrap_or_default());
+        <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| SecretFault::Refused {
+            what: format!("{source} does not hold 32 bytes in hexadecimal or base64; openssl rand -hex 32 makes some"),
+        })
+    }
+
     /// The secret of this name, if it is usable.
     pub fn get(&self, name: &str) -> Option<Arc<Secret>> {
         self.held.get(name).cloned()
@@ -153,6 +176,14 @@ impl Secrets {
     /// SECURITY: only `filter::scrub` calls this, which must know what to keep out of results. Grep for it.
     pub(crate) fn needles(&self) -> impl Iterator<Item = (&str, &str)> {
         self.held.iter().map(|(name, secret)| (name.as_str(), secret.0.expose_secret()))
+    }
+}
+
+fn standard_alphabet(c: char) -> char {
+    match c {
+        '-' => '+',
+        '_' => '/',
+        other => other,
     }
 }
 

@@ -26,7 +26,8 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut filtered: Box<Filtered>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let answer = match self.put_forward(tx, &mut filtered) {
+        let put = self.put_forward(tx, &mut filtered).and_then(|()| self.link_further(tx, &mut filtered));
+        let answer = match put {
             Ok(()) => self.mind_the_breaker(tx, &filtered).and_then(|()| settle(tx, &mut filtered)),
             Err(error) => Err(error),
         };
@@ -72,7 +73,8 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
     let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
     keep_back(tx, filtered, evidence)?;
-    if let (Some(_), Outcome::Succeeded(shown)) = (&filtered.aside, &mut filtered.outcome) {
+    let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.progress.is_none());
+    if let (true, Outcome::Succeeded(shown)) = (takes_receipt, &mut filtered.outcome) {
         receipt(&mut shown.data, evidence);
     }
     match (&filtered.effect, &filtered.outcome) {

@@ -23,7 +23,7 @@ pub struct Entry {
     pub request_id: RequestId,
     /// The request's type.
     pub r#type: &'static str,
-    /// For a call, whom.
+    /// For what is about a provider, which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// For a call, what.
@@ -46,6 +46,8 @@ impl Calls {
             Request::Call(call) => (Some(call.provider.clone()), Some(call.action.clone())),
             Request::Grant(grant) => (Some(grant.provider.clone()), None),
             Request::Revoke(revoke) => (Some(revoke.provider.clone()), None),
+            // Which of its actions says the type.
+            Request::Auth(auth) => (Some(auth.capability()), None),
             Request::Capabilities(_)
             | Request::List(_)
             | Request::TaskCreate(_)

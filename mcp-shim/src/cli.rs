@@ -12,7 +12,8 @@ use crate::shim::Shim;
 use crate::tools;
 use serde_json::{Map, Value, json};
 use shared::snapshot::{ActionEntry, Availability, Snapshot};
-use shared::{Reply, Status};
+use shared::{Reply, Status, auth};
+use std::collections::BTreeMap;
 
 /// The command or its arguments make no sense; nothing was sent.
 pub const USAGE: u8 = 2;
@@ -30,9 +31,10 @@ pub struct Answer {
 
 /// Finds the answer to a question; `stop` ends the waiting.
 pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>) -> Answer {
-    let (word, arguments) = match question {
-        Question::Call(arguments) => ("ext_call", arguments),
-        Question::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))])),
+    let (word, arguments, printed): (_, _, fn(&Reply) -> Answer) = match question {
+        Question::Call(arguments) => ("ext_call", arguments, answer),
+        Question::Result(of) => ("ext_result", Map::from_iter([("of".to_owned(), Value::String(of))]), answer),
+        Question::Auth(word, arguments) => (word, arguments, linked),
         Question::Capabilities => return capabilities(shim),
         Question::Listed { all } => {
             // What may not be used is left out here, because only then is it known that there was some.
@@ -44,7 +46,7 @@ pub async fn run(shim: &Shim, question: Question, stop: impl Future<Output = ()>
         }
     };
     match asked(shim, word, arguments, stop).await {
-        Ok(reply) => answer(&reply),
+        Ok(reply) => printed(&reply),
         Err(reply) => Answer { code: USAGE, ..answer(&reply) },
     }
 }
@@ -60,8 +62,8 @@ async fn asked(
     Ok(shim.ask(&shim.snapshots().view(), request, stop, &mut Silent).await)
 }
 
-/// `{capabilities: [{id, description, available, accounts, requires_auth, operations: {NAME: {…}}}]}`: of the providers those that
-/// are a person's own.
+/// `{capabilities: [{id, description, available, accounts, links_accounts, requires_auth, operations: {NAME: {…}}}]}`: of the
+/// providers those that are a person's own.
 fn listed(reply: Reply, all: bool) -> Answer {
     let snapshot = reply.data.and_then(|data| serde_json::from_value::<Snapshot>(data).ok());
     let Some(snapshot) = snapshot else {
@@ -69,12 +71,14 @@ fn listed(reply: Reply, all: bool) -> Answer {
         return Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5);
     };
     let own = snapshot.capabilities.into_iter().filter(|capability| capability.provider.is_namespaced());
-    let shown = own.filter_map(|capability| {
+    let shown = own.filter_map(|mut capability| {
         let usable =
             |entry: &ActionEntry| !matches!(entry.status, Availability::Denied | Availability::RequiresHigherLevel);
-        let available = capability.actions.values().any(usable);
-        let operations: Map<String, Value> = capability
-            .actions
+        // What links accounts has words of its own.
+        let (linking, actions): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut capability.actions).into_iter().partition(|(name, _)| auth::is_linking(name.as_str()));
+        let available = actions.values().any(usable);
+        let operations: Map<String, Value> = actions
             .iter()
             .filter(|(_, entry)| all || usable(entry))
             .map(|(name, entry)| (name.to_string(), json!(entry)))
@@ -85,7 +89,8 @@ fn listed(reply: Reply, all: bool) -> Answer {
                 "description": capability.description.unwrap_or_default(),
                 "available": available,
                 "accounts": capability.accounts,
-                "requires_auth": capability.actions.values().any(|entry| entry.requires_auth),
+                "links_accounts": linking.iter().any(|(name, entry)| name.as_str() == auth::BEGIN && usable(entry)),
+                "requires_auth": actions.values().any(|entry| entry.requires_auth),
                 "operations": operations,
             })
         })
@@ -129,6 +134,21 @@ fn answer(reply: &Reply) -> Answer {
     Answer::of(Value::Object(object), reason.map(str::to_owned), code)
 }
 
+/// `{ok, flow_id, auth_url, …, request_id}`: the members of the result side by side with these two, as scripts that link
+/// accounts know them. Whatever else comes of it is printed like any other answer.
+fn linked(reply: &Reply) -> Answer {
+    let told = answer(reply);
+    match &reply.data {
+        Some(Value::Object(members)) if told.code == 0 => {
+            let mut object = members.clone();
+            object.insert("ok".to_owned(), Value::Bool(true));
+            object.insert("request_id".to_owned(), Value::String(reply.request_id.to_string()));
+            Answer { object: Value::Object(object), ..told }
+        }
+        Some(_) | None => told,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +172,23 @@ mod tests {
             assert_eq!((answer.code, answer.reason), (code, reply.error));
             assert_eq!(answer.object["ok"], false);
         }
+    }
+
+    #[test]
+    fn what_links_accounts_is_printed_member_by_member() {
+        let id = || "r1".parse().unwrap();
+        let time = Timestamp::from_millis(0);
+        let executed = |data| linked(&Reply::executed(id(), data, "One.".into(), time));
+        let begun = executed(json!({"flow_id": "f", "auth_url": "https://a", "request_id": "no", "ok": false}));
+        let expected = json!({"flow_id": "f", "auth_url": "https://a", "request_id": "r1", "ok": true});
+        assert_eq!((begun.object, begun.reason, begun.code), (expected, None, 0));
+        let odd = executed(json!([1]));
+        assert_eq!((&odd.object["output"], &odd.object["ok"], odd.code), (&json!([1]), &json!(true), 0));
+        let refused = Reply::of_code(id(), Code::CapabilityStateMismatch, time);
+        assert_eq!(linked(&refused), answer(&refused));
+        assert_eq!((&linked(&refused).object["ok"], linked(&refused).code), (&json!(false), 3));
+        // Data beside a refusal is none of what was asked for.
+        let waits = Reply { status: Status::Pending, data: Some(json!({"flow_id": "f"})), ..refused };
+        assert_eq!((&linked(&waits).object["ok"], linked(&waits).code), (&json!(false), 4));
     }
 }

@@ -79,7 +79,8 @@ impl Rendezvous {
             | Request::List(_)
             | Request::TaskCreate(_)
             | Request::GateApprove(_)
-            | Request::Cancel(_) => None,
+            | Request::Cancel(_)
+            | Request::Auth(_) => None,
         };
         let own = Wanted::new(id.clone());
         // That a person is asked is what it said then, and a mount that cannot be written keeps it lying there.

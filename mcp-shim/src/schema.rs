@@ -86,6 +86,7 @@ fn collapse_optional(schema: &mut Schema) {
 mod tests {
     use super::*;
     use serde_json::json;
+    use shared::auth::{AuthBeginRequest, AuthCompleteRequest};
     use shared::request::{CallRequest, GrantRequest, ListRequest};
 
     /// Every place that holds a subschema must hold an object, and no type may be a list.
@@ -106,7 +107,13 @@ mod tests {
 
     #[test]
     fn our_own_schemas_are_portable() {
-        for schema in [of::<CallRequest>(&["timeout_ms"]), of::<GrantRequest>(&[]), of::<ListRequest>(&[])] {
+        for schema in [
+            of::<CallRequest>(&["timeout_ms"]),
+            of::<GrantRequest>(&[]),
+            of::<ListRequest>(&[]),
+            of::<AuthBeginRequest>(&["timeout_ms"]),
+            of::<AuthCompleteRequest>(&["timeout_ms"]),
+        ] {
             assert_portable(&Value::Object((*schema).clone()));
             assert_eq!(schema["type"], "object");
             assert_eq!(schema["additionalProperties"], false);
@@ -116,6 +123,9 @@ mod tests {
         assert_eq!(call["properties"]["params"]["type"], "object");
         assert!(call["properties"].get("timeout_ms").is_none());
         assert!(call["properties"]["provider"]["pattern"].is_string());
+        let complete = of::<AuthCompleteRequest>(&["timeout_ms"]);
+        assert_eq!(complete["required"], json!(["flow_id"]));
+        assert_eq!(complete["properties"]["callback_url"]["type"], "string");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::snapshot::{Snapshots, View};
 use crate::watch::Watch;
 use shared::Reply;
 use shared::request::Request;
+use std::time::Duration;
 
 /// One shim at one group's directory.
 #[derive(Debug)]
@@ -48,30 +49,64 @@ impl Shim {
         stop: impl Future<Output = ()>,
         listener: &mut impl Listener,
     ) -> Reply {
-        let configured = |provider| self.rendezvous.settings().patience(provider);
-        let patience = match &mut request {
-            Request::Call(call) => {
-                let patience = configured(view.patience(&call.provider));
-                call.timeout_ms = u64::try_from(patience.as_millis()).ok();
-                patience
-            }
-            Request::Result(result) => {
-                let patience = configured(None);
-                result.timeout_ms = u64::try_from(patience.as_millis()).ok();
-                patience
-            }
-            Request::Capabilities(_)
-            | Request::Grant(_)
-            | Request::Revoke(_)
-            | Request::List(_)
-            | Request::TaskCreate(_)
-            | Request::GateApprove(_)
-            | Request::Cancel(_) => configured(None),
-        };
+        let patience = patience(self.rendezvous.settings(), view, &mut request);
         let id = document::request_id();
         self.calls.sent(&id, &request);
         let reply = self.rendezvous.ask(id.clone(), &request, patience, stop, listener).await;
         self.calls.answered(&id, &reply);
         reply
+    }
+}
+
+/// How long to wait for the answer; written into a request that has a place for it.
+fn patience(settings: &Settings, view: &View, request: &mut Request) -> Duration {
+    let (provider, told) = match request {
+        Request::Call(call) => (Some(call.provider.clone()), Some(&mut call.timeout_ms)),
+        Request::Auth(auth) => (Some(auth.capability()), auth.timeout_ms()),
+        Request::Result(result) => (None, Some(&mut result.timeout_ms)),
+        Request::Capabilities(_)
+        | Request::Grant(_)
+        | Request::Revoke(_)
+        | Request::List(_)
+        | Request::TaskCreate(_)
+        | Request::GateApprove(_)
+        | Request::Cancel(_) => (None, None),
+    };
+    let patience = settings.patience(provider.and_then(|provider| view.patience(&provider)));
+    if let Some(told) = told {
+        *told = u64::try_from(patience.as_millis()).ok();
+    }
+    patience
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_about_a_provider_is_waited_for_as_long_as_that_provider_takes() {
+        let capability = json!({"provider": "gog.email", "access_level": 2, "timeout_ms": 90_000});
+        let snapshot = json!({"generatedAt": "x", "capabilities": [capability]});
+        let view = View { snapshot: serde_json::from_value(snapshot).unwrap(), ..View::default() };
+        let settings = Settings::read(|_| None).unwrap();
+        let flow = format!("caf_gog.email_{}", "0a".repeat(16));
+        let elsewhere = flow.replace("email", "calendar");
+        for (body, seconds, is_told) in [
+            (json!({"type": "ext_call", "provider": "gog.email", "action": "send"}), 90, true),
+            (json!({"type": "ext_result", "of": "r1"}), 30, true),
+            (json!({"type": "ext_auth_begin", "capability": "gog.email"}), 90, true),
+            (json!({"type": "ext_auth_complete", "flow_id": flow, "code": "c"}), 90, true),
+            (json!({"type": "ext_auth_poll", "flow_id": flow}), 90, true),
+            (json!({"type": "ext_auth_poll", "flow_id": elsewhere}), 30, true),
+            (json!({"type": "ext_auth_list", "capability": "gog.email"}), 90, false),
+            (json!({"type": "ext_auth_unlink", "capability": "gog.email", "account_ref": "a"}), 90, false),
+            (json!({"type": "ext_list"}), 30, false),
+        ] {
+            let mut request = shared::request::parse(body.to_string().as_bytes()).unwrap().request;
+            assert_eq!(patience(&settings, &view, &mut request), Duration::from_secs(seconds), "{body}");
+            let told = request.body().get("timeout_ms").and_then(Value::as_u64);
+            assert_eq!(told, is_told.then_some(seconds * 1000), "{body}");
+        }
     }
 }

@@ -140,6 +140,11 @@ impl View {
     pub fn opens_gates(&self) -> bool {
         self.is_main || self.snapshot.as_ref().is_some_and(|snapshot| !snapshot.opens_gates.is_empty())
     }
+
+    /// Whether the group may link accounts of persons.
+    pub fn links_accounts(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(tools::action::links_accounts)
+    }
 }
 
 fn settled(identity: FileIdentity) -> bool {

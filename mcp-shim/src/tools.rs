@@ -4,6 +4,11 @@
 //! what passes here is well formed there; whether it is permitted is not decided here.
 
 pub mod action;
+mod ext_auth_begin;
+mod ext_auth_complete;
+mod ext_auth_list;
+mod ext_auth_poll;
+mod ext_auth_unlink;
 mod ext_call;
 mod ext_cancel;
 mod ext_capabilities;
@@ -43,6 +48,7 @@ enum SeenBy {
     All,
     Main,
     GateOpeners,
+    AccountLinkers,
 }
 
 /// What a tool does to the world, for clients that ask before they let it.
@@ -52,11 +58,16 @@ enum Effect {
     Changes { destructive: bool, idempotent: bool },
 }
 
-const TOOLS: [&Entry; 9] = [
+const TOOLS: [&Entry; 14] = [
     &ext_call::ENTRY,
     &ext_capabilities::ENTRY,
     &ext_result::ENTRY,
     &ext_cancel::ENTRY,
+    &ext_auth_begin::ENTRY,
+    &ext_auth_complete::ENTRY,
+    &ext_auth_poll::ENTRY,
+    &ext_auth_list::ENTRY,
+    &ext_auth_unlink::ENTRY,
     &ext_grant::ENTRY,
     &ext_revoke::ENTRY,
     &ext_list::ENTRY,
@@ -70,6 +81,7 @@ pub fn list(view: &View) -> Vec<Tool> {
         SeenBy::All => true,
         SeenBy::Main => view.is_main,
         SeenBy::GateOpeners => view.opens_gates(),
+        SeenBy::AccountLinkers => view.links_accounts(),
     });
     let fixed = visible.map(|entry| {
         Tool::new(entry.name, entry.words.description, (entry.schema)())
@@ -162,10 +174,21 @@ mod tests {
         request(word, arguments.as_object().unwrap().clone()).unwrap_err()
     }
 
+    const LINKING: [&str; 5] =
+        ["ext_auth_begin", "ext_auth_complete", "ext_auth_poll", "ext_auth_list", "ext_auth_unlink"];
+
+    /// Of a group with one provider, whose action `auth_begin` has this status.
+    fn linker(provider: &str, status: &str) -> View {
+        let begin = json!({"level": 2, "description": "x", "status": status});
+        let capability = json!({"provider": provider, "access_level": 2, "actions": {"auth_begin": begin}});
+        let snapshot = json!({"generatedAt": "x", "capabilities": [capability]});
+        View { snapshot: serde_json::from_value(snapshot).unwrap(), ..View::default() }
+    }
+
     #[test]
     fn a_tools_name_is_the_type_of_its_request() {
-        let main = View { is_main: true, ..View::default() };
-        let names: Vec<_> = list(&main).into_iter().map(|tool| tool.name).collect();
+        let all = View { is_main: true, ..linker("gog.email", "available") };
+        let names: Vec<_> = list(&all).into_iter().map(|tool| tool.name).collect();
         assert_eq!(names.len(), TOOLS.len());
         for name in names {
             // Either it parses or the body is at fault; an unknown type is neither.
@@ -188,6 +211,24 @@ mod tests {
         let grant = |level| fault("ext_grant", &json!({"group_folder": "g", "provider": "p", "access_level": level}));
         assert!(grant(json!(4)).contains("is no level"));
         assert!(grant(json!("2")).contains("wrong type"));
+        let begin = json!({"capability": "gog.email", "user_id": "bob"});
+        assert!(fault("ext_auth_begin", &begin).contains("unknown field `user_id`"));
+        let unlink = json!({"capability": "gog.email", "account_ref": "../x"});
+        assert!(fault("ext_auth_unlink", &unlink).contains("not a valid account_ref"));
+    }
+
+    #[test]
+    fn what_completes_a_flow_is_quoted_in_no_refusal() {
+        let flow = format!("caf_gog.email_{}", "0a".repeat(16));
+        for arguments in [
+            json!({"flow_id": "https://localhost/?code=hunter2"}),
+            json!({"flow_id": flow, "code": ["hunter2"]}),
+            json!({"flow_id": flow, "callback_url": {"url": "https://localhost/?code=hunter2"}}),
+            json!({"flow_id": flow, "https://localhost/?code=hunter2": ""}),
+        ] {
+            let fault = fault("ext_auth_complete", &arguments);
+            assert!(!fault.contains("hunter2") && !fault.contains("localhost"), "{fault}");
+        }
     }
 
     #[test]
@@ -216,5 +257,37 @@ mod tests {
                 .iter()
                 .all(|name| main.contains(&(*name).to_owned()))
         );
+    }
+
+    #[test]
+    fn accounts_are_linked_where_a_capability_that_may_be_used_has_it() {
+        let listed = |view: &View| {
+            let names = list(view).into_iter().map(|tool| tool.name.to_string());
+            names.filter(|name| name.starts_with("ext_auth_")).collect::<Vec<_>>()
+        };
+        for status in ["available", "needs_approval", "needs_gate"] {
+            assert_eq!(listed(&linker("gog.email", status)), LINKING, "{status}");
+        }
+        for status in ["requires_higher_level", "DENIED"] {
+            assert_eq!(listed(&linker("gog.email", status)), [""; 0], "{status}");
+        }
+        // What is nobody's own has no accounts, however its actions are called.
+        assert_eq!(listed(&linker("server", "available")), [""; 0]);
+        assert_eq!(listed(&View { is_main: true, ..View::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn clients_are_told_which_of_them_change_something() {
+        let tools = list(&linker("gog.email", "available"));
+        let hints = LINKING.map(|name| {
+            let tool = tools.iter().find(|tool| tool.name == name).unwrap();
+            assert!(!tool.input_schema["properties"].as_object().unwrap().contains_key("timeout_ms"), "{name}");
+            let hints = tool.annotations.clone().unwrap();
+            let told = [hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint];
+            told.map(Option::unwrap)
+        });
+        let begins = [false, false, false, true];
+        let [reads, lists] = [true, false].map(|open_world| [true, false, true, open_world]);
+        assert_eq!(hints, [begins, begins, reads, lists, [false, true, true, false]]);
     }
 }

@@ -9,6 +9,7 @@ mod shim {
     mod granting;
     mod harness;
     mod json;
+    mod linking;
     mod replies;
     mod waiting;
 }

@@ -51,6 +51,18 @@ pub enum Code {
     CapabilityAuthRequired,
     /// The person has several accounts there, and the call does not say which it means.
     CapabilityAccountAmbiguous,
+    /// There is no such flow, it is somebody else's, or it was used.
+    CapabilityAuthFlowInvalid,
+    /// The flow's time is over.
+    CapabilityAuthFlowExpired,
+    /// The provider, or whoever was asked there, said no.
+    CapabilityAuthFlowDenied,
+    /// What completes a flow has no code in it.
+    CapabilityCodeMissing,
+    /// What completes a flow is there twice.
+    CapabilityCodeConflict,
+    /// The address comes from another flow than the one that it is to complete.
+    CapabilityStateMismatch,
     /// The provider has no such action.
     UnknownAction,
     /// The action demands more than the grant gives.
@@ -167,6 +179,12 @@ impl Code {
         Self::CapabilityAccessDenied,
         Self::CapabilityAuthRequired,
         Self::CapabilityAccountAmbiguous,
+        Self::CapabilityAuthFlowInvalid,
+        Self::CapabilityAuthFlowExpired,
+        Self::CapabilityAuthFlowDenied,
+        Self::CapabilityCodeMissing,
+        Self::CapabilityCodeConflict,
+        Self::CapabilityStateMismatch,
         Self::UnknownAction,
         Self::LevelTooLow,
         Self::ActionNotAllowed,
@@ -327,12 +345,42 @@ impl Code {
             Self::CapabilityAuthRequired => denied(
                 "capability_auth_required",
                 "The person has no such account linked at this capability.",
-                "Ask the operator to link one: host-broker account link.",
+                "Link one with ext_auth_begin where the capability offers it, or ask the operator: host-broker account link.",
             ),
             Self::CapabilityAccountAmbiguous => denied(
                 "capability_account_ambiguous",
                 "The person has several accounts at this capability.",
                 "Name one of them in account_ref.",
+            ),
+            Self::CapabilityAuthFlowInvalid => denied(
+                "capability_auth_flow_invalid",
+                "This flow cannot be gone on with: it does not exist, is another's, or was used.",
+                "Begin a new one with ext_auth_begin.",
+            ),
+            Self::CapabilityAuthFlowExpired => denied(
+                "capability_auth_flow_expired",
+                "The flow's time is over.",
+                "Begin a new one with ext_auth_begin, and have the person complete it within its time.",
+            ),
+            Self::CapabilityAuthFlowDenied => denied(
+                "capability_auth_flow_denied",
+                "The access was refused where the person was asked for it.",
+                "Ask the person; begin a new flow with ext_auth_begin if they want to.",
+            ),
+            Self::CapabilityCodeMissing => denied(
+                "capability_code_missing",
+                "There is no code in what was to complete the flow.",
+                "Have the person copy the whole address to which the page led, or the code that it shows.",
+            ),
+            Self::CapabilityCodeConflict => denied(
+                "capability_code_conflict",
+                "There are two codes in what was to complete the flow.",
+                "Give either callback_url or code, with one code in it.",
+            ),
+            Self::CapabilityStateMismatch => denied(
+                "capability_state_mismatch",
+                "The address does not belong to this flow.",
+                "Have the person open the page of this very flow, and copy the address to which that one leads.",
             ),
             Self::UnknownAction => {
                 denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")

@@ -6,6 +6,7 @@
 //!
 //! Nothing here decides anything: no policy, no provider, no secret. Read in the order of the list below.
 
+pub mod auth;
 pub mod code;
 pub mod digest;
 pub mod json;
@@ -21,6 +22,6 @@ pub mod time;
 
 pub use code::Code;
 pub use level::Level;
-pub use names::{Action, Gate, Group, IdempotencyKey, Provider, RequestId, TaskId};
+pub use names::{AccountRef, Action, FlowId, Gate, Group, IdempotencyKey, Provider, RequestId, TaskId};
 pub use reply::{Reply, Status};
 pub use time::Timestamp;

@@ -47,6 +47,11 @@ pub type Gate = Name<GateGrammar>;
 /// What a client says to make a repeated call the same call.
 pub type IdempotencyKey = Name<IdempotencyKeyGrammar>;
 
+/// A person's account at a capability, as its provider calls it: `work`.
+pub type AccountRef = Name<AccountRefGrammar>;
+/// The handle of a flow that links one: `caf_gog.email_` and 32 hexadecimal digits that nobody can guess.
+pub type FlowId = Name<FlowIdGrammar>;
+
 /// Grammar of [`Group`].
 #[derive(Debug)]
 pub struct GroupGrammar;
@@ -68,6 +73,12 @@ pub struct GateGrammar;
 /// Grammar of [`IdempotencyKey`].
 #[derive(Debug)]
 pub struct IdempotencyKeyGrammar;
+/// Grammar of [`AccountRef`].
+#[derive(Debug)]
+pub struct AccountRefGrammar;
+/// Grammar of [`FlowId`].
+#[derive(Debug)]
+pub struct FlowIdGrammar;
 
 impl Grammar for GroupGrammar {
     const WHAT: &'static str = "group";
@@ -131,6 +142,46 @@ impl Grammar for IdempotencyKeyGrammar {
     const PATTERN: &'static str = r"^[^\x00-\x1f\x7f]{1,128}$";
     fn accepts(text: &str) -> bool {
         (1..=128).contains(&text.chars().count()) && !text.chars().any(|c| c.is_ascii_control())
+    }
+}
+
+impl Grammar for AccountRefGrammar {
+    const WHAT: &'static str = "account_ref";
+    const PATTERN: &'static str = "^[A-Za-z0-9._@+-]{1,128}$";
+    fn accepts(text: &str) -> bool {
+        (1..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@+-".contains(&b))
+    }
+}
+
+impl Grammar for FlowIdGrammar {
+    const WHAT: &'static str = "flow_id";
+    const PATTERN: &'static str = r"^caf_[a-z0-9][a-z0-9_-]{0,63}(\.[a-z0-9][a-z0-9_-]{0,63})?_[0-9a-f]{32}$";
+    fn accepts(text: &str) -> bool {
+        let parts = text.strip_prefix("caf_").and_then(|rest| rest.rsplit_once('_'));
+        parts.is_some_and(|(capability, handle)| {
+            ProviderGrammar::accepts(capability)
+                && handle.len() == 32
+                && handle.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        })
+    }
+}
+
+impl Name<FlowIdGrammar> {
+    /// A handle at this capability, of these random bytes.
+    pub fn of(capability: &Provider, random: [u8; 16]) -> Self {
+        Self(format!("caf_{capability}_{}", base16ct::lower::encode_string(&random)).into(), PhantomData)
+    }
+
+    /// At which capability.
+    ///
+    /// ```
+    /// let flow = shared::FlowId::of(&"gog.mail_box".parse().unwrap(), [0xab; 16]);
+    /// assert_eq!(flow.as_str(), "caf_gog.mail_box_abababababababababababababababab");
+    /// assert_eq!(flow.capability().as_str(), "gog.mail_box");
+    /// ```
+    pub fn capability(&self) -> Provider {
+        let parts = self.0.strip_prefix("caf_").and_then(|rest| rest.rsplit_once('_'));
+        Name(parts.map_or("", |(capability, _)| capability).into(), PhantomData)
     }
 }
 

@@ -4,6 +4,7 @@
 //! the body of its type, side by side. [`parse`] separates them. Absent and `null` members mean the same;
 //! unknown members are refused.
 
+use crate::auth::AuthRequest;
 use crate::json::{self, JsonFault};
 use crate::level::Level;
 use crate::limits;
@@ -58,6 +59,8 @@ pub enum Request {
     Result(ResultRequest),
     /// `ext_cancel`
     Cancel(CancelRequest),
+    /// `ext_auth_begin`, `ext_auth_complete`, `ext_auth_poll`, `ext_auth_list`, `ext_auth_unlink`
+    Auth(AuthRequest),
 }
 
 /// Perform an action at a provider.
@@ -254,6 +257,26 @@ impl Request {
             Self::GateApprove(_) => "gate_approve",
             Self::Result(_) => "ext_result",
             Self::Cancel(_) => "ext_cancel",
+            Self::Auth(body) => body.word(),
+        }
+    }
+
+    /// The call that this is, if it is one: also what links accounts is.
+    ///
+    /// # Errors
+    /// The request, if it is none.
+    pub fn into_call(self) -> Result<CallRequest, Box<Self>> {
+        match self {
+            Self::Call(call) => Ok(call),
+            Self::Auth(auth) => Ok(auth.into_call()),
+            other @ (Self::Capabilities(_)
+            | Self::Grant(_)
+            | Self::Revoke(_)
+            | Self::List(_)
+            | Self::TaskCreate(_)
+            | Self::GateApprove(_)
+            | Self::Result(_)
+            | Self::Cancel(_)) => Err(Box::new(other)),
         }
     }
 
@@ -269,6 +292,7 @@ impl Request {
             Self::GateApprove(body) => serde_json::to_value(body),
             Self::Result(body) => serde_json::to_value(body),
             Self::Cancel(body) => serde_json::to_value(body),
+            Self::Auth(body) => serde_json::to_value(body),
         };
         let mut map = match body {
             Ok(Value::Object(map)) => map,
@@ -373,6 +397,11 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "gate_approve" => Request::GateApprove(body("gate_approve", map)?),
         "ext_result" => Request::Result(body("ext_result", map)?),
         "ext_cancel" => Request::Cancel(body("ext_cancel", map)?),
+        "ext_auth_begin" => Request::Auth(AuthRequest::Begin(body("ext_auth_begin", map)?)),
+        "ext_auth_complete" => Request::Auth(AuthRequest::Complete(body("ext_auth_complete", map)?)),
+        "ext_auth_poll" => Request::Auth(AuthRequest::Poll(body("ext_auth_poll", map)?)),
+        "ext_auth_list" => Request::Auth(AuthRequest::List(body("ext_auth_list", map)?)),
+        "ext_auth_unlink" => Request::Auth(AuthRequest::Unlink(body("ext_auth_unlink", map)?)),
         _ => return Err(Malformed::UnknownType),
     };
     Ok(Document { envelope, request })

@@ -111,6 +111,7 @@ fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> B
 fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed {
     let order = match document.request {
         Request::Call(body) => return call(body, header, bytes, desk),
+        Request::Auth(body) => return call(body.into_call(), header, bytes, desk),
         Request::Capabilities(body) => Order::Capabilities(body),
         Request::Grant(body) => Order::Grant(body),
         Request::Revoke(body) => Order::Revoke(body),
@@ -165,7 +166,9 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
             // What only describes a change changes nothing; what takes one back does so with its intent.
             let only_describes =
                 operation.declaration().proposes && !matches!(invocation.needs(), Needs::ToWithdraw(_));
-            operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
+            // What ends a flow, ends it whatever comes of that.
+            let is_final = matches!(invocation.needs(), Needs::ToComplete(_));
+            is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
         Target::Action(..) | Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
     };
@@ -190,6 +193,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         document,
         asked: Asked::No,
         applies: None,
+        flow: None,
         sealed: None,
         meanwhile: Arc::default(),
         notices: Vec::new(),
@@ -200,6 +204,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
 fn patience(request: &Request, desk: &Desk) -> Duration {
     let (provider, said) = match request {
         Request::Call(body) => (desk.catalogue.patience(&body.provider), body.timeout_ms),
+        Request::Auth(body) => (desk.catalogue.patience(&body.capability()), body.waits_ms()),
         Request::Result(body) => (None, body.timeout_ms),
         Request::Capabilities(_)
         | Request::Grant(_)
@@ -352,7 +357,7 @@ pub fn made(
     let document = request::parse(bytes).map_err(|refused| refused.why.to_string())?;
     let patience = patience(&document.request, desk);
     let request_digest = digest_of(&document.request, &behalf, desk);
-    let Request::Call(body) = document.request else { return Err("not a call".into()) };
+    let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
     let header = made_header(group, request_id, behalf, request_digest, patience);
     match call(body, header, bytes, desk) {
         Parsed::Call(call) => Ok(call),

@@ -6,26 +6,28 @@ use crate::broker::Broker;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
+use crate::linking::stored::{self, Resealed};
 use serde_json::json;
 use shared::{Code, Provider};
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;
 
-/// A person's accounts are unlinked: those at this capability, of this name, or all of them.
-pub(super) fn unlink(
-    tx: &Transaction<'_>,
-    person: &str,
-    capability: Option<&Provider>,
-    account_ref: Option<&str>,
-) -> Result<Said, LedgerError> {
-    let count = accounts::unlink(tx, person, capability, account_ref)?;
-    let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
-    let body = json!({ "unlinked": which });
-    Ok(Said::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
-}
-
 impl Broker {
+    /// A person's accounts are unlinked: those at this capability, of this name, or all of them.
+    pub(super) fn unlink_accounts(
+        &mut self,
+        tx: &Transaction<'_>,
+        person: &str,
+        capability: Option<&Provider>,
+        account_ref: Option<&str>,
+    ) -> Result<Said, LedgerError> {
+        let count = self.unlink(tx, person, capability, account_ref)?;
+        let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
+        let body = json!({ "unlinked": which });
+        Ok(Said::done(Kind::Noted, body.clone(), body, format!("{count} account(s) of {person} unlinked.")))
+    }
+
     /// An account is linked.
     pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<Said, LedgerError> {
         let Account { person, capability, account_ref, label, .. } = account;
@@ -46,6 +48,23 @@ impl Broker {
         let body = json!({ "linked": account, "is_new": is_new });
         let summary = format!("{person} has the account {account_ref} at {capability}.");
         Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+    }
+
+    /// Every record of the vault is encrypted under the present master key.
+    pub(super) fn renew_vault(&self, tx: &Transaction<'_>, forget: bool) -> Result<Said, LedgerError> {
+        let Some(vault) = &self.vault else {
+            return Ok(Said::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
+        };
+        let Resealed { renewed, unreadable, forgotten } = stored::reseal(tx, vault, forget)?;
+        let body = json!({ "renewed": renewed, "unreadable": unreadable, "forgotten": forgotten });
+        let summary = [
+            (true, format!("{renewed} record(s) are under the present master key now.")),
+            (unreadable > 0, format!("{unreadable} cannot be opened and are left as they are; --forget clears them.")),
+            (forgotten > 0, format!("{forgotten} that could not be opened are forgotten.")),
+        ];
+        let summary = summary.into_iter().filter_map(|(is_so, sentence)| is_so.then_some(sentence));
+        let summary = summary.collect::<Vec<_>>().join(" ");
+        Ok(Said::done(Kind::Noted, json!({ "vault": body }), body, summary))
     }
 
     fn has_accounts(&self, capability: &Provider) -> bool {

@@ -13,6 +13,8 @@ use crate::ledger::transaction::Effect;
 use crate::policy::facts::DepartingFact;
 use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
+use crate::vault::witness::Witness;
+use aho_corasick::BuildError;
 use jsonschema::Validator;
 use serde_json::Value;
 use shared::digest::Digest;
@@ -31,14 +33,25 @@ pub struct Filters {
     /// Finds the broker's own secrets.
     pub scrubber: Arc<Scrubber>,
     /// The output schemas, compiled, by provider and action.
-    pub schemas: BTreeMap<(Provider, Action), Validator>,
+    pub schemas: Arc<BTreeMap<(Provider, Action), Validator>>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// Looks at what others may have written.
-    pub deputy: Deputy,
+    pub deputy: Arc<Deputy>,
 }
 
 impl Filters {
+    /// The same, which also keep out what an execution has seen of credentials; `None` if that is nothing.
+    fn beside(&self, witnessed: &Witness) -> Result<Option<Self>, BuildError> {
+        let with = |scrubber| Self {
+            scrubber: Arc::new(scrubber),
+            schemas: Arc::clone(&self.schemas),
+            key: Arc::clone(&self.key),
+            deputy: Arc::clone(&self.deputy),
+        };
+        Ok(witnessed.beside(&self.scrubber)?.map(with))
+    }
+
     fn rules(&self, effect: &Effect) -> Rules<'_> {
         let (provider, action) = match effect {
             Effect::Run(call) | Effect::Prepare(call) => (&call.provider, &call.action),
@@ -249,7 +262,22 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
+    let wider = filters.beside(executed.witnessed());
     let (effect, intent, result, took) = executed.into_parts();
+    let (filters, result) = match (&wider, result) {
+        (Ok(Some(wider)), result) => (wider, result),
+        (Ok(None), result) => (filters, result),
+        // What cannot be looked for cannot be kept out, so nothing is shown.
+        (Err(_too_long), result) => {
+            let message = "what it brought back cannot be searched for the credential".to_owned();
+            (
+                filters,
+                result
+                    .and(Err(Failure::InvalidOutput { message: message.clone() }))
+                    .map_err(|_any| Failure::InvalidOutput { message }),
+            )
+        }
+    };
     let (changes, codes) = match &effect {
         Effect::Run(call) => (call.mutating, Codes::of(&call.provider)),
         Effect::Prepare(call) => (false, Codes::of(&call.provider)),

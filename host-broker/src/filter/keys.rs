@@ -45,6 +45,11 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().chain([AMBIGUOUS])
 }
 
+/// Whether a member of this name holds a credential.
+pub fn is_credential_key(name: &str) -> bool {
+    credential_key(name).is_some()
+}
+
 /// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves.
 /// Says whether there was one.
 ///

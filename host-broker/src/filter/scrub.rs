@@ -13,11 +13,23 @@ use crate::secrets::Secrets;
 use aho_corasick::{AhoCorasick, BuildError};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+
+/// The kind of what a person's account is worked with.
+const ACCOUNT: &str = "account credential";
 
 /// Looks for the broker's own secrets. Built once from them, and again when they are reloaded.
 pub struct Scrubber {
-    stamp: Stamp,
-    formats: Formats,
+    stamp: Arc<Stamp>,
+    formats: Arc<Formats>,
+    /// For the secrets of the configuration.
+    own: Arc<Search>,
+    /// For those that one execution has seen.
+    beside: Option<Search>,
+}
+
+/// A search for some secrets.
+struct Search {
     /// For each secret, what is put in its place. All its forms get the same mark.
     marks: Vec<String>,
     plain: AhoCorasick,
@@ -55,21 +67,22 @@ impl Scrubber {
     /// # Errors
     /// The secrets are too many or too long for an automaton: some two billion bytes of forms.
     pub fn with(secrets: &Secrets, mut stamp: Stamp, formats: Formats) -> Result<Self, BuildError> {
-        let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (secret, (name, value)) in secrets.needles().enumerate() {
-            stamp.learn(name);
-            marks.push(stamp.mark(name, value));
-            plain.push(value);
-            for Needle { bytes, before, after } in forms::needles(value) {
-                patterns.push(bytes);
-                shapes.push(Shape { secret, before, after });
-            }
-        }
+        secrets.needles().for_each(|(name, _)| stamp.learn(name));
         formats.kinds().for_each(|kind| stamp.learn(kind));
-        keys::kinds().for_each(|kind| stamp.learn(kind));
-        let mut builder = AhoCorasick::builder();
-        builder.ascii_case_insensitive(true);
-        Ok(Self { stamp, formats, marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
+        keys::kinds().chain([ACCOUNT]).for_each(|kind| stamp.learn(kind));
+        let own = Arc::new(Search::new(secrets.needles(), &stamp)?);
+        Ok(Self { stamp: Arc::new(stamp), formats: Arc::new(formats), own, beside: None })
+    }
+
+    /// The same, which also looks for these.
+    ///
+    /// # Errors
+    /// As [`Scrubber::with`].
+    pub fn beside<'a>(&self, secrets: impl Iterator<Item = &'a str>) -> Result<Self, BuildError> {
+        let beside = Search::new(secrets.map(|secret| (ACCOUNT, secret)), &self.stamp)?;
+        let Self { stamp, formats, own, beside: _ } = self;
+        let (stamp, formats, own) = (Arc::clone(stamp), Arc::clone(formats), Arc::clone(own));
+        Ok(Self { stamp, formats, own, beside: Some(beside) })
     }
 
     /// What makes the marks.
@@ -85,13 +98,14 @@ impl Scrubber {
     /// Every place where a secret is, in no particular order; places may overlap.
     pub(super) fn find(&self, text: &str) -> Vec<Found> {
         let mut found = Vec::new();
-        if self.marks.is_empty() {
+        if self.searches().next().is_none() {
             return found;
         }
         let marks = self.stamp.marks(text);
-        self.find_plain(text, &marks, &mut found);
+        self.searches().for_each(|search| search.find_plain(text, &marks, &mut found));
         for undo in Undo::useful_for(text) {
-            self.find_forms(&View::of(text, &marks, undo), &mut found);
+            let view = View::of(text, &marks, undo);
+            self.searches().for_each(|search| search.find_forms(&view, &mut found));
         }
         found
     }
@@ -99,10 +113,32 @@ impl Scrubber {
     /// The same, of a row of numbers that may be a secret's bytes.
     pub(super) fn find_in_numbers(&self, row: &str) -> Vec<Found> {
         let mut found = Vec::new();
-        if !self.marks.is_empty() {
-            self.find_forms(&View::of(row, &[], Undo::Decimal), &mut found);
+        if self.searches().next().is_some() {
+            let view = View::of(row, &[], Undo::Decimal);
+            self.searches().for_each(|search| search.find_forms(&view, &mut found));
         }
         found
+    }
+
+    fn searches(&self) -> impl Iterator<Item = &Search> {
+        std::iter::once(self.own.as_ref()).chain(&self.beside).filter(|search| !search.marks.is_empty())
+    }
+}
+
+impl Search {
+    fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, stamp: &Stamp) -> Result<Self, BuildError> {
+        let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (secret, (name, value)) in secrets.enumerate() {
+            marks.push(stamp.mark(name, value));
+            plain.push(value);
+            for Needle { bytes, before, after } in forms::needles(value) {
+                patterns.push(bytes);
+                shapes.push(Shape { secret, before, after });
+            }
+        }
+        let mut builder = AhoCorasick::builder();
+        builder.ascii_case_insensitive(true);
+        Ok(Self { marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
     }
 
     fn find_forms(&self, view: &View, found: &mut Vec<Found>) {
@@ -141,6 +177,6 @@ impl Scrubber {
 
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scrubber({} secrets)", self.marks.len())
+        write!(f, "Scrubber({} secrets)", self.searches().map(|search| search.marks.len()).sum::<usize>())
     }
 }

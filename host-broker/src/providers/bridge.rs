@@ -14,6 +14,7 @@
 pub mod checks;
 pub mod definitions;
 pub mod envelope;
+mod linking;
 
 use crate::effects::clock::Clock;
 use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
@@ -24,13 +25,15 @@ use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
 use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success,
-    unprepared,
+    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
+    Supplied, unprepared,
 };
 use crate::providers::execution::{Execution, Planted};
+use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
 use crate::secrets::Secret;
+use crate::vault::{self, Place, Vault};
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
@@ -52,6 +55,9 @@ const TOKEN_GRACE: Duration = Duration::from_secs(60);
 pub(super) const PUBLIC_KEY: &str = "EXT_CONTEXT_TOKEN_PUBLIC_KEY";
 /// And, if it is one of Ash's, the secret.
 pub(super) const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
+
+/// The member of results and requests that holds what an account is worked with.
+const CREDENTIAL: &str = "credential_material";
 
 /// The keys of the provider's table beside those of [`super::child::Settings`].
 ///
@@ -75,6 +81,14 @@ pub struct Settings {
     /// given the secret, so it can make tokens itself. Absent means tokens that only the broker can make.
     #[serde(default)]
     pub shares_secret_of: Option<String>,
+    /// The hosts of the pages on which persons sign in to link an account, such as `accounts.google.com`. Absent means that
+    /// accounts are linked by people on the host only.
+    #[serde(default)]
+    pub auth_hosts: Vec<String>,
+    /// Whether the broker hands back what an account was linked with at every call that works with it, in the member
+    /// `credential_material` of `invoke`: for a program that keeps nothing itself.
+    #[serde(default)]
+    pub hands_back_credentials: bool,
     /// What its operations expose, where that is not all of `untrusted`, `sensitive` and `egress`, by
     /// `CAPABILITY.OPERATION`.
     #[serde(default)]
@@ -87,7 +101,8 @@ fn seconds() -> u64 {
 
 impl Settings {
     /// The keys.
-    pub const KEYS: [&'static str; 4] = ["namespace", "timeout_seconds", "shares_secret_of", "exposes"];
+    pub const KEYS: [&'static str; 6] =
+        ["namespace", "timeout_seconds", "shares_secret_of", "auth_hosts", "hands_back_credentials", "exposes"];
 
     /// What `exposes` says of something that is not there.
     pub fn unknown(&self, registered: &[Registered]) -> Option<String> {
@@ -120,6 +135,7 @@ impl Settings {
         if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
             return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
         }
+        Hosts::new(&self.auth_hosts)?;
         Ok(())
     }
 }
@@ -146,6 +162,10 @@ pub struct Bridge {
     pub vouching: Option<Vouching>,
     /// Cleans what it complains of, for the log.
     pub scrubber: Option<Arc<Scrubber>>,
+    /// Whether what an account is worked with is handed back to it.
+    pub hands_back: bool,
+    /// What opens that; `None` where nothing will be run.
+    pub vault: Option<Arc<Vault>>,
     /// What runs it.
     pub commands: Arc<dyn Commands>,
     /// Where request ids come from.
@@ -211,17 +231,23 @@ impl Bridge {
         let deadline = Instant::now() + self.timeout;
         let command = self.child()?.start(deadline, self.public_key());
         let command = command.map_err(|error| Fault::Start(error.to_string()))?;
-        self.ask(Method::Definitions, &json!({}), command).await
+        self.ask(Method::Definitions, &json!({}), command, None).await
     }
 
-    async fn invoke(&self, params: &Value, execution: &Execution) -> Result<Map<String, Value>, Fault> {
+    async fn ask_for(
+        &self,
+        method: Method,
+        params: &Value,
+        execution: &Execution,
+    ) -> Result<Map<String, Value>, Fault> {
         let variable = match &self.vouching {
             Some(Vouching::Shared(_, secret)) => vec![(SHARED_SECRET.into(), secret.expose(execution).into())],
             Some(Vouching::Own(_)) | None => self.public_key(),
         };
         let deadline = execution.deadline().min(Instant::now() + self.timeout);
         let command = self.child()?.start_for(execution, deadline, variable);
-        self.ask(Method::Invoke, params, command.map_err(|error| Fault::Start(error.to_string()))?).await
+        let command = command.map_err(|error| Fault::Start(error.to_string()))?;
+        self.ask(method, params, command, Some(execution)).await
     }
 
     fn child(&self) -> Result<&Child, Fault> {
@@ -236,11 +262,37 @@ impl Bridge {
         }
     }
 
-    async fn ask(&self, method: Method, params: &Value, command: Command) -> Result<Map<String, Value>, Fault> {
+    async fn ask(
+        &self,
+        method: Method,
+        params: &Value,
+        command: Command,
+        execution: Option<&Execution>,
+    ) -> Result<Map<String, Value>, Fault> {
         let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| Fault::Start(error.to_string()))?;
         let request = envelope::request(&id, &self.name, method.word(), params);
         let finished = self.exchange(request, command).await?;
-        answer(&finished, &id)
+        let answer = answer(&finished, &id);
+        // ORDER: a credential is known before anything that the program says is logged.
+        let credential = answer.as_ref().ok().and_then(|result| result.get(CREDENTIAL));
+        if let (Some(credential), Some(execution)) = (credential, execution) {
+            execution.witnessed().note(credential.to_string().as_bytes());
+        }
+        if !finished.stderr.is_empty() {
+            let said = self.cleaned(&String::from_utf8_lossy(&finished.stderr), execution);
+            tracing::info!(provider = %self.name, said, "the bridge says on standard error");
+        }
+        answer
+    }
+
+    /// What it complains of, as a line of the operator's log: without what the execution has seen of credentials.
+    fn cleaned(&self, text: &str, execution: Option<&Execution>) -> String {
+        const NOT_SHOWN: &str = "(it cannot be searched for the credential)";
+        let Some(scrubber) = &self.scrubber else { return complaint(text, None) };
+        match execution.map_or(Ok(None), |execution| execution.witnessed().beside(scrubber)) {
+            Ok(wider) => complaint(text, Some(wider.as_ref().unwrap_or(scrubber))),
+            Err(_too_long) => NOT_SHOWN.to_owned(),
+        }
     }
 
     /// One process: what goes in, and what came out.
@@ -258,10 +310,6 @@ impl Bridge {
         })?;
         if self.child()?.never_ran(&finished) {
             return Err(Fault::Start(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
-        }
-        if !finished.stderr.is_empty() {
-            let said = complaint(&String::from_utf8_lossy(&finished.stderr), self.scrubber.as_deref());
-            tracing::info!(provider = %self.name, said, "the bridge says on standard error");
         }
         Ok(finished)
     }
@@ -361,6 +409,21 @@ struct Asked {
     level: Level,
     input: Map<String, Value>,
     bridge: Arc<Bridge>,
+    works_with_credential: bool,
+    sealed: Option<vault::Sealed>,
+}
+
+impl Asked {
+    /// What the account is worked with, where that is handed back.
+    fn credential(&self, execution: &Execution) -> Result<Option<Value>, Failure> {
+        let (Some(sealed), Some(vault)) = (&self.sealed, &self.bridge.vault) else { return Ok(None) };
+        let person = execution.person().map(|person| person.key()).unwrap_or_default();
+        let name = execution.account().unwrap_or_default();
+        let place = Place { what: vault::Kind::Credential, person: &person, capability: &self.capability, name };
+        let unusable = |why: String| Failure::Said { code: Code::CapabilityAuthRequired, message: why };
+        let record = vault.open(&place, sealed, execution).map_err(|fault| unusable(fault.to_string()))?;
+        serde_json::from_slice(&record).map(Some).map_err(|_damaged| unusable("it is damaged".to_owned()))
+    }
 }
 
 impl Operation for Performed {
@@ -375,6 +438,8 @@ impl Operation for Performed {
         }
         let Declaration { provider, action, level, .. } = &self.declaration;
         Ok(Box::new(Asked {
+            sealed: None,
+            works_with_credential: self.declaration.needs_account && self.bridge.hands_back,
             capability: provider.clone(),
             operation: action.clone(),
             level: *level,
@@ -401,6 +466,16 @@ impl Invocation for Asked {
         Guard::Pass
     }
 
+    fn needs(&self) -> Needs<'_> {
+        if self.works_with_credential { Needs::Credential } else { Needs::Nothing }
+    }
+
+    fn supply(&mut self, supplied: Supplied) {
+        if let Supplied::Credential(sealed) = supplied {
+            self.sealed = sealed;
+        }
+    }
+
     fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         unprepared(self)
     }
@@ -412,7 +487,7 @@ impl Invocation for Asked {
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
             let changes = self.level > Level::Read;
-            let params = json!({
+            let mut params = json!({
                 "capability_id": self.capability,
                 "operation": self.operation,
                 "input_data": self.input,
@@ -420,8 +495,11 @@ impl Invocation for Asked {
                 "idempotency_key": key(&execution),
                 "context_token": self.bridge.token(&execution)?,
             });
-            let mut result = self.bridge.invoke(&params, &execution).await.map_err(|fault| {
-                let why = complaint(&fault.to_string(), self.bridge.scrubber.as_deref());
+            if let (true, Some(members)) = (self.works_with_credential, params.as_object_mut()) {
+                members.insert(CREDENTIAL.to_owned(), json!(self.credential(&execution)?));
+            }
+            let mut result = self.bridge.ask_for(Method::Invoke, &params, &execution).await.map_err(|fault| {
+                let why = self.bridge.cleaned(&fault.to_string(), Some(&execution));
                 tracing::warn!(provider = %self.capability, operation = %self.operation, why, "the bridge failed");
                 failure(fault, changes)
             })?;
@@ -459,6 +537,12 @@ fn failure(fault: Fault, changes: bool) -> Failure {
                 code @ (Code::CapabilityAccessDenied
                 | Code::CapabilityAuthRequired
                 | Code::CapabilityAccountAmbiguous
+                | Code::CapabilityAuthFlowInvalid
+                | Code::CapabilityAuthFlowExpired
+                | Code::CapabilityAuthFlowDenied
+                | Code::CapabilityCodeMissing
+                | Code::CapabilityCodeConflict
+                | Code::CapabilityStateMismatch
                 | Code::CapabilityInvalidInput),
             ) => Failure::Said { code, message },
             // Whatever else went wrong leaves open how far it had got.

@@ -2,14 +2,16 @@
 
 use crate::effects::ids::Nonce;
 use crate::identity::ChatType;
+use crate::linking::stored::{Flow, Standing};
 use crate::proposals::ProposalId;
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::sealed::Sealed;
+use crate::vault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
+use shared::{AccountRef, Action, Code, FlowId, Group, Level, Provider, RequestId, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -225,11 +227,33 @@ pub enum Needs<'a> {
     ToWithdraw(&'a ProposalId),
     /// The caller's proposals.
     Proposals,
+    /// How many flows the person has begun.
+    ToBegin,
+    /// Where a flow of the person's stands, which its call ends.
+    ToComplete(&'a FlowId),
+    /// Where a flow of the person's stands.
+    ToPoll(&'a FlowId),
+    /// The person's accounts at its provider.
+    Accounts,
+    /// That an account of the person's is unlinked.
+    ToUnlink(&'a AccountRef),
+    /// What the person's account is worked with.
+    Credential,
 }
 
 /// What it is given.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supplied {
+    /// How many flows can be gone on with.
+    Begun(usize),
+    /// Where the flow stands, and whether the provider may be asked how far it is.
+    Flow(Standing, bool),
+    /// What the person's accounts are called, and what people call them.
+    Accounts(Vec<(String, Option<String>)>),
+    /// Whether there was an account to be unlinked, and it was.
+    Unlinked(bool),
+    /// What the account is worked with, if the broker has it.
+    Credential(Option<vault::Sealed>),
     /// The proposal to be applied.
     Changes(Box<Stored>),
     /// Whether there was a proposal to be taken back, and it was.
@@ -352,13 +376,39 @@ pub struct Success {
     pub aside: Option<Box<Aside>>,
 }
 
-/// What an action leaves to the broker beside its result, which then has a member `audit` that takes the receipt.
+/// What an action leaves to the broker beside its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aside {
     /// What the evidence says beside the usual; public parts only.
     pub noted: Value,
     /// A change to be decided on by a person.
     pub proposed: Option<Proposed>,
+    /// How far it has come with linking an account. Without, the result has a member `audit` that takes the receipt.
+    pub progress: Option<Progress>,
+}
+
+/// How far an action has come with linking an account.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// A flow was begun.
+    Begun(FlowId, Flow),
+    /// The provider wants to be asked less often how far it is.
+    Slower(FlowId, Duration),
+    /// The provider has given an account, about which a person decides.
+    Found(Box<Found>),
+}
+
+/// An account that a provider has given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The flow that brought it.
+    pub flow: FlowId,
+    /// What the provider calls it.
+    pub account: AccountRef,
+    /// What the provider says of it, for the person who decides.
+    pub shown: Value,
+    /// What it is worked with, if that is left to the broker.
+    pub credential: Option<vault::Sealed>,
 }
 
 impl Success {

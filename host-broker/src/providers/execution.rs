@@ -8,6 +8,7 @@ use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
+use crate::vault::witness::Witness;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use shared::reply::Evidence;
@@ -38,6 +39,7 @@ pub struct Execution {
     deadline: Instant,
     sealed: Option<Sealed>,
     meanwhile: Arc<Meanwhile>,
+    witnessed: Witness,
 }
 
 impl Execution {
@@ -82,6 +84,11 @@ impl Execution {
         &self.meanwhile
     }
 
+    /// What it has seen of credentials.
+    pub fn witnessed(&self) -> &Witness {
+        &self.witnessed
+    }
+
     /// When the action must be over. The broker stops waiting then.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -96,6 +103,7 @@ pub struct Executed {
     intent: Evidence,
     result: Result<Brought, Failure>,
     took: Duration,
+    witnessed: Witness,
 }
 
 /// What an effect brought back.
@@ -136,6 +144,11 @@ impl Executed {
     pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration) {
         (self.effect, self.intent, self.result, self.took)
     }
+
+    /// What it has seen of credentials, which must not come back.
+    pub fn witnessed(&self) -> &Witness {
+        &self.witnessed
+    }
 }
 
 /// What the value leaves of so many bytes, and `None` if it is longer. It looks no further than that.
@@ -160,9 +173,10 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(20);
 pub async fn execute(intended: Intended) -> Executed {
     let started = Instant::now();
     let (effect, intent) = intended.into_parts();
+    let witnessed = Witness::default();
     let (effect, result) = match effect {
         Effect::Run(mut call) => {
-            let execution = execution_for(&call);
+            let execution = execution_for(&call, witnessed.clone());
             let changes = call.mutating;
             let result = match call.target.start() {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
@@ -171,7 +185,7 @@ pub async fn execute(intended: Intended) -> Executed {
             (Effect::Run(call), result.map(Brought::Result))
         }
         Effect::Prepare(mut call) => {
-            let execution = execution_for(&call);
+            let execution = execution_for(&call, witnessed.clone());
             let result = match call.target.start() {
                 Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
                 None => Err(nothing_to_run()),
@@ -189,16 +203,17 @@ pub async fn execute(intended: Intended) -> Executed {
                 deadline,
                 sealed: None,
                 meanwhile: Arc::default(),
+                witnessed: witnessed.clone(),
             };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
             (Effect::Probe(probe), result.map(Brought::Probe))
         }
     };
-    Executed { effect, intent, result, took: started.elapsed() }
+    Executed { effect, intent, result, took: started.elapsed(), witnessed }
 }
 
-fn execution_for(call: &crate::call::Call) -> Execution {
+fn execution_for(call: &crate::call::Call, witnessed: Witness) -> Execution {
     Execution {
         planted: call.planted.clone(),
         group: call.header.caller.group().cloned(),
@@ -216,6 +231,7 @@ fn execution_for(call: &crate::call::Call) -> Execution {
         },
         sealed: call.sealed.clone(),
         meanwhile: Arc::clone(&call.meanwhile),
+        witnessed,
     }
 }
 

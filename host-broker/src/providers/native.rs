@@ -48,6 +48,9 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// Whether its results must come back as they are.
     const VERBATIM: bool = false;
 
+    /// Puts into what the catalogue says of it what only its provider's settings know.
+    fn declared(_shared: &Self::Shared, _declaration: &mut Declaration) {}
+
     /// The level that this very call demands.
     fn level(&self, _shared: &Self::Shared) -> Level {
         Self::LEVEL
@@ -136,7 +139,7 @@ pub fn operation<A: NativeAction>(
     let bad = |what: String| BadDeclaration { action: A::NAME, what };
     let input_schema = schema_of::<A>(Contract::Deserialize);
     let validator = jsonschema::options().build(&input_schema).map_err(|e| bad(e.to_string()))?;
-    let declaration = Declaration {
+    let mut declaration = Declaration {
         provider: provider.clone(),
         action: A::NAME.parse::<Action>().map_err(|e| bad(e.to_string()))?,
         level: A::LEVEL,
@@ -152,6 +155,7 @@ pub fn operation<A: NativeAction>(
         chat_types: Vec::new(),
         needs_account: false,
     };
+    A::declared(shared, &mut declaration);
     Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
 }
 

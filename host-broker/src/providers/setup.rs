@@ -15,6 +15,7 @@ use crate::filter::scrub::Scrubber;
 use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
 use crate::identity::issuers::{self, OwnKey};
+use crate::keys;
 use crate::ledger::LedgerKey;
 use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
@@ -22,12 +23,15 @@ use crate::providers::bridge::{self, Bridge, Vouching};
 use crate::providers::child::{self, Child};
 use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
+use crate::providers::linking::address::Hosts;
+use crate::providers::linking::{self, Desk};
 use crate::providers::mcp::tools::Offered;
 use crate::providers::mcp::upstream::{self, Upstream};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{Secret, SecretFault, Secrets};
+use crate::vault::Vault;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -75,6 +79,24 @@ pub fn secrets_of_issuers(config: &Config, effects: &Effects) -> Secrets {
     effects.runtime.block_on(Secrets::load(&sources, &effects.environment, &helper))
 }
 
+/// The vault, with the master keys of the configuration, or with those of the home.
+///
+/// # Errors
+/// [`StartError::Vault`], [`StartError::Key`]: a key that is not there, or is none.
+pub fn vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vault>, StartError> {
+    let helper = Helper(Arc::clone(&effects.commands));
+    let key = |source: &SecretSource| {
+        let key = effects.runtime.block_on(Secrets::key(source, &effects.environment, &helper));
+        key.map_err(|fault| StartError::Vault(format!("its key is {fault}")))
+    };
+    let (current, previous) = match &config.vault.key {
+        Some(source) => (key(source)?, config.vault.previous.iter().map(key).collect::<Result<Vec<_>, _>>()?),
+        None => keys::vault(home, effects.ids.as_ref()).map(|(key, before)| (key, before.into_iter().collect()))?,
+    };
+    let vault = Vault::new(&current, &previous, Arc::clone(&effects.ids));
+    vault.map(Arc::new).ok_or_else(|| StartError::Vault("its key is none".to_owned()))
+}
+
 fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {
     let issuers = config.identity.issuers.iter();
     let secrets = issuers.filter_map(|(name, table)| Some((issuers::secret_name(name), table.secret.clone()?)));
@@ -105,8 +127,19 @@ fn secret_name(provider: &Provider, name: &str) -> String {
 pub struct Supplies<'a> {
     /// Every secret there is.
     pub secrets: &'a Secrets,
-    /// What cleans their complaints, and the key that tokens are signed with; `None` where nothing will be run.
-    pub running: Option<(Arc<Scrubber>, Arc<OwnKey>)>,
+    /// What they are given to run; `None` where nothing will be run.
+    pub running: Option<Running>,
+}
+
+/// What providers are given to run.
+#[derive(Clone)]
+pub struct Running {
+    /// What cleans their complaints.
+    pub scrubber: Arc<Scrubber>,
+    /// The key that tokens are signed with.
+    pub own: Arc<OwnKey>,
+    /// What opens persons' credentials.
+    pub vault: Arc<Vault>,
 }
 
 /// Sets every configured provider up. Without `supplies` nothing is said about secrets: a provider that needs one is
@@ -218,13 +251,42 @@ impl Workshop<'_> {
             Ok(Made {
                 name: capability.provider.clone(),
                 description: Some(capability.description.clone()),
-                operations: bridge::operations(&bridge, capability, &settings.exposes)?,
+                operations: self.of_capability(&bridge, capability, settings)?,
                 // What it can do is known, so what is configured about it keeps its meaning.
                 fault: bridge.child.as_ref().err().cloned().or_else(|| settings.unknown(&registered)),
                 upstream: None,
             })
         };
         registered.iter().map(capability).collect()
+    }
+
+    /// What a capability can do, and what links its accounts, where there is a page on which a person can sign in.
+    fn of_capability(
+        &self,
+        bridge: &Arc<Bridge>,
+        capability: &Registered,
+        settings: &bridge::Settings,
+    ) -> Result<Vec<Arc<dyn Operation>>, String> {
+        let mut operations = bridge::operations(bridge, capability, &settings.exposes)?;
+        let hosts = Hosts::new(&settings.auth_hosts)?;
+        if hosts.is_empty() || !capability.operations.iter().any(|operation| operation.requires_auth) {
+            return Ok(operations);
+        }
+        let own = capability.operations.iter().find(|operation| shared::auth::is_linking(operation.action.as_str()));
+        if let Some(own) = own {
+            return Err(format!("auth_hosts: {} has an operation `{}` of its own", capability.provider, own.action));
+        }
+        operations.extend(linking::operations(&Arc::new(Desk {
+            capability: capability.provider.clone(),
+            linker: Arc::<Bridge>::clone(bridge),
+            hosts,
+            chat_types: capability.chat_types.clone(),
+            deadline: bridge.timeout,
+            vault: bridge.vault.clone(),
+            ids: Arc::clone(&self.effects.ids),
+            clock: Arc::clone(&self.effects.clock),
+        }))?);
+        Ok(operations)
     }
 
     fn accepted(&self, name: &Provider) -> Result<Accepted, String> {
@@ -262,7 +324,7 @@ impl Workshop<'_> {
     }
 
     fn upstream(&self, name: &Provider, reach: &Reach, offered: &[Offered<'_>]) -> Upstream {
-        let scrubber = self.supplies.and_then(|supplies| supplies.running.as_ref()).map(|(scrubber, _)| scrubber);
+        let scrubber = self.running().map(|running| &running.scrubber);
         let reach = match reach {
             Reach::Child(child) => self.child(name, child).map(|child| upstream::Reach::Child(Box::new(child))),
             Reach::Address(address) => {
@@ -271,6 +333,10 @@ impl Workshop<'_> {
         };
         let outside = (&self.effects.commands, &self.effects.http);
         Upstream::new(name, reach, scrubber.map(Arc::clone), outside, offered)
+    }
+
+    fn running(&self) -> Option<&Running> {
+        self.supplies?.running.as_ref()
     }
 
     fn held(&self, secret: &str) -> Option<Arc<Secret>> {
@@ -286,11 +352,11 @@ impl Workshop<'_> {
 
     fn bridge(&self, name: &Provider, settings: &bridge::Settings, child: &child::Settings) -> Bridge {
         let Self { effects, supplies, .. } = self;
+        let running = self.running();
         let held = |secret: &str| self.held(secret);
         let mut child = self.child(name, child);
-        let (scrubber, own) = supplies.and_then(|supplies| supplies.running.clone()).unzip();
         let vouching = match &settings.shares_secret_of {
-            None => own.map(Vouching::Own),
+            None => running.map(|running| Vouching::Own(Arc::clone(&running.own))),
             Some(issuer) => held(&issuers::secret_name(issuer)).map(|secret| Vouching::Shared(issuer.clone(), secret)),
         };
         if let (Some(issuer), None, Some(_)) = (&settings.shares_secret_of, &vouching, supplies) {
@@ -301,7 +367,9 @@ impl Workshop<'_> {
             child,
             timeout: Duration::from_secs(settings.timeout_seconds),
             vouching,
-            scrubber,
+            scrubber: running.map(|running| Arc::clone(&running.scrubber)),
+            hands_back: settings.hands_back_credentials,
+            vault: running.map(|running| Arc::clone(&running.vault)),
             commands: Arc::clone(&effects.commands),
             ids: Arc::clone(&effects.ids),
             clock: Arc::clone(&effects.clock),
@@ -434,7 +502,7 @@ pub fn filters(
             schemas.insert((provider.clone(), action.clone()), validator);
         }
     }
-    Ok(Filters { scrubber, schemas, key: Arc::clone(key), deputy })
+    Ok(Filters { scrubber, schemas: Arc::new(schemas), key: Arc::clone(key), deputy: Arc::new(deputy) })
 }
 
 /// Programs that print secrets.

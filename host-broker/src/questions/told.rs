@@ -52,6 +52,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
         Kind::Call => "call",
         Kind::Grant => "grant",
         Kind::File => "proposal",
+        Kind::Account => "account",
     };
     Ok(format!("A person said no to this {what}.{said}"))
 }
@@ -128,6 +129,7 @@ fn known(approval: &Approval) -> ApprovalRef {
         summary: match approval.kind {
             Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
             Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
+            Kind::Account => format!("an account at {} waits for a person", approval.provider),
             Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
         },
     }

@@ -271,6 +271,7 @@ impl World {
             document: Written::default(),
             asked: host_broker::call::Asked::No,
             applies: None,
+            flow: None,
             sealed: None,
             meanwhile: Arc::default(),
             notices: Vec::new(),

@@ -31,6 +31,8 @@ pub enum Question {
         /// Also what may not be used.
         all: bool,
     },
+    /// Link this person's accounts: a request of this type, with these arguments.
+    Auth(&'static str, Map<String, Value>),
 }
 
 /// What makes no sense, in words. It quotes no parameter.
@@ -54,6 +56,20 @@ pub enum BadUsage {
     /// A word is not UTF-8.
     #[error("an argument is not UTF-8")]
     NotUtf8,
+    /// An option came twice.
+    #[error("`{0}` is given twice")]
+    Twice(&'static str),
+    /// There is none of these, or more than one.
+    #[error("exactly one of {0} is needed")]
+    OneOf(String),
+    /// A word is not one that the command takes. It may be a code, or an address with one in it, so it is not quoted.
+    #[error("{command} takes {words}")]
+    Takes {
+        /// The command.
+        command: &'static str,
+        /// What it takes.
+        words: String,
+    },
     /// The parameters are not one JSON object.
     #[error("the parameters: {0}")]
     BadJson(String),
@@ -72,6 +88,16 @@ Usage:
       [--include-unavailable]
   mcp-shim capability invoke                 use it; JSON is the object of its input
       --capability ID --operation NAME [--input-json JSON] [--account REF] [--idempotency-key KEY]
+  mcp-shim capability auth begin             begin to link an account of theirs; prints the address to open
+      --capability ID [--account HINT]
+  mcp-shim capability auth complete          link it with what they brought back from there
+      --flow-id ID (--callback-url URL | --code CODE)
+  mcp-shim capability auth poll              print how far it is
+      --flow-id ID
+  mcp-shim capability auth list              print the linked accounts
+      --capability ID
+  mcp-shim capability auth unlink            unlink one
+      --capability ID --account REF
   mcp-shim --help | --version
 
 Called as ash-sb it does the same, and serves nothing.
@@ -128,6 +154,7 @@ fn capability(words: &mut impl Iterator<Item = String>) -> Result<Question, BadU
             Some(_) => Err(BadUsage::TooMany),
         },
         Some("invoke") => invoke(words).map(Question::Call),
+        Some("auth") => auth(words),
         Some(other) => Err(BadUsage::NoSuchCommand(format!("capability {other}"))),
         None => Err(BadUsage::Missing("what to do with a capability")),
     }
@@ -155,6 +182,81 @@ fn invoke(words: &mut impl Iterator<Item = String>) -> Result<Map<String, Value>
         }
     }
     Ok(arguments)
+}
+
+/// A command that links accounts.
+struct Auth {
+    command: &'static str,
+    /// The type of the request.
+    request: &'static str,
+    /// Of each of these exactly one must be given.
+    needs: &'static [&'static [AuthOption]],
+    /// These may be.
+    may: &'static [AuthOption],
+}
+
+/// An option, and the member of the request that it is.
+type AuthOption = (&'static str, &'static str);
+
+const CAPABILITY: AuthOption = ("--capability", "capability");
+const FLOW: AuthOption = ("--flow-id", "flow_id");
+
+const AUTH: [Auth; 5] = [
+    Auth {
+        command: "capability auth begin",
+        request: "ext_auth_begin",
+        needs: &[&[CAPABILITY]],
+        may: &[("--account", "account_hint")],
+    },
+    Auth {
+        command: "capability auth complete",
+        request: "ext_auth_complete",
+        needs: &[&[FLOW], &[("--callback-url", "callback_url"), ("--code", "code")]],
+        may: &[],
+    },
+    Auth { command: "capability auth poll", request: "ext_auth_poll", needs: &[&[FLOW]], may: &[] },
+    Auth { command: "capability auth list", request: "ext_auth_list", needs: &[&[CAPABILITY]], may: &[] },
+    Auth {
+        command: "capability auth unlink",
+        request: "ext_auth_unlink",
+        needs: &[&[CAPABILITY], &[("--account", "account_ref")]],
+        may: &[],
+    },
+];
+
+/// The words after `capability auth`; takes all that are left.
+fn auth(words: &mut impl Iterator<Item = String>) -> Result<Question, BadUsage> {
+    let name = words.next().ok_or(BadUsage::Missing("what to do with accounts"))?;
+    let is_meant = |auth: &&Auth| auth.command.strip_prefix("capability auth ") == Some(name.as_str());
+    let Some(auth) = AUTH.iter().find(is_meant) else {
+        let words = "begin, complete, poll, list, unlink".to_owned();
+        return Err(BadUsage::Takes { command: "capability auth", words });
+    };
+    let options = || auth.needs.iter().copied().flatten().chain(auth.may);
+    let mut arguments = Map::new();
+    while let Some(word) = words.next() {
+        let Some((option, member)) = options().find(|(option, _)| *option == word) else {
+            let words = joined(options(), ", ");
+            return Err(BadUsage::Takes { command: auth.command, words });
+        };
+        let value = words.next().ok_or(BadUsage::NoValue(word))?;
+        if arguments.insert((*member).to_owned(), Value::String(value)).is_some() {
+            return Err(BadUsage::Twice(option));
+        }
+    }
+    for choice in auth.needs {
+        let given = choice.iter().filter(|(_, member)| arguments.contains_key(*member)).count();
+        match *choice {
+            _ if given == 1 => {}
+            [(only, _)] => return Err(BadUsage::Missing(only)),
+            several => return Err(BadUsage::OneOf(joined(several, " and "))),
+        }
+    }
+    Ok(Question::Auth(auth.request, arguments))
+}
+
+fn joined<'a>(options: impl IntoIterator<Item = &'a AuthOption>, by: &str) -> String {
+    options.into_iter().map(|(option, _)| *option).collect::<Vec<_>>().join(by)
 }
 
 fn params(text: &str) -> Result<Map<String, Value>, BadUsage> {
@@ -218,6 +320,7 @@ mod tests {
         };
         assert_eq!(named("capability list"), parse("capability list"));
         assert_eq!(named("call a b"), parse("call a b"));
+        assert_eq!(named("capability auth list --capability a.b"), parse("capability auth list --capability a.b"));
         assert_eq!(named(""), Err(BadUsage::Missing("the command")));
         assert_eq!(named("--no-action-tools"), Err(BadUsage::NoSuchOption("--no-action-tools".into())));
     }
@@ -249,6 +352,94 @@ mod tests {
         }
         let secret = parse(r#"capability invoke --input-json {"token":hunter2}"#).unwrap_err().to_string();
         assert!(!secret.contains("hunter2"), "{secret}");
+    }
+
+    #[test]
+    fn accounts_are_linked_in_the_words_of_the_source() {
+        let flow = "caf_gog.email_x";
+        for (line, request, arguments) in [
+            ("begin --capability gog.email", "ext_auth_begin", json!({"capability": "gog.email"})),
+            (
+                "begin --account work --capability gog.email",
+                "ext_auth_begin",
+                json!({"capability": "gog.email", "account_hint": "work"}),
+            ),
+            (
+                "complete --flow-id caf_gog.email_x --code 4/x",
+                "ext_auth_complete",
+                json!({"flow_id": flow, "code": "4/x"}),
+            ),
+            (
+                "complete --callback-url http://localhost/?code=x --flow-id caf_gog.email_x",
+                "ext_auth_complete",
+                json!({"flow_id": flow, "callback_url": "http://localhost/?code=x"}),
+            ),
+            // Nobody says what a code begins with.
+            (
+                "complete --flow-id caf_gog.email_x --code --code",
+                "ext_auth_complete",
+                json!({"flow_id": flow, "code": "--code"}),
+            ),
+            ("poll --flow-id caf_gog.email_x", "ext_auth_poll", json!({"flow_id": flow})),
+            ("list --capability gog.email", "ext_auth_list", json!({"capability": "gog.email"})),
+            (
+                "unlink --capability gog.email --account work",
+                "ext_auth_unlink",
+                json!({"capability": "gog.email", "account_ref": "work"}),
+            ),
+        ] {
+            let Value::Object(arguments) = arguments else { panic!() };
+            let expected = Command::Ask(Question::Auth(request, arguments));
+            assert_eq!(parse(&format!("capability auth {line}")), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_links_no_account_is_named_and_never_quoted() {
+        let takes = |command, words: &str| BadUsage::Takes { command, words: words.to_owned() };
+        let commands = || takes("capability auth", "begin, complete, poll, list, unlink");
+        let begin = || takes("capability auth begin", "--capability, --account");
+        let complete = || takes("capability auth complete", "--flow-id, --callback-url, --code");
+        let one = || BadUsage::OneOf("--callback-url and --code".into());
+        for (line, fault) in [
+            ("", BadUsage::Missing("what to do with accounts")),
+            ("link", commands()),
+            ("https://localhost/?code=hunter2", commands()),
+            ("begin", BadUsage::Missing("--capability")),
+            ("begin --account work", BadUsage::Missing("--capability")),
+            ("begin --capability", BadUsage::NoValue("--capability".into())),
+            ("begin --capability a.b --capability a.c", BadUsage::Twice("--capability")),
+            ("begin --capability a.b --flow-id f", begin()),
+            ("begin a.b", begin()),
+            ("complete", BadUsage::Missing("--flow-id")),
+            ("complete --code hunter2", BadUsage::Missing("--flow-id")),
+            ("complete --flow-id f", one()),
+            ("complete --flow-id f --code hunter2 --callback-url http://localhost/?code=hunter2", one()),
+            ("complete --flow-id f --callback-url http://localhost/?code=hunter2 --code hunter2", one()),
+            ("complete --flow-id f --code hunter2 --code hunter2", BadUsage::Twice("--code")),
+            ("complete --flow-id f --code", BadUsage::NoValue("--code".into())),
+            ("complete --flow-id f --callback-url", BadUsage::NoValue("--callback-url".into())),
+            ("complete --flow-id f --code=hunter2", complete()),
+            ("complete --flow-id f --callback-url=http://localhost/?code=hunter2", complete()),
+            ("complete --flow-id f --code 4/ hunter2", complete()),
+            ("complete --flow-id f --hunter2", complete()),
+            ("complete --capability a.b --code hunter2", complete()),
+            ("poll", BadUsage::Missing("--flow-id")),
+            ("poll --flow-id f --code hunter2", takes("capability auth poll", "--flow-id")),
+            ("list", BadUsage::Missing("--capability")),
+            ("list --capability a.b --account work", takes("capability auth list", "--capability")),
+            ("unlink", BadUsage::Missing("--capability")),
+            ("unlink --capability a.b", BadUsage::Missing("--account")),
+            ("unlink --account work", BadUsage::Missing("--capability")),
+            ("unlink --capability a.b --account", BadUsage::NoValue("--account".into())),
+            ("unlink --capability a.b --all", takes("capability auth unlink", "--capability, --account")),
+        ] {
+            let said = fault.to_string();
+            assert!(!said.contains("hunter2") && !said.contains("localhost"), "{said}");
+            assert_eq!(parse(&format!("capability auth {line}")), Err(fault), "{line}");
+        }
+        assert_eq!(one().to_string(), "exactly one of --callback-url and --code is needed");
+        assert_eq!(begin().to_string(), "capability auth begin takes --capability, --account");
     }
 
     #[test]

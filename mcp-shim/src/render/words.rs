@@ -58,6 +58,40 @@ pub const EXT_CANCEL: ToolWords = ToolWords {
     description: "Stops an earlier call that has not started, or withdraws the question put to a person. What has \
                   started runs on.",
 };
+/// `ext_auth_begin`
+pub const EXT_AUTH_BEGIN: ToolWords = ToolWords {
+    title: "Begin to link an account",
+    description: "Begins to link an account of the person at a capability. Returns a flow_id and a web address, \
+                  auth_url, that the person must open: hand it over unchanged, with the user_code if there is one, \
+                  which the page asks for. Then call ext_auth_complete with the address to which the page led or the \
+                  code that it showed, or ext_auth_poll where a poll interval was given. A person must agree on the \
+                  host before the account can be used.",
+};
+/// `ext_auth_complete`
+pub const EXT_AUTH_COMPLETE: ToolWords = ToolWords {
+    title: "Finish linking an account",
+    description: "Finishes what ext_auth_begin began, with what the person brought back: in callback_url the whole \
+                  address to which the page led, or in code the code that it showed; not both. Works once. A person \
+                  must agree on the host before the account can be used.",
+};
+/// `ext_auth_poll`
+pub const EXT_AUTH_POLL: ToolWords = ToolWords {
+    title: "Ask whether an account is linked",
+    description: "Asks how far the person is with what ext_auth_begin began. Only where that gave a poll interval; \
+                  wait so long before each time. A person must agree on the host before the account can be used.",
+};
+/// `ext_auth_list`
+pub const EXT_AUTH_LIST: ToolWords = ToolWords {
+    title: "List linked accounts",
+    description: "Lists the accounts that the person has linked at a capability. An account's name is what other calls \
+                  take as account_ref.",
+};
+/// `ext_auth_unlink`
+pub const EXT_AUTH_UNLINK: ToolWords = ToolWords {
+    title: "Unlink an account",
+    description: "Unlinks an account of the person from a capability. Nothing can be done with it until the person \
+                  links it again.",
+};
 /// `ext_grant`
 pub const EXT_GRANT: ToolWords = ToolWords {
     title: "Grant a capability",

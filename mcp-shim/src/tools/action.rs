@@ -6,8 +6,8 @@ use crate::schema;
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 use shared::request::Request;
-use shared::snapshot::{ActionEntry, Availability, Snapshot};
-use shared::{Action, Level, Provider};
+use shared::snapshot::{ActionEntry, Availability, Capability, Snapshot};
+use shared::{Action, Level, Provider, auth};
 use std::collections::BTreeSet;
 
 /// An action as a tool.
@@ -32,7 +32,10 @@ pub fn all(snapshot: &Snapshot) -> Vec<ActionTool> {
     let offered: Vec<(&Provider, &Action, &ActionEntry)> = snapshot
         .capabilities
         .iter()
-        .flat_map(|capability| capability.actions.iter().map(move |(name, entry)| (&capability.provider, name, entry)))
+        .flat_map(|capability| {
+            let single = capability.actions.iter().filter(|(name, _)| !links(capability, name));
+            single.map(move |(name, entry)| (&capability.provider, name, entry))
+        })
         .filter(|(_, _, entry)| is_offered(entry))
         .collect();
     let names = shared::names::tool_names(offered.iter().map(|(provider, action, _)| (*provider, *action)));
@@ -40,6 +43,24 @@ pub fn all(snapshot: &Snapshot) -> Vec<ActionTool> {
     let tools = offered.iter().zip(names).map(|((provider, action, entry), name)| make(name, provider, action, entry));
     // A provider that is listed twice must not give two tools of one name.
     tools.filter(|action| taken.insert(action.tool.name.clone())).collect()
+}
+
+/// Whether the group may begin to link a person's account at some capability.
+pub fn links_accounts(snapshot: &Snapshot) -> bool {
+    snapshot.capabilities.iter().filter_map(beginning).any(is_offered)
+}
+
+/// Whether this is an action to which `ext_auth_begin` and its like are the way; a second tool for it would be one to
+/// choose between.
+fn links(capability: &Capability, action: &Action) -> bool {
+    beginning(capability).is_some() && auth::is_linking(action.as_str())
+}
+
+/// The action that begins to link an account, at a capability whose accounts can be linked. An action of that name at
+/// what is nobody's own is just an action.
+fn beginning(capability: &Capability) -> Option<&ActionEntry> {
+    let mut actions = capability.actions.iter().filter(|_| capability.provider.is_namespaced());
+    actions.find(|(name, _)| name.as_str() == auth::BEGIN).map(|(_, entry)| entry)
 }
 
 /// Hosts without a status mark in the description what may not be used.
@@ -129,6 +150,27 @@ mod tests {
         }));
         let names: Vec<_> = tools.iter().map(|action| action.tool.name.as_ref()).collect();
         assert_eq!(names, ["github__a", "github__b", "github__c", "github__g"]);
+    }
+
+    #[test]
+    fn what_links_accounts_has_its_own_tools_already() {
+        let action = json!({"level": 1, "description": "x"});
+        let offered = ["auth_begin", "auth_complete", "auth_poll", "auth_list", "auth_unlink", "send"];
+        let mut actions = Map::from_iter(offered.map(|name| (name.to_owned(), action.clone())));
+        let names = |provider: &str, actions: &Map<String, Value>| {
+            let capability = json!({"provider": provider, "access_level": 1, "actions": actions});
+            let snapshot = json!({"generatedAt": "x", "capabilities": [capability]});
+            let tools = all(&serde_json::from_value(snapshot).unwrap());
+            tools.into_iter().map(|action| action.tool.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("gog.email", &actions), ["gog_email__send"]);
+        // A group that may not begin has no use for the rest.
+        actions.insert(auth::BEGIN.to_owned(), json!({"level": 1, "description": "x", "status": "DENIED"}));
+        assert_eq!(names("gog.email", &actions), ["gog_email__send"]);
+        // Whatever links no accounts may call its actions as it likes.
+        assert!(names("server", &actions).contains(&"server__auth_list".to_owned()));
+        actions.remove(auth::BEGIN);
+        assert!(names("gog.email", &actions).contains(&"gog_email__auth_list".to_owned()));
     }
 
     #[test]

@@ -84,6 +84,9 @@ fn a_dead_host_ends_a_command_too() {
 fn help_and_version_need_nobody() {
     let output = World::new().set("EXT_IPC_DIR", "/nowhere").run(&["--help"]).wait_with_output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
+    for word in ["begin", "complete", "poll", "list", "unlink"] {
+        assert!(help.contains(&format!("mcp-shim capability auth {word}")), "{word}");
+    }
     for word in ["call PROVIDER ACTION", "EXT_IPC_DIR", "EXT_SIGNING_KEY_FILE", "Exit codes: 0 done, 2 usage"] {
         assert!(help.contains(word), "{word}");
     }

@@ -23,6 +23,12 @@ pub enum Method {
     Definitions,
     /// Do one of these things.
     Invoke,
+    /// Begin to link an account.
+    AuthBegin,
+    /// Link it, with what the person brought back.
+    AuthComplete,
+    /// Say whether the person is done.
+    AuthPoll,
 }
 
 impl Method {
@@ -31,6 +37,9 @@ impl Method {
         match self {
             Self::Definitions => "definitions",
             Self::Invoke => "invoke",
+            Self::AuthBegin => "auth_begin",
+            Self::AuthComplete => "auth_complete",
+            Self::AuthPoll => "auth_poll",
         }
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn propose(
         window: desk.settings.window(),
     };
     let path = data.path.clone();
-    let answer = Answer::asks(&path, data, hitl, Aside { noted, proposed: Some(proposed) });
+    let answer = Answer::asks(&path, data, hitl, Aside { noted, proposed: Some(proposed), progress: None });
     Ok((answer, format!("proposed: {summary}")))
 }
 

@@ -60,7 +60,7 @@ impl<T> Answer<T> {
             data,
             hitl: None,
             audit: None,
-            aside: Some(Aside { noted, proposed: None }),
+            aside: Some(Aside { noted, proposed: None, progress: None }),
         }
     }
 

@@ -98,10 +98,7 @@ impl NativeAction for ApplyProposal {
     }
 
     fn supplied(supplied: Supplied) -> Option<Stored> {
-        match supplied {
-            Supplied::Changes(stored) => Some(*stored),
-            Supplied::Withdrawn(_) | Supplied::Proposals(_) => None,
-        }
+        if let Supplied::Changes(stored) = supplied { Some(*stored) } else { None }
     }
 
     fn aside(output: &mut Self::Output) -> Option<Aside> {

@@ -48,10 +48,7 @@ impl NativeAction for ListProposals {
     }
 
     fn supplied(supplied: Supplied) -> Option<Vec<Listed>> {
-        match supplied {
-            Supplied::Proposals(listed) => Some(listed),
-            Supplied::Changes(_) | Supplied::Withdrawn(_) => None,
-        }
+        if let Supplied::Proposals(listed) = supplied { Some(listed) } else { None }
     }
 
     fn aside(output: &mut Self::Output) -> Option<Aside> {

@@ -53,10 +53,7 @@ impl NativeAction for WithdrawProposal {
     }
 
     fn supplied(supplied: Supplied) -> Option<bool> {
-        match supplied {
-            Supplied::Withdrawn(withdrawn) => Some(withdrawn),
-            Supplied::Changes(_) | Supplied::Proposals(_) => None,
-        }
+        if let Supplied::Withdrawn(withdrawn) = supplied { Some(withdrawn) } else { None }
     }
 
     fn aside(output: &mut Self::Output) -> Option<Aside> {

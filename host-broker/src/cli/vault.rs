@@ -1,0 +1,105 @@
+//! `vault`: what persons' credentials are kept under.
+
+use crate::cli::Context;
+use crate::cli::ask::{answer, running};
+use crate::cli::output::Fault;
+use crate::config::Config;
+use crate::control::Control;
+use crate::keys;
+use crate::ledger::open::reader;
+use crate::linking::stored;
+use crate::providers::setup;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+/// Vault: what persons' credentials are kept under.
+///
+/// Every credential, and every flow that links an account, is encrypted with a key of its own, and those keys with one
+/// master key. It lies in the home as keys/vault.key, or where [vault] in broker.toml says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker vault status
+  host-broker vault renew
+
+Back the master key up with the rest of the home, or keep it where [vault] says; without it every account is to be linked
+anew, and host-broker vault renew --forget clears what nobody can open.
+
+status --json prints {key: HOME or where, credentials, waiting, flows, unreadable};
+renew prints the reply: {status, summary, data: {renewed, unreadable, forgotten}, evidence: {…}}")]
+pub struct Vault {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say how many records there are, and whether they can be opened.
+    Status,
+    /// Put a new master key in the place of the present one, and encrypt every record under it. The daemon must not run.
+    ///
+    /// Where [vault] names the key, write the new one there first and the old one into `previous`.
+    Renew {
+        /// Forget what cannot be opened any more, and unlink the accounts that it belonged to.
+        #[arg(long)]
+        forget: bool,
+    },
+}
+
+impl Vault {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]. A renewal that was broken off goes on when it is run again; until then both keys are used.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let config = context.config()?;
+        match self.command {
+            Command::Status => status(context, &config),
+            Command::Renew { forget } => renew(context, &config, forget),
+        }
+    }
+}
+
+fn status(context: &Context, config: &Config) -> Result<(), Fault> {
+    let vault = setup::vault(config, &context.home, &context.effects)?;
+    let (counts, unreadable) = match context.ledger_if_any()? {
+        Some(_) => {
+            let connection = reader(context.home.path())?;
+            (stored::count(&connection)?, !stored::keys_in_use(&connection)?.is_subset(&vault.names()))
+        }
+        None => ([0; 3], false),
+    };
+    let [credentials, waiting, flows] = counts;
+    let key = config
+        .vault
+        .key
+        .as_ref()
+        .map_or_else(|| context.home.keys().join("vault.key").display().to_string(), ToString::to_string);
+    let document = json!({
+        "key": key, "credentials": credentials, "waiting": waiting, "flows": flows, "unreadable": unreadable,
+    });
+    context.output.show(&document, || {
+        let all = format!(
+            "The master key is {key}.\n{credentials} credential(s) of linked accounts, {waiting} of accounts that wait for a \
+             yes, {flows} flow(s)."
+        );
+        if unreadable { format!("{all}\nSome are under a master key that is not there.") } else { all }
+    });
+    Ok(())
+}
+
+fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> {
+    if running(context)?.is_some() {
+        // It holds the key that it began with.
+        return Err(Fault::refused(format!("the daemon is running; end it first with: {} stop", context.program())));
+    }
+    let in_home = config.vault.key.is_none();
+    if in_home {
+        keys::renew_vault(&context.home, context.effects.ids.as_ref())?;
+    }
+    let reply = answer(context, &Control::RenewVault { forget })?;
+    let left = reply.pointer("/data/unreadable").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    if in_home && left == 0 {
+        keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;
+    }
+    context.output.reply(&reply)
+}

@@ -1,0 +1,34 @@
+//! Where the master key of the vault comes from: `[vault]`.
+
+use crate::secrets::source::SecretSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where the master key of the vault comes from. Absent means that it lies in the home, `keys/vault.key`.
+///
+/// ```toml
+/// [vault]
+/// key = { command = ["op", "read", "op://broker/vault/key"] }   # 32 bytes, in hexadecimal or base64
+/// previous = [{ keyring = "broker-vault-2025" }]                # until host-broker vault renew has been run
+/// ```
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VaultTable {
+    /// The present key: 32 bytes in hexadecimal or base64.
+    pub key: Option<SecretSource>,
+    /// The keys before it, while there are records under them.
+    pub previous: Vec<SecretSource>,
+}
+
+impl VaultTable {
+    /// What is wrong with it.
+    ///
+    /// # Errors
+    /// The first fault, with the remedy.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.key.is_none() && !self.previous.is_empty() {
+            return Err("vault.previous: it goes with key; without, the keys lie in the home".to_owned());
+        }
+        Ok(())
+    }
+}

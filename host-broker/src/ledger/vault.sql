@@ -1,0 +1,39 @@
+-- What links accounts, and what they are worked with. Everything of persons that must not be read is sealed by the vault.
+
+-- Flows that were begun: one handle, one person, one group, one use.
+CREATE TABLE auth_flows (
+    id         TEXT    PRIMARY KEY,      -- caf_<capability>_<32 hex>
+    caller     TEXT    NOT NULL,
+    person     TEXT    NOT NULL,         -- issuer:sub
+    capability TEXT    NOT NULL,
+    state      TEXT    NOT NULL CHECK (state IN ('open', 'spent', 'asked')),
+    sealed     BLOB,                     -- what goes back to the provider; gone once it does not
+    expected   TEXT,                     -- the `state` that the address comes back with
+    pace_ms    INTEGER,                  -- how often the provider may be asked how far it is
+    polled_at  INTEGER,
+    begun_at   INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX auth_flows_open ON auth_flows (caller, person) WHERE state = 'open';
+CREATE INDEX auth_flows_age ON auth_flows (expires_at);
+
+-- Accounts about which a person is asked, and what became of them.
+CREATE TABLE account_links (
+    approval    INTEGER PRIMARY KEY REFERENCES approvals (id),
+    flow        TEXT    NOT NULL UNIQUE,
+    person      TEXT    NOT NULL,
+    capability  TEXT    NOT NULL,
+    account_ref TEXT    NOT NULL,
+    label       TEXT,
+    sealed      BLOB                     -- the credential; gone once the question is answered
+) STRICT;
+
+-- The credentials of linked accounts.
+CREATE TABLE credentials (
+    person      TEXT    NOT NULL,
+    capability  TEXT    NOT NULL,
+    account_ref TEXT    NOT NULL,
+    sealed      BLOB    NOT NULL,
+    stored_at   INTEGER NOT NULL,
+    PRIMARY KEY (person, capability, account_ref)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,294 @@
+//! Accounts in the life of a call: what a call that links one is given, what becomes of the flow, and the question that
+//! stands before every account.
+//!
+//! ```text
+//! begin ──► flow (open) ──► complete, or a poll that finds it done ──► question ──yes──► account linked
+//!               └─► its time is over                                      └─no, silence──► nothing is kept
+//! ```
+//!
+//! An agent sees the address and could finish the flow with somebody else's account; so an account is linked only once a
+//! person has seen whose it is, and until then nothing can be done with it. A flow is spent in the very transaction that
+//! writes the intent of the call that completes it.
+
+pub mod stored;
+
+use crate::accounts::{self, Account};
+use crate::approvals::card::{Card, visible};
+use crate::approvals::{self, Approval, Kind, State};
+use crate::broker::Broker;
+use crate::call::Call;
+use crate::effects::ids::Nonce;
+use crate::filter::finished::{Filtered, Outcome};
+use crate::ledger::LedgerError;
+use crate::ledger::transaction::{Effect, Transaction};
+use crate::policy::authorize::Refusal;
+use crate::policy::facts::Ask;
+use crate::proposing::named_after;
+use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
+use crate::questions::{self, Posed};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::{Code, FlowId, Level, Provider, Timestamp};
+use std::collections::BTreeSet;
+use stored::{Entry, Link, Owner, Standing};
+
+/// Hands a call what its decision needs of flows and accounts.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Result<(), LedgerError> {
+    let Some(person) = call.header.behalf.key() else { return Ok(()) };
+    let owner = Owner { caller: &call.header.caller_key, person: &person };
+    let supplied = match call.target.invocation().map(Invocation::needs) {
+        Some(Needs::ToBegin) => Supplied::Begun(stored::open(connection, &owner, now)?),
+        Some(Needs::ToComplete(id) | Needs::ToPoll(id)) => {
+            let (id, standing) = (id.clone(), stored::find(connection, &owner, id, now)?);
+            let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
+            call.flow = Some(id);
+            Supplied::Flow(standing, due)
+        }
+        Some(Needs::Accounts) => Supplied::Accounts(accounts::labelled(connection, &person, &call.provider)?),
+        Some(
+            Needs::Nothing
+            | Needs::ToApply(_)
+            | Needs::ToWithdraw(_)
+            | Needs::Proposals
+            | Needs::ToUnlink(_)
+            | Needs::Credential,
+        )
+        | None => return Ok(()),
+    };
+    call.target.supply(supplied);
+    Ok(())
+}
+
+impl Broker {
+    /// What a permitted call does to flows and accounts with its intent, and what it is given to work with.
+    pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+        let Some(person) = call.header.behalf.key() else { return Ok(()) };
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        let supplied = match call.target.invocation().map(Invocation::needs) {
+            Some(Needs::ToComplete(id)) => {
+                stored::spend(tx, id)?;
+                return Ok(());
+            }
+            Some(Needs::ToPoll(id)) => {
+                let standing = stored::find(tx.connection(), &owner, id, tx.now())?;
+                if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
+                    stored::polled(tx, id)?;
+                }
+                return Ok(());
+            }
+            Some(Needs::ToUnlink(account)) => {
+                let (capability, account) = (Some(&call.provider), Some(account.as_str()));
+                Supplied::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
+            }
+            Some(Needs::Credential) => {
+                let account = call.account_ref.as_deref().unwrap_or_default();
+                Supplied::Credential(stored::credential(tx.connection(), &person, &call.provider, account)?)
+            }
+            Some(
+                Needs::Nothing
+                | Needs::ToApply(_)
+                | Needs::ToWithdraw(_)
+                | Needs::Proposals
+                | Needs::ToBegin
+                | Needs::Accounts,
+            )
+            | None => return Ok(()),
+        };
+        call.target.supply(supplied);
+        Ok(())
+    }
+
+    /// What an effect has come to with linking an account is stored, and a person asked where there is one.
+    pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
+        let Effect::Run(call) = &filtered.effect else { return Ok(()) };
+        if let (Outcome::Failed { code, .. }, Some(flow)) = (&filtered.outcome, &call.flow) {
+            let over =
+                [Code::CapabilityAuthFlowDenied, Code::CapabilityAuthFlowExpired, Code::CapabilityAuthFlowInvalid];
+            if *code == Code::CapabilityBackendUnavailable {
+                // Nobody was asked, so that what the person brought can be brought again.
+                stored::give_back(tx, flow)?;
+            } else if over.contains(code) {
+                stored::spend(tx, flow)?;
+            }
+            return Ok(());
+        }
+        let (Some(person), Some(progress), Outcome::Succeeded(_)) = (
+            call.header.behalf.key(),
+            filtered.aside.as_ref().and_then(|aside| aside.progress.as_ref()),
+            &filtered.outcome,
+        ) else {
+            return Ok(());
+        };
+        match progress {
+            Progress::Begun(id, flow) => {
+                let owner = Owner { caller: &call.header.caller_key, person: &person };
+                stored::begin(tx, &Entry { id, owner, flow })
+            }
+            Progress::Slower(id, pace) => stored::slower(tx, id, *pace),
+            Progress::Found(found) => {
+                if let Err(refusal) = self.ask_about_account(tx, call, &person, found)? {
+                    filtered.outcome = Outcome::of(refusal.code, refusal.reason);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks a person whether an account that a provider has given is the one that it should be.
+    fn ask_about_account(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        person: &str,
+        found: &Found,
+    ) -> Result<Result<(), Refusal>, LedgerError> {
+        let header = &call.header;
+        let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
+        let Some(group) = header.caller.group() else { return no(Code::Guardrail, "Only a group links accounts.") };
+        let owner = Owner { caller: &header.caller_key, person };
+        if matches!(stored::find(tx.connection(), &owner, &found.flow, tx.now())?, Standing::Asked { .. }) {
+            return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
+        }
+        let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
+            return no(Code::EvidenceUnavailable, "The system's random source failed.");
+        };
+        let replaces = accounts::of(tx.connection(), person, &call.provider)?.contains(&found.account.to_string());
+        let Some(card) = card(call, found, replaces) else {
+            return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
+        };
+        let hidden = named_after("account", &nonce);
+        let posed = Posed {
+            kind: Kind::Account,
+            caller: &header.caller_key,
+            group,
+            request_id: &hidden,
+            provider: &call.provider,
+            action: &call.action,
+            level: Level::Write,
+            digest: agreed(&header.caller_key, person, &call.provider, found),
+            asking: self.config.asking(&call.provider, &call.action),
+            born_approved: None,
+            asks: BTreeSet::from([Ask::Tier]),
+            card: &card,
+            document: None,
+            params_digest: None,
+            summary: Some(format!("link the account {}", found.account)),
+            task_id: None,
+        };
+        let approval = match self.pose(tx, header, &posed)? {
+            Ok(approval) => approval,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let label = label(&found.shown);
+        let sealed = found.credential.as_ref();
+        let (flow, account) = (&found.flow, &found.account);
+        stored::ask(tx, &Link { approval, flow, person, account, label: label.as_deref(), sealed })?;
+        Ok(Ok(()))
+    }
+
+    /// A question about an account is over: it is linked with what it is worked with, or nothing of it is kept.
+    pub(crate) fn end_link(
+        &mut self,
+        tx: &Transaction<'_>,
+        approval: &Approval,
+        state: State,
+        by: &str,
+    ) -> Result<(), LedgerError> {
+        if let Some(asked) = stored::asked_by(tx.connection(), approval.id)?.filter(|_| state == State::Approved) {
+            let account = Account {
+                person: asked.person.clone(),
+                capability: asked.capability.clone(),
+                account_ref: asked.account.to_string(),
+                label: asked.label.clone(),
+                linked_at: tx.now(),
+                linked_by: by.to_owned(),
+            };
+            accounts::link(tx, &account)?;
+            stored::keep_credential(tx, &asked)?;
+        }
+        stored::drop_asked(tx, approval.id)?;
+        approvals::close(tx, &approval.caller, &approval.request_id, state.word())?;
+        self.questions_changed = true;
+        Ok(())
+    }
+
+    /// Unlinks a person's accounts: those at this capability, of this name, or all of them, with everything that was kept
+    /// for them or waits for a yes. Says how many were linked.
+    pub(crate) fn unlink(
+        &mut self,
+        tx: &Transaction<'_>,
+        person: &str,
+        capability: Option<&Provider>,
+        account: Option<&str>,
+    ) -> Result<usize, LedgerError> {
+        for question in stored::waiting(tx.connection(), person, capability, account)? {
+            if let Some(approval) = approvals::numbered(tx.connection(), question)? {
+                self.end_link(tx, &approval, State::Cancelled, "")?;
+            }
+        }
+        if account.is_none() {
+            stored::end_flows(tx, person, capability)?;
+        }
+        stored::drop_credentials(tx, person, capability, account)?;
+        accounts::unlink(tx, person, capability, account)
+    }
+}
+
+/// Everything of an account that a person agrees to.
+fn agreed(caller: &str, person: &str, capability: &Provider, found: &Found) -> Digest {
+    let credential = found.credential.as_ref().map(|sealed| Digest::of(sealed.bytes()));
+    Digest::of(&shared::json::canonical(&json!({
+        "caller": caller,
+        "person": person,
+        "capability": capability,
+        "account": found.account,
+        "shown": found.shown,
+        "credential": credential,
+    })))
+}
+
+/// What a person is shown of an account; `None` if it cannot be shown in full.
+fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
+    let mut card = Card::new();
+    if let Some(group) = call.header.caller.group() {
+        card.say("Workspace", group.as_str());
+    }
+    questions::say_for_whom(&mut card, &call.header.behalf);
+    card.say("Link at", call.provider.as_str());
+    card.say("Account", found.account.as_str());
+    if replaces {
+        card.say("Note", "an account of this name is linked already; this one takes its place");
+    }
+    card.reasons.push(
+        "Whoever opened the page may have signed in as anybody: the account must be this person's own.".to_owned(),
+    );
+    card.list(&found.shown).then_some(card)
+}
+
+/// How long a label may be, in bytes.
+const LABEL_MAX: usize = 256;
+
+/// What people would call it: by what the provider says its name or address is.
+fn label(shown: &Value) -> Option<String> {
+    let named = ["account_email", "email", "account_name", "name"].iter().find_map(|name| shown.get(name)?.as_str())?;
+    let mut label = visible(named);
+    label.truncate(label.floor_char_boundary(LABEL_MAX));
+    Some(label)
+}
+
+/// A handle that nobody can guess.
+///
+/// # Errors
+/// There is no randomness.
+pub fn handle(
+    capability: &Provider,
+    ids: &dyn crate::effects::ids::Ids,
+) -> Result<FlowId, crate::effects::ids::NoRandomness> {
+    let mut random = [0; 16];
+    ids.fill(&mut random)?;
+    Ok(FlowId::of(capability, random))
+}

@@ -1,0 +1,139 @@
+//! `auth_begin`.
+
+use super::{Desk, FLOW_LIFE, OPEN_MAX, Opened, aside, bad_answer};
+use crate::linking::handle;
+use crate::linking::stored::Flow;
+use crate::providers::contract::{Aside, Declaration, Exposure, Failure, Guard, Needs, Progress, Refusal, Supplied};
+use crate::providers::execution::Execution;
+use crate::providers::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Code, Level, Timestamp};
+use std::time::Duration;
+
+/// How long what an agent hands on of the person's words may be, in bytes.
+const HINT_MAX: usize = 128;
+/// How often a provider is asked at most, and at least.
+const PACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthBegin {
+    /// Which account the person means, in the person's words.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 128))]
+    account_hint: Option<String>,
+}
+
+/// A flow that was begun.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Begun {
+    /// What the flow is called from now on.
+    flow_id: String,
+    /// The page that the person must open.
+    auth_url: String,
+    /// When the flow is over.
+    expires_at: String,
+    /// The provider's word for the kind of flow.
+    flow_type: String,
+    /// The code that the person must enter there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_code: Option<String>,
+    /// How often to ask whether the person is done, in seconds; absent where the person must bring something back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poll_interval_s: Option<u64>,
+    #[serde(skip)]
+    #[schemars(skip)]
+    aside: Option<Aside>,
+}
+
+impl NativeAction for AuthBegin {
+    type Shared = Desk;
+    type Facts = usize;
+    type Output = Begun;
+
+    const NAME: &'static str = shared::auth::BEGIN;
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Begins to link an account of the person: returns the page that the person must \
+        open. Nothing is linked before a person on the host has agreed to the account.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+    // The address is signed for as it is; what is taken out of it would break it.
+    const VERBATIM: bool = true;
+
+    fn declared(desk: &Desk, declaration: &mut Declaration) {
+        desk.declare(declaration);
+    }
+
+    fn summary(&self) -> String {
+        "begin to link an account".to_owned()
+    }
+
+    fn guard(&self, _desk: &Desk, open: Option<&usize>, _now: Timestamp) -> Guard {
+        let refuse = |code: Code, reason: String| Guard::Refuse(Refusal { code, reason });
+        if self.account_hint.as_ref().is_some_and(|hint| hint.len() > HINT_MAX || hint.chars().any(char::is_control)) {
+            let reason = format!("account_hint is one line of at most {HINT_MAX} bytes.");
+            return refuse(Code::CapabilityInvalidInput, reason);
+        }
+        if open.is_some_and(|open| *open >= OPEN_MAX) {
+            let reason =
+                format!("{OPEN_MAX} flows of this person are open already; complete one, or wait ten minutes.");
+            return refuse(Code::Busy, reason);
+        }
+        Guard::Pass
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::ToBegin
+    }
+
+    fn supplied(supplied: Supplied) -> Option<usize> {
+        if let Supplied::Begun(open) = supplied { Some(open) } else { None }
+    }
+
+    fn aside(output: &mut Begun) -> Option<Aside> {
+        output.aside.take()
+    }
+
+    async fn run(self, desk: &Desk, _open: Option<usize>, execution: &Execution) -> Result<(Begun, String), Failure> {
+        let id = handle(&desk.capability, desk.ids.as_ref())
+            .map_err(|none| Failure::Unavailable { message: none.to_string() })?;
+        let opened = desk.linker.begin(&desk.capability, self.account_hint.as_deref(), execution).await?;
+        let Opened { auth_url, user_code, flow_type, expires_at, pace, state, expected } = opened;
+        let url = desk.hosts.admit(&auth_url).map_err(|why| bad_answer(&why))?;
+        if !is_word(&flow_type) || user_code.as_ref().is_some_and(|code| !is_plain(code)) {
+            return Err(bad_answer(&"its flow_type or user_code is not what it may be"));
+        }
+        let now = desk.clock.now();
+        let last = now.plus(FLOW_LIFE);
+        let expires_at = expires_at.map_or(last, |said| said.min(last));
+        if expires_at <= now {
+            return Err(bad_answer(&"the flow was over when it began"));
+        }
+        let (fastest, slowest) = PACE;
+        let pace = pace.map(|pace| pace.clamp(fastest, slowest));
+        let sealed = desk.sealed_state(&id, &state, execution)?;
+        let flow = Flow { sealed, expected, pace, polled_at: pace.map(|_| now), expires_at };
+        let begun = Begun {
+            flow_id: id.to_string(),
+            auth_url: url.to_string(),
+            expires_at: expires_at.to_string(),
+            flow_type,
+            user_code,
+            poll_interval_s: pace.map(|pace| pace.as_secs()),
+            aside: Some(aside("begun", Progress::Begun(id, flow))),
+        };
+        Ok((begun, format!("the person must open a page at {}", url.host_str().unwrap_or_default())))
+    }
+}
+
+/// A word of a provider's: letters, digits and `_`.
+fn is_word(text: &str) -> bool {
+    (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// What a person can type.
+fn is_plain(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+}

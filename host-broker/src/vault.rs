@@ -1,0 +1,309 @@
+//! The vault: what belongs to persons and must not be read, encrypted wherever it lies.
+//!
+//! Each record has a data key of its own, and that is wrapped under the master key. Both layers are bound to the [`Place`]
+//! that the record is kept in, so that a record which somebody moves to another person's row does not open there. A new
+//! master key wraps the data keys anew and leaves the records as they are.
+//!
+//! ```text
+//! version 1 │ name of the master key 8 │ nonce 12 │ wrapped data key 32 + 16 │ nonce 12 │ record + 16
+//! ```
+//!
+//! AES-256-GCM (NIST SP 800-38D) throughout. Nonces are random: a data key encrypts one record, a master key as many data
+//! keys as there are accounts and flows, which is far from the 2^32 that random nonces allow.
+//!
+//! Nothing here knows SQL, and only an [`Execution`] opens a record: that is, after the intent to use it is durable.
+
+pub mod witness;
+
+use crate::effects::ids::{Ids, NoRandomness};
+use crate::providers::execution::Execution;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use serde_json::json;
+use shared::Provider;
+use shared::digest::Digest;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// The layout above.
+const VERSION: u8 = 1;
+const NAME: usize = 8;
+const NONCE: usize = 12;
+const TAG: usize = 16;
+/// How long a master key is, in bytes, and a data key.
+pub const KEY: usize = 32;
+/// Everything before the record.
+const HEAD: usize = 1 + NAME + NONCE + KEY + TAG + NONCE;
+
+/// A master key's bytes.
+pub type KeyBytes = Zeroizing<[u8; KEY]>;
+
+/// Encrypts and decrypts records.
+pub struct Vault {
+    /// What everything is encrypted under from now on.
+    current: MasterKey,
+    /// What some may still be encrypted under.
+    previous: Vec<MasterKey>,
+    ids: Arc<dyn Ids>,
+}
+
+struct MasterKey {
+    name: KeyName,
+    key: LessSafeKey,
+}
+
+/// What tells master keys apart, without telling anything of them.
+pub type KeyName = [u8; NAME];
+
+/// Where a record is kept: it opens nowhere else.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// What kind of record.
+    pub what: Kind,
+    /// Whose, as the ledger writes persons.
+    pub person: &'a str,
+    /// At which capability.
+    pub capability: &'a Provider,
+    /// Which of them: the account's name, the flow's handle.
+    pub name: &'a str,
+}
+
+/// A kind of record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What an account is worked with.
+    Credential,
+    /// What goes back to a provider when a flow goes on.
+    Flow,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Credential => "credential",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+/// An encrypted record, as it is stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(Box<[u8]>);
+
+/// Why a record cannot be used. The messages tell nothing of what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum VaultFault {
+    /// It is under a master key that is not here.
+    #[error("it is encrypted under another master key; restore that one, or link the account anew")]
+    OtherKey,
+    /// It was changed, moved, or cut.
+    #[error("it is damaged or was moved; link the account anew")]
+    Damaged,
+    /// The system's random source failed.
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+}
+
+impl MasterKey {
+    fn new(bytes: &KeyBytes) -> Option<Self> {
+        let digest = Digest::of(&[b"vault key name".as_slice(), bytes.as_slice()].concat());
+        let name = digest.as_bytes().first_chunk().copied()?;
+        Some(Self { name, key: key(bytes)? })
+    }
+}
+
+fn key(bytes: &[u8; KEY]) -> Option<LessSafeKey> {
+    UnboundKey::new(&AES_256_GCM, bytes).ok().map(LessSafeKey::new)
+}
+
+impl Place<'_> {
+    /// What both layers are bound to.
+    fn bound(&self, layer: &str) -> Vec<u8> {
+        let Self { what, person, capability, name } = self;
+        shared::json::canonical(&json!(["vault", VERSION, layer, what.word(), person, capability, name]))
+    }
+}
+
+impl Vault {
+    /// A vault with this master key, and those before it. `None` if they cannot be used as keys.
+    pub fn new(current: &KeyBytes, previous: &[KeyBytes], ids: Arc<dyn Ids>) -> Option<Self> {
+        let current = MasterKey::new(current)?;
+        let previous: Option<Vec<MasterKey>> = previous.iter().map(MasterKey::new).collect();
+        let previous = previous?.into_iter().filter(|key| key.name != current.name).collect();
+        Some(Self { current, previous, ids })
+    }
+
+    /// The master keys that records may be under.
+    pub fn names(&self) -> BTreeSet<KeyName> {
+        self.previous.iter().map(|key| key.name).chain([self.current.name]).collect()
+    }
+
+    /// Encrypts a record for this place. What is in a credential does not come back from this execution.
+    ///
+    /// # Errors
+    /// [`VaultFault`]; nothing is to be stored then.
+    pub fn seal(&self, place: &Place<'_>, record: &[u8], proof: &Execution) -> Result<Sealed, VaultFault> {
+        witness(place, record, proof);
+        self.encrypted(place, record)
+    }
+
+    fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Sealed, VaultFault> {
+        let mut data_key = KeyBytes::new([0; KEY]);
+        self.ids.fill(data_key.as_mut())?;
+        let mut sealed = self.wrapped(place, &data_key)?;
+        let data_key = key(&data_key).ok_or(VaultFault::Damaged)?;
+        let nonce = self.nonce()?;
+        let body = encrypted(&data_key, nonce, &place.bound("record"), record)?;
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(&body);
+        Ok(Sealed(sealed.into()))
+    }
+
+    /// Decrypts a record, for this execution and nothing else. What is in a credential does not come back from it.
+    ///
+    /// # Errors
+    /// [`VaultFault`].
+    pub fn open(
+        &self,
+        place: &Place<'_>,
+        sealed: &Sealed,
+        proof: &Execution,
+    ) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+        let record = self.decrypted(place, sealed)?;
+        witness(place, &record, proof);
+        Ok(record)
+    }
+
+    /// The same record under the present master key; `None` if it is already.
+    ///
+    /// # Errors
+    /// [`VaultFault`]; the record is to stay as it is.
+    pub fn resealed(&self, place: &Place<'_>, sealed: &Sealed) -> Result<Option<Sealed>, VaultFault> {
+        let parts = sealed.parts().ok_or(VaultFault::Damaged)?;
+        if parts.name == self.current.name {
+            return Ok(None);
+        }
+        let mut renewed = self.wrapped(place, &self.data_key(place, &parts)?)?;
+        renewed.extend_from_slice(&parts.nonce);
+        renewed.extend_from_slice(parts.record);
+        Ok(Some(Sealed(renewed.into())))
+    }
+
+    fn decrypted(&self, place: &Place<'_>, sealed: &Sealed) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+        let parts = sealed.parts().ok_or(VaultFault::Damaged)?;
+        let data_key = key(&*self.data_key(place, &parts)?).ok_or(VaultFault::Damaged)?;
+        decrypted(&data_key, parts.nonce, &place.bound("record"), parts.record)
+    }
+
+    fn data_key(&self, place: &Place<'_>, parts: &Parts<'_>) -> Result<KeyBytes, VaultFault> {
+        let mut keys = std::iter::once(&self.current).chain(&self.previous);
+        let master = keys.find(|key| key.name == parts.name).ok_or(VaultFault::OtherKey)?;
+        let bytes = decrypted(&master.key, parts.wrap_nonce, &place.bound("key"), parts.wrapped)?;
+        <[u8; KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| VaultFault::Damaged)
+    }
+
+    /// Everything before the record's own nonce.
+    fn wrapped(&self, place: &Place<'_>, data_key: &KeyBytes) -> Result<Vec<u8>, VaultFault> {
+        let nonce = self.nonce()?;
+        let wrapped = encrypted(&self.current.key, nonce, &place.bound("key"), data_key.as_slice())?;
+        Ok([[VERSION].as_slice(), &self.current.name, &nonce, &wrapped].concat())
+    }
+
+    fn nonce(&self) -> Result<[u8; NONCE], NoRandomness> {
+        let mut nonce = [0; NONCE];
+        self.ids.fill(&mut nonce)?;
+        Ok(nonce)
+    }
+}
+
+fn witness(place: &Place<'_>, record: &[u8], proof: &Execution) {
+    if place.what == Kind::Credential {
+        proof.witnessed().note(record);
+    }
+}
+
+fn encrypted(key: &LessSafeKey, nonce: [u8; NONCE], bound: &[u8], plain: &[u8]) -> Result<Vec<u8>, VaultFault> {
+    // Room for the tag from the start: a buffer that grows leaves copies behind.
+    let mut buffer = Vec::with_capacity(plain.len() + TAG);
+    buffer.extend_from_slice(plain);
+    key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut buffer)
+        .map_err(|_unspecified| VaultFault::Damaged)?;
+    Ok(buffer)
+}
+
+fn decrypted(
+    key: &LessSafeKey,
+    nonce: [u8; NONCE],
+    bound: &[u8],
+    sealed: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+    let mut buffer = Zeroizing::new(sealed.to_vec());
+    let plain = key
+        .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut buffer)
+        .map_err(|_unspecified| VaultFault::Damaged)?
+        .len();
+    buffer.truncate(plain);
+    Ok(buffer)
+}
+
+/// What a stored record is made of.
+struct Parts<'a> {
+    name: KeyName,
+    wrap_nonce: [u8; NONCE],
+    wrapped: &'a [u8],
+    nonce: [u8; NONCE],
+    record: &'a [u8],
+}
+
+impl Sealed {
+    /// As it was stored.
+    pub fn stored(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// To be stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// How long the record in it is, in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len().saturating_sub(HEAD + TAG)
+    }
+
+    /// Whether the record in it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The master key that it is under; `None` if it is none of ours.
+    pub fn key_name(&self) -> Option<KeyName> {
+        self.parts().map(|parts| parts.name)
+    }
+
+    fn parts(&self) -> Option<Parts<'_>> {
+        let (version, rest) = self.0.split_first()?;
+        let (name, rest) = rest.split_first_chunk()?;
+        let (wrap_nonce, rest) = rest.split_first_chunk()?;
+        let (wrapped, rest) = rest.split_at_checked(KEY + TAG)?;
+        let (nonce, record) = rest.split_first_chunk()?;
+        let parts = Parts { name: *name, wrap_nonce: *wrap_nonce, wrapped, nonce: *nonce, record };
+        (*version == VERSION && record.len() >= TAG).then_some(parts)
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes)", self.len())
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vault({} keys)", 1 + self.previous.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

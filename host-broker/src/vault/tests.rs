@@ -1,0 +1,123 @@
+//! What is stored opens in its place, under its key, and nowhere else.
+
+use super::*;
+use crate::effects::ids::SystemIds;
+use ring::aead::MAX_TAG_LEN;
+
+struct Broken;
+
+impl Ids for Broken {
+    fn fill(&self, _buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        Err(NoRandomness)
+    }
+}
+
+fn key_of(byte: u8) -> KeyBytes {
+    KeyBytes::new([byte; KEY])
+}
+
+fn vault(current: u8, previous: &[u8]) -> Vault {
+    let previous: Vec<_> = previous.iter().copied().map(key_of).collect();
+    Vault::new(&key_of(current), &previous, Arc::new(SystemIds)).unwrap()
+}
+
+fn mail() -> Provider {
+    "gog.email".parse().unwrap()
+}
+
+fn place<'a>(person: &'a str, capability: &'a Provider, name: &'a str) -> Place<'a> {
+    Place { what: Kind::Credential, person, capability, name }
+}
+
+const RECORD: &[u8] = br#"{"refresh_token":"1//hunter2-hunter2"}"#;
+
+#[test]
+fn a_record_opens_in_its_place_and_nowhere_else() {
+    let (vault, mail, calendar) = (vault(1, &[]), mail(), "gog.calendar".parse().unwrap());
+    let own = place("ash:ann", &mail, "work");
+    let sealed = vault.encrypted(&own, RECORD).unwrap();
+    assert_eq!(vault.decrypted(&own, &sealed).unwrap().as_slice(), RECORD);
+    assert_eq!(sealed.len(), RECORD.len());
+    assert_eq!(TAG, MAX_TAG_LEN);
+    for other in [
+        place("ash:bob", &mail, "work"),
+        place("ash:ann", &calendar, "work"),
+        place("ash:ann", &mail, "home"),
+        Place { what: Kind::Flow, ..own },
+    ] {
+        assert_eq!(vault.decrypted(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
+        // Nor is it made to by a new key.
+        let newer = super::tests::vault(2, &[1]);
+        assert_eq!(newer.resealed(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
+    }
+    // Twice the same is not the same to whoever sees it.
+    let again = vault.encrypted(&own, RECORD).unwrap();
+    assert!(sealed != again);
+    let text = String::from_utf8_lossy(sealed.bytes()).into_owned();
+    assert!(!text.contains("hunter2") && !format!("{sealed:?}{vault:?}").contains("hunter2"));
+}
+
+#[test]
+fn not_one_bit_of_a_record_can_be_changed_and_nothing_cut_off() {
+    let (vault, mail) = (vault(1, &[]), mail());
+    let own = place("ash:ann", &mail, "work");
+    let sealed = vault.encrypted(&own, RECORD).unwrap();
+    for index in 0..sealed.bytes().len() {
+        for bit in 0..8 {
+            let mut changed = sealed.bytes().to_vec();
+            changed[index] ^= 1 << bit;
+            let fault = vault.decrypted(&own, &Sealed::stored(changed)).unwrap_err();
+            let of_name = (1..=NAME).contains(&index);
+            assert_eq!(fault, if of_name { VaultFault::OtherKey } else { VaultFault::Damaged }, "{index}.{bit}");
+        }
+        let cut = Sealed::stored(sealed.bytes()[..index].to_vec());
+        assert_eq!(vault.decrypted(&own, &cut), Err(VaultFault::Damaged), "{index}");
+    }
+    let longer = Sealed::stored([sealed.bytes(), &[0]].concat());
+    assert_eq!(vault.decrypted(&own, &longer), Err(VaultFault::Damaged));
+    // The halves of two records make none.
+    let other = vault.encrypted(&own, RECORD).unwrap();
+    let mixed = [&sealed.bytes()[..HEAD - NONCE], &other.bytes()[HEAD - NONCE..]].concat();
+    assert_eq!(vault.decrypted(&own, &Sealed::stored(mixed)), Err(VaultFault::Damaged));
+}
+
+#[test]
+fn a_new_master_key_takes_over_what_the_old_one_held() {
+    let mail = mail();
+    let own = place("ash:ann", &mail, "work");
+    let old = vault(1, &[]);
+    let sealed = old.encrypted(&own, RECORD).unwrap();
+    assert_eq!(vault(2, &[]).decrypted(&own, &sealed), Err(VaultFault::OtherKey));
+    let both = vault(2, &[1]);
+    assert_eq!(both.decrypted(&own, &sealed).unwrap().as_slice(), RECORD);
+    let renewed = both.resealed(&own, &sealed).unwrap().unwrap();
+    assert_ne!(renewed.key_name(), sealed.key_name());
+    assert_eq!(both.resealed(&own, &renewed), Ok(None));
+    assert_eq!(vault(2, &[]).decrypted(&own, &renewed).unwrap().as_slice(), RECORD);
+    assert_eq!(old.decrypted(&own, &renewed), Err(VaultFault::OtherKey));
+    // The record itself was not touched.
+    assert_eq!(sealed.bytes()[HEAD - NONCE..], renewed.bytes()[HEAD - NONCE..]);
+    assert_eq!(vault(1, &[1, 1]).names().len(), 1);
+}
+
+#[test]
+fn without_randomness_nothing_is_stored() {
+    let vault = Vault::new(&key_of(1), &[], Arc::new(Broken)).unwrap();
+    let mail = mail();
+    let own = place("ash:ann", &mail, "work");
+    assert_eq!(vault.encrypted(&own, RECORD), Err(VaultFault::Randomness(NoRandomness)));
+}
+
+#[test]
+fn a_record_of_another_implementation_is_the_same() {
+    // Made with Python's `cryptography`: the layout is part of what a backup holds, so it may not change unnoticed.
+    let sealed = base16ct::lower::decode_vec(KNOWN).unwrap();
+    let mail = mail();
+    let own = place("ash:ann", &mail, "work");
+    assert_eq!(vault(7, &[]).decrypted(&own, &Sealed::stored(sealed)).unwrap().as_slice(), b"{\"a\":1}");
+}
+
+const KNOWN: &str = "\
+    015ad53d66fe3236826465666768696a6b6c6d6e6fe4c8ea0e5ddd4690803304bee76f7b4800952de8091d096601b92e\
+    6e1afff7b863356f41bc704ff9825c4a3db444192cc8c9cacbcccdcecfd0d1d2d36a5a00f9bcfd8660a8a59ee811f89f\
+    98ccc17aa4d98ffa";

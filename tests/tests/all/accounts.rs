@@ -1,0 +1,478 @@
+//! Accounts: how a person links one through a bridge, and that nobody else comes near it.
+
+use host_broker::effects::commands::installed;
+use host_broker::identity::ChatType;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::path::Path;
+use tests::bridges::{accept, call, directory, grant, home, said, token};
+use tests::group::{Group, code, error, with};
+use tests::{World, skipped, until};
+
+/// A world with the bridge `mail`, accepted and granted; `None` where there is nothing to run it with.
+fn mail(more: &str) -> Option<(World, Group, String)> {
+    if !installed(Path::new("/usr/bin/python3")) {
+        skipped("there is no python3 to run a bridge with");
+        return None;
+    }
+    let program = directory().join("accounts.py");
+    let settings = format!(
+        "timeout_seconds = 8\nauth_hosts = [\"sign-in.example\"]\nhands_back_credentials = true\n\
+         exposes = {{ \"mail.inbox.read\" = [], \"mail.tv.watch\" = [] }}\n{more}"
+    );
+    let mut world = home("mail", &["/usr/bin/python3", program.to_str().unwrap()], &directory(), &settings);
+    accept(&world, "mail");
+    world.start_process();
+    for capability in ["mail.inbox", "mail.tv", "mail.open"] {
+        grant(&world, capability);
+    }
+    let ann = token(&mut world, "ann", ChatType::Private);
+    // What the accounts of these persons are worked with is found nowhere.
+    for (person, hint) in [("ann", "work"), ("ann", "leaks"), ("ann", "tv"), ("bob", "work"), ("bob", "tv")] {
+        let secret = refresh_token(person, hint);
+        world.keep_secret(secret);
+    }
+    let developer = world.group("developer");
+    Some((world, developer, ann))
+}
+
+/// As the bridge makes it.
+fn refresh_token(person: &str, hint: &str) -> String {
+    let digest = base16ct::lower::encode_string(&Sha256::digest(format!("broker:{person} {hint}")));
+    format!("1//refresh-of-{}", digest.get(..24).unwrap())
+}
+
+fn auth(word: &str, token: &str, more: &Value) -> Value {
+    let mut document = json!({ "type": format!("ext_auth_{word}"), "context_token": token });
+    document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    document
+}
+
+fn begin(group: &Group, token: &str, capability: &str, hint: &str) -> Value {
+    group.ask(auth("begin", token, &json!({ "capability": capability, "account_hint": hint })))
+}
+
+/// A flow that was begun: its handle and its `state`.
+fn begun(group: &Group, token: &str, hint: &str) -> (String, String) {
+    let begun = begin(group, token, "mail.inbox", hint);
+    let url = begun["data"]["auth_url"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
+    let state = url.split_once("state=").unwrap().1.split('&').next().unwrap().to_owned();
+    (begun["data"]["flow_id"].as_str().unwrap().to_owned(), state)
+}
+
+fn complete(group: &Group, token: &str, flow: &str, more: &Value) -> Value {
+    group.ask(with_all(auth("complete", token, &json!({ "flow_id": flow })), more))
+}
+
+fn with_all(document: Value, more: &Value) -> Value {
+    more.as_object().unwrap().iter().fold(document, |document, (name, value)| with(document, name, value.clone()))
+}
+
+fn poll(group: &Group, token: &str, flow: &str) -> Value {
+    group.ask(auth("poll", token, &json!({ "flow_id": flow })))
+}
+
+fn back(state: &str) -> Value {
+    json!({ "callback_url": format!("http://localhost/?state={state}&code=good-code") })
+}
+
+/// The question about an account that waits.
+fn question(world: &World) -> (String, Value) {
+    let asked = world.query("SELECT code, card FROM approvals WHERE state = 'waiting' AND kind = 'account'");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let card = serde_json::from_str(asked[0]["card"].as_str().unwrap()).unwrap();
+    (asked[0]["code"].as_str().unwrap().to_owned(), card)
+}
+
+fn answer(world: &World, yes: bool) -> Value {
+    world.command(json!({ "type": "answer", "code": question(world).0, "yes": yes, "reason": null }))
+}
+
+/// Links what this hint names, whole.
+fn link(world: &World, group: &Group, token: &str, hint: &str) {
+    let (flow, state) = begun(group, token, hint);
+    let completed = complete(group, token, &flow, &back(&state));
+    assert_eq!(code(&completed), "executed", "{completed}");
+    assert_eq!(code(&answer(world, true)), "executed");
+}
+
+fn read(token: &str) -> Value {
+    call("mail.inbox", "read", &json!({}), token)
+}
+
+#[test]
+fn a_person_links_an_account_and_a_person_agrees_to_it() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+    let begun = begin(&developer, &ann, "mail.inbox", "work");
+    let data = &begun["data"];
+    let url = data["auth_url"].as_str().unwrap();
+    assert!(url.starts_with("https://sign-in.example/auth?state="), "{begun}");
+    assert_eq!((&data["flow_type"], &data["user_code"]), (&json!("authorization_code"), &Value::Null));
+    let flow = data["flow_id"].as_str().unwrap().to_owned();
+    assert!(flow.starts_with("caf_mail.inbox_"), "{flow}");
+    let pending = poll(&developer, &ann, &flow);
+    assert_eq!((&pending["data"]["state"], &pending["data"]["retry_after_s"]), (&json!("pending"), &json!(5)));
+    let state = url.split_once("state=").unwrap().1.split('&').next().unwrap();
+    let completed = complete(&developer, &ann, &flow, &back(state));
+    assert_eq!(completed["data"], json!({ "ok": true, "account_ref": "work", "state": "waiting" }), "{completed}");
+    // Nothing can be done with it before a person has agreed, who sees whose it is.
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "waiting");
+    let (_, card) = question(&world);
+    let lines = |part: &str| {
+        let lines = card[part].as_array().unwrap().iter();
+        lines
+            .map(|line| format!("{}: {}", line["field"].as_str().unwrap(), line["value"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lines("head"),
+        ["Workspace: developer", "On behalf of: broker:ann", "Chat: private", "Link at: mail.inbox", "Account: work"]
+    );
+    let shown = lines("params").join("\n");
+    assert!(shown.contains("work@example.com") && shown.contains("\\u202e") || shown.contains("<U+202E>"), "{shown}");
+    assert_eq!(code(&answer(&world, true)), "executed");
+    let linked = poll(&developer, &ann, &flow);
+    assert_eq!((&linked["data"]["state"], &linked["data"]["account_ref"]), (&json!("linked"), &json!("work")));
+    // What it is worked with goes back to the bridge, and only there.
+    let worked = developer.ask(read(&ann));
+    let of = base16ct::lower::encode_string(&Sha256::digest(refresh_token("ann", "work")));
+    assert_eq!(worked["data"], json!({ "account": "work", "email": "work@example.com", "of": of }), "{worked}");
+    let listed = developer.ask(auth("list", &ann, &json!({ "capability": "mail.inbox" })));
+    assert_eq!(listed["data"], json!({ "accounts": [{ "account_ref": "work", "label": "work@example.com" }] }));
+    // Also after a restart, and not once it is unlinked.
+    world.restart();
+    assert_eq!(developer.ask(read(&ann))["data"]["of"], of);
+    let unlink = || developer.ask(auth("unlink", &ann, &json!({ "capability": "mail.inbox", "account_ref": "work" })));
+    assert_eq!(unlink()["data"], json!({ "ok": true, "account_ref": "work", "unlinked": true }));
+    assert_eq!(unlink()["data"]["unlinked"], false);
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+    assert_eq!(world.query("SELECT 1 FROM credentials"), [Value::Null; 0]);
+    // The evidence says what happened, in order.
+    let kinds: Vec<_> = world.query("SELECT kind, action FROM ledger WHERE action = 'auth_complete' ORDER BY seq");
+    let kinds: Vec<_> = kinds.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["intended", "asked", "succeeded", "approved"]);
+}
+
+#[test]
+fn a_no_and_silence_leave_nothing() {
+    let Some((world, developer, ann)) = mail("") else { return };
+    let (flow, state) = begun(&developer, &ann, "work");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    assert_eq!(code(&answer(&world, false)), "executed");
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "denied");
+    let (flow, state) = begun(&developer, &ann, "work");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    // Whoever unlinks all of a person's accounts takes back what waits, too.
+    assert!(world.cli(&["account", "purge", "broker:ann"]).status.success());
+    assert_eq!(code(&poll(&developer, &ann, &flow)), "capability_auth_flow_invalid");
+    assert_eq!(world.query("SELECT 1 FROM approvals WHERE state <> 'closed'"), [Value::Null; 0]);
+    for table in ["credentials", "accounts", "account_links WHERE sealed IS NOT NULL", "auth_flows"] {
+        assert_eq!(world.query(&format!("SELECT 1 FROM {table}")), [Value::Null; 0], "{table}");
+    }
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+}
+
+#[test]
+fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let security = world.group("security");
+    let granted = json!({ "type": "grant", "group_folder": "security", "provider": "mail.inbox", "access_level": 2 });
+    assert_eq!(code(&world.command(granted)), "executed");
+    let bob = token(&mut world, "bob", ChatType::Private);
+    let (flow, state) = begun(&developer, &ann, "work");
+    // Nobody else's, whoever has the handle: not another person's, not another group's.
+    let invalid = "capability_auth_flow_invalid";
+    assert_eq!(code(&complete(&developer, &bob, &flow, &back(&state))), invalid);
+    assert_eq!(code(&poll(&developer, &bob, &flow)), invalid);
+    assert_eq!(code(&complete(&developer, "", &flow, &back(&state))), "context_token_missing");
+    let anns_elsewhere = complete(&security, &ann, &flow, &back(&state));
+    assert!(["context_token_invalid", invalid].contains(&code(&anns_elsewhere)), "{anns_elsewhere}");
+    // One that never was sounds the same.
+    let never = format!("caf_mail.inbox_{}", "0".repeat(32));
+    let (theirs, none) = (poll(&developer, &bob, &flow), poll(&developer, &bob, &never));
+    assert_eq!(error(&theirs), error(&none));
+    // What is wrong with what was brought costs nothing: it can be brought again.
+    for (brought, expected) in [
+        (json!({}), "capability_code_missing"),
+        (json!({ "callback_url": "http://localhost/?state=x" }), "capability_code_missing"),
+        (
+            json!({ "callback_url": "http://localhost/?code=good-code", "code": "good-code" }),
+            "capability_code_conflict",
+        ),
+        (back("another"), "capability_state_mismatch"),
+        (json!({ "callback_url": "http://localhost/?code=good-code" }), "capability_state_mismatch"),
+        (
+            json!({ "callback_url": format!("http://localhost/?error=access_denied&state={state}") }),
+            "capability_auth_flow_denied",
+        ),
+    ] {
+        let refused = complete(&developer, &ann, &flow, &brought);
+        assert_eq!(code(&refused), expected, "{brought}: {refused}");
+        assert!(!refused.to_string().contains("good-code"), "{refused}");
+    }
+    let refused = complete(&developer, &ann, &flow, &with(back(&state), "user_id", "bob"));
+    assert_eq!(code(&refused), "malformed_request");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), invalid, "it was used");
+    assert_eq!(code(&answer(&world, true)), "executed");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), invalid, "it was used");
+    // What the provider itself refuses ends the flow.
+    let (flow, _) = begun(&developer, &ann, "home");
+    let wrong = complete(&developer, &ann, &flow, &json!({ "code": "wrong-code" }));
+    assert_eq!(code(&wrong), "capability_auth_flow_denied", "{wrong}");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &json!({ "code": "good-code" }))), invalid);
+    // A bare code, white space around it, and an address in the place of the code are understood.
+    for brought in [" good-code\n", "<http://localhost/?state=STATE&code=good-code>"] {
+        let (flow, state) = begun(&developer, &ann, "work");
+        let brought = json!({ "code": brought.replace("STATE", &state) });
+        assert_eq!(code(&complete(&developer, &ann, &flow, &brought)), "executed", "{brought}");
+        let (_, card) = question(&world);
+        assert!(card.to_string().contains("takes its place"), "{card}");
+        assert_eq!(code(&answer(&world, false)), "executed");
+    }
+    // So many at once, and no more; another person is not held up by that.
+    for _ in 0..8 {
+        begun(&developer, &ann, "work");
+    }
+    assert_eq!(code(&begin(&developer, &ann, "mail.inbox", "work")), "busy");
+    begun(&developer, &bob, "work");
+}
+
+#[test]
+fn two_persons_of_one_group_work_with_their_own_accounts() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let bob = token(&mut world, "bob", ChatType::Private);
+    link(&world, &developer, &ann, "work");
+    assert_eq!(code(&developer.ask(read(&bob))), "capability_auth_required");
+    let theirs = developer.ask(with(read(&bob), "account_ref", "work"));
+    assert_eq!(code(&theirs), "capability_auth_required", "{theirs}");
+    link(&world, &developer, &bob, "work");
+    let of = |token: &str| developer.ask(read(token))["data"]["of"].clone();
+    let digest = |person: &str| base16ct::lower::encode_string(&Sha256::digest(refresh_token(person, "work")));
+    assert_eq!((of(&ann), of(&bob)), (json!(digest("ann")), json!(digest("bob"))), "the same name, another's account");
+    // A record that somebody with the database moves to another row does not open there.
+    world.stop();
+    let database = rusqlite::Connection::open(world.home().join("ledger.db")).unwrap();
+    let moved = "UPDATE credentials SET sealed = (SELECT sealed FROM credentials WHERE person = 'broker:ann')";
+    assert_eq!(database.execute(moved, []).unwrap(), 2);
+    drop(database);
+    world.start_process();
+    assert_eq!(of(&ann), json!(digest("ann")));
+    let refused = developer.ask(read(&bob));
+    assert_eq!(code(&refused), "capability_auth_required", "{refused}");
+    assert!(error(&refused).contains("damaged or was moved"), "{refused}");
+}
+
+#[test]
+fn what_an_account_is_worked_with_does_not_come_back() {
+    let Some((world, developer, ann)) = mail("") else { return };
+    link(&world, &developer, &ann, "work");
+    let with_mode = |mode: &str| developer.ask(call("mail.inbox", "read", &json!({ "mode": mode }), &ann));
+    let secret = refresh_token("ann", "work");
+    for (mode, expected) in [
+        ("says", "executed"),
+        ("hex", "executed"),
+        ("key", "capability_invalid_output"),
+        ("complains", "capability_backend_unavailable"),
+    ] {
+        let reply = with_mode(mode);
+        assert_eq!(code(&reply), expected, "{mode}: {reply}");
+        let text = reply.to_string();
+        let hex = base16ct::lower::encode_string(secret.as_bytes());
+        assert!(!text.contains(&secret) && !text.contains(&hex), "{mode}: {text}");
+        assert_eq!(
+            text.contains("<redacted: account credential"),
+            expected != "capability_invalid_output",
+            "{mode}: {text}"
+        );
+    }
+    assert!(!world.daemon_log().contains(&secret));
+}
+
+#[test]
+fn a_bridge_that_begins_or_ends_a_flow_badly_links_nothing() {
+    let Some((world, developer, ann)) = mail("") else { return };
+    for hint in ["elsewhere", "plain", "over", "more"] {
+        let refused = begin(&developer, &ann, "mail.inbox", hint);
+        assert_eq!(code(&refused), "capability_invalid_output", "{hint}: {refused}");
+        assert!(!refused.to_string().contains("auth?"), "{hint}: {refused}");
+    }
+    for hint in ["leaks", "misnamed", "long", "dies"] {
+        let (flow, state) = begun(&developer, &ann, hint);
+        let unknown = complete(&developer, &ann, &flow, &back(&state));
+        // It was asked with the code, so nobody knows what it has made of it.
+        assert_eq!(code(&unknown), "outcome_unknown", "{hint}: {unknown}");
+        assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "capability_auth_flow_invalid", "{hint}");
+    }
+    assert_eq!(world.query("SELECT 1 FROM approvals"), [Value::Null; 0]);
+    assert_eq!(world.query("SELECT 1 FROM accounts"), [Value::Null; 0]);
+    // One without credential and without a word about the account is one all the same.
+    link(&world, &developer, &ann, "bare");
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required", "the bridge says so");
+    // Whose accounts cannot be linked has no actions for that.
+    let open = begin(&developer, &ann, "mail.open", "work");
+    assert_eq!(code(&open), "unknown_action", "{open}");
+    for long in ["a\nb".to_owned(), "x".repeat(129)] {
+        assert_eq!(code(&begin(&developer, &ann, "mail.inbox", &long)), "capability_invalid_input");
+    }
+}
+
+#[test]
+fn an_account_whose_code_is_typed_elsewhere_is_asked_for_at_its_pace() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let begun = begin(&developer, &ann, "mail.tv", "tv");
+    let data = &begun["data"];
+    assert_eq!((&data["user_code"], &data["poll_interval_s"]), (&json!("WDJB-MJHT"), &json!(1)), "{begun}");
+    let flow = data["flow_id"].as_str().unwrap().to_owned();
+    let asked_of_bridge = |world: &World| world.home().join("state/mail").read_dir().unwrap().count();
+    let first = poll(&developer, &ann, &flow);
+    assert_eq!((&first["data"]["state"], asked_of_bridge(&world)), (&json!("pending"), 0), "too early: {first}");
+    // A kill in between loses nothing of it.
+    world.kill();
+    world.start_process();
+    let waiting = until("the person is done", || {
+        let polled = poll(&developer, &ann, &flow);
+        assert_eq!(code(&polled), "executed", "{polled}");
+        (polled["data"]["state"] != "pending").then_some(polled)
+    });
+    assert_eq!((&waiting["data"]["state"], &waiting["data"]["account_ref"]), (&json!("waiting"), &json!("tv")));
+    // Between two answers of the bridge lies the pace that it has asked for.
+    let polls =
+        "SELECT count(*) AS n FROM ledger WHERE action = 'auth_poll' AND kind = 'succeeded' AND body LIKE '%slower%'";
+    assert_eq!(world.query(polls)[0]["n"], 1);
+    assert_eq!(code(&poll(&developer, &ann, &flow)), "executed", "asked once more");
+    assert_eq!(code(&answer(&world, true)), "executed");
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "linked");
+    let watched = developer.ask(call("mail.tv", "watch", &json!({}), &ann));
+    assert_eq!(watched["data"]["account"], "tv", "{watched}");
+    for (hint, expected) in [
+        ("denied", "capability_auth_flow_denied"),
+        ("expired", "capability_auth_flow_expired"),
+        ("odd", "capability_invalid_output"),
+    ] {
+        let begun = begin(&developer, &ann, "mail.tv", hint);
+        let flow = begun["data"]["flow_id"].as_str().unwrap().to_owned();
+        let refused = until("the bridge is asked", || {
+            let polled = poll(&developer, &ann, &flow);
+            (polled["data"]["state"] != "pending").then_some(polled)
+        });
+        assert_eq!(code(&refused), expected, "{refused}");
+        let again = code(&poll(&developer, &ann, &flow)).to_owned();
+        assert_eq!(again == "capability_auth_flow_invalid", hint != "odd", "{hint}: {again}");
+    }
+}
+
+#[test]
+fn the_daemon_dies_while_a_flow_is_completed_and_nothing_is_done_twice() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let (flow, state) = begun(&developer, &ann, "work");
+    // Killed between the intent and whatever comes of it, as seen from the ledger.
+    let id = developer.send(with_all(auth("complete", &ann, &json!({ "flow_id": flow })), &back(&state)));
+    until("the intent", || {
+        world.query(&format!("SELECT 1 FROM ledger WHERE request_id = '{id}' AND kind = 'intended'")).pop()
+    });
+    world.kill();
+    world.start_process();
+    let reply = developer.reply(&id);
+    let again = complete(&developer, &ann, &flow, &back(&state));
+    match code(&reply) {
+        // It was over before it was killed.
+        "executed" => assert_eq!(code(&again), "capability_auth_flow_invalid"),
+        other => {
+            assert_eq!(other, "outcome_unknown", "{reply}");
+            assert_eq!(code(&again), "capability_auth_flow_invalid", "{again}");
+            assert_eq!(world.query("SELECT 1 FROM approvals"), [Value::Null; 0]);
+        }
+    }
+    assert_eq!(world.query("SELECT 1 FROM accounts"), [Value::Null; 0]);
+}
+
+#[test]
+fn a_new_master_key_opens_what_the_old_one_closed() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    link(&world, &developer, &ann, "work");
+    let (flow, state) = begun(&developer, &ann, "home");
+    let key = world.home().join("keys/vault.key");
+    let before = std::fs::read(&key).unwrap();
+    let refused = world.cli(&["vault", "renew"]);
+    assert_eq!(refused.status.code(), Some(3), "the daemon runs: {}", said(&refused));
+    world.stop();
+    let renewed = world.cli(&["--json", "vault", "renew"]);
+    let reply: Value = serde_json::from_slice(&renewed.stdout).unwrap_or_else(|_| panic!("{}", said(&renewed)));
+    assert_eq!(reply["data"], json!({ "renewed": 2, "unreadable": 0, "forgotten": 0 }), "{reply}");
+    assert_ne!(std::fs::read(&key).unwrap(), before);
+    assert!(!world.home().join("keys/vault-before.key").exists());
+    world.start_process();
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    let status: Value = serde_json::from_slice(&world.cli(&["--json", "vault", "status"]).stdout).unwrap();
+    assert_eq!(
+        (&status["credentials"], &status["waiting"], &status["unreadable"]),
+        (&json!(1), &json!(1), &json!(false))
+    );
+    // A master key that is lost is not made anew in silence.
+    world.stop();
+    let good = std::fs::read(&key).unwrap();
+    std::fs::write(&key, &before).unwrap();
+    let served = world.cli(&["serve"]);
+    assert_eq!(served.status.code(), Some(4), "{}", said(&served));
+    assert!(said(&served).contains("master key that is not there"), "{}", said(&served));
+    // A renewal that was broken off goes on: both keys are there, and the records are under the one before.
+    std::fs::write(&key, &good).unwrap();
+    let next = [7; 32];
+    std::fs::rename(&key, world.home().join("keys/vault-before.key")).unwrap();
+    std::fs::write(&key, next).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    world.start_process();
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    world.stop();
+    assert!(world.cli(&["vault", "renew"]).status.success());
+    assert_eq!(std::fs::read(&key).unwrap(), next);
+    // What nobody can open any more is cleared, and its account is unlinked.
+    std::fs::write(&key, [8; 32]).unwrap();
+    let left: Value = serde_json::from_slice(&world.cli(&["--json", "vault", "renew"]).stdout).unwrap();
+    assert!(left["data"]["unreadable"].as_u64().unwrap() >= 2, "{left}");
+    let cleared = world.cli(&["vault", "renew", "--forget"]);
+    assert!(said(&cleared).contains("are forgotten"), "{}", said(&cleared));
+    world.start_process();
+    assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+}
+
+#[test]
+fn the_master_key_may_come_from_elsewhere() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    link(&world, &developer, &ann, "work");
+    world.stop();
+    let (key, config) = (world.home().join("keys/vault.key"), world.home().join("broker.toml"));
+    let text = std::fs::read_to_string(&config).unwrap();
+    let hex = world.outside().join("master");
+    std::fs::write(&hex, base16ct::lower::encode_string(&std::fs::read(&key).unwrap())).unwrap();
+    std::fs::set_permissions(&hex, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    world.rewrite("broker.toml", &format!("{text}\n[vault]\nkey = {{ file = {hex:?} }}\n"));
+    world.start_process();
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    world.stop();
+    let newer = world.outside().join("newer");
+    std::fs::write(&newer, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
+    std::fs::set_permissions(&newer, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    world.rewrite(
+        "broker.toml",
+        &format!("{text}\n[vault]\nkey = {{ file = {newer:?} }}\nprevious = [{{ file = {hex:?} }}]\n"),
+    );
+    assert!(world.cli(&["vault", "renew"]).status.success());
+    world.rewrite("broker.toml", &format!("{text}\n[vault]\nkey = {{ file = {newer:?} }}\n"));
+    world.start_process();
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    world.stop();
+    std::fs::write(&newer, "AAECAwQ=").unwrap();
+    let served = world.cli(&["serve"]);
+    assert_eq!(served.status.code(), Some(4), "{}", said(&served));
+    assert!(
+        said(&served).contains("does not hold 32 bytes") && !said(&served).contains("AAECAwQ"),
+        "{}",
+        said(&served)
+    );
+}
