@@ -1,7 +1,8 @@
 //! Accounts: at which of a person's own accounts a capability works.
 //!
 //! A key of three parts names one: the person, as the ledger writes persons; the capability; and what the provider calls
-//! the account. What a call may work with are the accounts of whoever the token proves to stand behind it, and no others.
+//! the account. What a call may work with are the accounts of whoever the token proves to stand behind it, those that
+//! somebody on the host has let that person share, and no others. A shared one is named with its owner: `ash:user-1/work`.
 
 use crate::call::Call;
 use crate::identity::Behalf;
@@ -39,7 +40,7 @@ pub fn is_ref(text: &str) -> bool {
 /// # Errors
 /// [`LedgerError`]; nothing was linked.
 pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, LedgerError> {
-    let linked = of(tx.connection(), &account.person, &account.capability)?.contains(&account.account_ref);
+    let linked = own(tx.connection(), &account.person, &account.capability)?.contains(&account.account_ref);
     tx.connection()
         .prepare_cached(
             "INSERT INTO accounts VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -59,6 +60,81 @@ pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, LedgerError
     Ok(!linked)
 }
 
+/// An account as a call names it: whose it is, if it is not the caller's own, and what the provider calls it.
+///
+/// ```
+/// use host_broker::accounts::owned;
+/// assert_eq!(owned("work"), (None, "work"));
+/// assert_eq!(owned("ash:user/1/work"), (Some("ash:user/1"), "work"));
+/// ```
+pub fn owned(name: &str) -> (Option<&str>, &str) {
+    // What a provider calls an account has no slash.
+    name.rsplit_once('/').map_or((None, name), |(owner, account)| (Some(owner), account))
+}
+
+/// An account that another person works with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Whose it is.
+    pub person: String,
+    /// At which capability.
+    pub capability: Provider,
+    /// What the provider calls it.
+    pub account_ref: String,
+    /// Who else works with it.
+    pub with: String,
+}
+
+/// Lets another person work with an account; `false` if that was so already, `None` if there is no such account.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn share(tx: &Transaction<'_>, share: &Share, by: &str) -> Result<Option<bool>, LedgerError> {
+    let Share { person, capability, account_ref, with } = share;
+    if !own(tx.connection(), person, capability)?.contains(account_ref) {
+        return Ok(None);
+    }
+    let insert = "INSERT OR IGNORE INTO account_shares VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    tx.connection()
+        .prepare_cached(insert)
+        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref, with, tx.now().millis(), by]))
+        .map(|rows| Some(rows > 0))
+        .map_err(at("share an account"))
+}
+
+/// Ends that another person works with an account; `false` if that was not so.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn unshare(tx: &Transaction<'_>, share: &Share) -> Result<bool, LedgerError> {
+    let Share { person, capability, account_ref, with } = share;
+    let delete = "DELETE FROM account_shares
+        WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND with_person = ?4";
+    tx.connection()
+        .prepare_cached(delete)
+        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref, with]))
+        .map(|rows| rows > 0)
+        .map_err(at("share an account"))
+}
+
+/// Every account that another person works with.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn shares(connection: &Connection) -> Result<Vec<Share>, LedgerError> {
+    let step = "list the shared accounts";
+    let mut statement = connection
+        .prepare("SELECT person, capability, account_ref, with_person FROM account_shares ORDER BY 1, 2, 3, 4")
+        .map_err(at(step))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)));
+    let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(at(step))?;
+    let share = |(person, capability, account_ref, with): (_, String, _, _)| {
+        let capability = capability.parse().map_err(|_bad| LedgerError::Stored { what: "account" })?;
+        Ok(Share { person, capability, account_ref, with })
+    };
+    rows.into_iter().map(share).collect()
+}
+
 /// Unlinks a person's accounts: those at this capability, of this name, or all of them. Says how many.
 ///
 /// # Errors
@@ -69,27 +145,53 @@ pub fn unlink(
     capability: Option<&Provider>,
     account_ref: Option<&str>,
 ) -> Result<usize, LedgerError> {
-    tx.connection()
-        .prepare_cached(
-            "DELETE FROM accounts WHERE person = ?1 AND capability = coalesce(?2, capability)
-                                    AND account_ref = coalesce(?3, account_ref)",
-        )
-        .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str), account_ref]))
-        .map_err(at("unlink accounts"))
+    let which = "person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
+    let delete = |table: &str| {
+        tx.connection()
+            .prepare_cached(&format!("DELETE FROM {table} WHERE {which}"))
+            .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str), account_ref]))
+            .map_err(at("unlink accounts"))
+    };
+    delete("account_shares")?;
+    delete("accounts")
 }
 
-/// What a person's accounts at a capability are called.
+/// Ends that this person works with others' accounts: those at this capability, or all of them.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn forget_shared_with(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: Option<&Provider>,
+) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("DELETE FROM account_shares WHERE with_person = ?1 AND capability = coalesce(?2, capability)")
+        .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str)]))
+        .map(drop)
+        .map_err(at("share an account"))
+}
+
+/// What the accounts are called that a person may work with at a capability: the own ones, then those that are shared.
 ///
 /// # Errors
 /// [`LedgerError`]; nothing may then be permitted that works with one.
 pub fn of(connection: &Connection, person: &str, capability: &Provider) -> Result<Vec<String>, LedgerError> {
+    Ok(labelled(connection, person, capability)?.into_iter().map(|(name, _label)| name).collect())
+}
+
+/// What a person's own accounts at a capability are called.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn own(connection: &Connection, person: &str, capability: &Provider) -> Result<Vec<String>, LedgerError> {
     connection
         .prepare_cached("SELECT account_ref FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref")
         .and_then(|mut s| s.query_map(params![person, capability.as_str()], |row| row.get(0))?.collect())
         .map_err(at("look accounts up"))
 }
 
-/// The same, with what people call each.
+/// What the accounts are called that a person may work with, and what people call each.
 ///
 /// # Errors
 /// [`LedgerError`].
@@ -98,9 +200,15 @@ pub fn labelled(
     person: &str,
     capability: &Provider,
 ) -> Result<Vec<(String, Option<String>)>, LedgerError> {
+    // A share without its account is none: whoever unlinks the one ends the other, and this asks again.
     connection
         .prepare_cached(
-            "SELECT account_ref, label FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref",
+            "SELECT account_ref, label, 0 AS shared FROM accounts WHERE person = ?1 AND capability = ?2
+             UNION ALL
+             SELECT s.person || '/' || s.account_ref, a.label, 1
+             FROM account_shares s JOIN accounts a USING (person, capability, account_ref)
+             WHERE s.with_person = ?1 AND s.capability = ?2
+             ORDER BY shared, 1",
         )
         .and_then(|mut s| {
             s.query_map(params![person, capability.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()

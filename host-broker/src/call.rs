@@ -6,6 +6,7 @@ mod parsing;
 
 pub use parsing::{Desk, hypothetical, made, parse, readmit, readmit_grant};
 
+use crate::accounts::Share;
 use crate::chat::Relayed;
 use crate::identity::Behalf;
 use crate::mailroom::Slot;
@@ -401,6 +402,8 @@ pub enum Order {
         /// Which; nothing means all of them.
         account_ref: Option<String>,
     },
+    /// A person lets another one work with an account of somebody's, or ends that.
+    ShareAccount(Share, bool),
     /// A person has every record of the vault encrypted under the present master key.
     RenewVault {
         /// Whether what cannot be opened is forgotten.

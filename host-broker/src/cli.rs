@@ -245,6 +245,7 @@ impl From<crate::host::StartError> for Fault {
             StartError::Ledger(_)
             | StartError::Socket { .. }
             | StartError::Inbox { .. }
+            | StartError::Callback { .. }
             | StartError::Thread(_)
             | StartError::FirstRow
             | StartError::Filter(_)

@@ -5,6 +5,7 @@
 
 mod own;
 
+use crate::accounts::Share;
 use crate::broker::{Broker, run};
 use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::chat::{self, Relayed};
@@ -110,6 +111,19 @@ pub enum Control {
         #[serde(default)]
         account_ref: Option<String>,
     },
+    /// Let another person work with an account of somebody's, or end that.
+    ShareAccount {
+        /// Whose, as the ledger writes persons.
+        person: String,
+        /// At which capability.
+        capability: Provider,
+        /// What the provider calls it.
+        account_ref: String,
+        /// Who else.
+        with: String,
+        /// Let, or end.
+        on: bool,
+    },
     /// Encrypt every record of the vault under the present master key.
     RenewVault {
         /// Whether what cannot be opened is forgotten.
@@ -198,6 +212,8 @@ pub struct Clerk {
     pub uid: u32,
     /// Who is let in to the inbox, if it is served.
     pub inbox: Option<Arc<Entrance>>,
+    /// Where browsers bring persons back to, if they do.
+    pub callback: Option<String>,
 }
 
 impl Clerk {
@@ -299,6 +315,9 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::ShareAccount { person, capability, account_ref, with, on } => {
+            Order::ShareAccount(Share { person, capability, account_ref, with }, on)
+        }
         Control::RenewVault { forget } => Order::RenewVault { forget },
         Control::AcceptDefinitions { provider, digest } => Order::AcceptDefinitions { provider, digest },
         Control::LinkAccount { person, capability, account_ref, label } => {
@@ -493,7 +512,15 @@ mod tests {
         let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
         let catalogue = Arc::default();
-        let clerk = Clerk { config: Arc::new(config), catalogue, key, ids: Arc::new(SystemIds), uid: 1, inbox: None };
+        let clerk = Clerk {
+            config: Arc::new(config),
+            catalogue,
+            key,
+            ids: Arc::new(SystemIds),
+            uid: 1,
+            inbox: None,
+            callback: None,
+        };
         let may: Vec<bool> = [1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
         assert_eq!(may, [true, true, false, false]);
     }

@@ -261,7 +261,8 @@ impl Loop {
                 }
                 News::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
                 News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
-                News::Happened(_) => {}
+                News::Back(back) if self.stopping.is_none() => self.bring_back(back),
+                News::Happened(_) | News::Back(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }

@@ -7,12 +7,15 @@ use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
+use crate::providers::linking::address::Brought;
 use crate::providers::mcp::upstream::Changed;
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 /// One thing that happened.
 #[derive(Debug)]
@@ -57,6 +60,19 @@ pub enum News {
     Happened(Event),
     /// A call still runs, and says so to the group that waits for it.
     Runs(Group, RequestId, Progress),
+    /// A browser has brought a person back.
+    Back(Back),
+}
+
+/// What a browser has brought back from the page on which an account is linked.
+#[derive(Debug)]
+pub struct Back {
+    /// What is in the address.
+    pub brought: Brought,
+    /// The address, whole.
+    pub url: Zeroizing<String>,
+    /// Where the reply goes; dropped if there is no such flow.
+    pub answer: oneshot::Sender<Vec<u8>>,
 }
 
 /// Tells the loop, and wakes it.

@@ -17,8 +17,8 @@ use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
 use crate::filter::declared;
 use crate::filter::finished::Filters;
-use crate::http::Server;
 use crate::http::web::entrance::Address;
+use crate::http::{self, Server};
 use crate::identity::issuers::Issuers;
 use crate::intake::Intake;
 use crate::keys;
@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -94,6 +94,7 @@ pub struct Host {
     sweeper: JoinHandle<()>,
     socket: PathBuf,
     inbox: Option<(Server, Address)>,
+    callback: Option<(Server, SocketAddr)>,
 }
 
 /// The host cannot start.
@@ -131,6 +132,15 @@ pub enum StartError {
     /// The inbox's address.
     #[error("the inbox cannot listen on {address}; name another port in [web] of broker.toml, or 0 for any")]
     Inbox {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The address to which browsers are brought back.
+    #[error("browsers cannot be brought back to {address}; name another port in [identity] callback of broker.toml")]
+    Callback {
         /// The address.
         address: SocketAddr,
         /// What the system said.
@@ -204,6 +214,7 @@ impl Office {
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
+            callback: None,
         }
     }
 }
@@ -270,6 +281,7 @@ impl Host {
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
         let served = Inbox::open(office, effects)?;
+        let callback = callback_address(office, effects)?;
         let daemon = Daemon {
             ledger,
             broker: office.broker(&effects.ids),
@@ -291,6 +303,7 @@ impl Host {
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
         let mut clerk = office.clerk(effects);
+        clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
         let (ready, started) = channel();
@@ -302,12 +315,19 @@ impl Host {
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
         let inbox = served.map(|inbox| inbox.serve(office, effects, clerk, reports.clone(), changes));
-        Ok(Self { reports, stop, broker, sweeper, socket, inbox })
+        let callback = callback
+            .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
+        Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback })
     }
 
     /// Where the inbox is, if it is served.
     pub fn inbox(&self) -> Option<String> {
         self.inbox.as_ref().map(|(_, address)| address.url())
+    }
+
+    /// Where browsers are brought back to, if they are.
+    pub fn callback(&self) -> Option<String> {
+        self.callback.as_ref().map(|(_, address)| http::callback::url(*address))
     }
 
     /// Stops: no new requests, the last row, everything that is durable delivered.
@@ -325,6 +345,9 @@ impl Host {
         if let Some((server, _)) = self.inbox {
             server.stop();
         }
+        if let Some((server, _)) = self.callback {
+            server.stop();
+        }
         std::fs::remove_file(&self.socket).ok();
     }
 
@@ -332,6 +355,16 @@ impl Host {
     pub fn reports(&self) -> Reports {
         self.reports.clone()
     }
+}
+
+/// Where browsers are brought back to: taken before anything runs, like the inbox's.
+fn callback_address(office: &Office, effects: &Effects) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    let Some(listen) = office.config.identity.callback else { return Ok(None) };
+    let address = listen.address();
+    let failed = |source| StartError::Callback { address, source };
+    let listener = http::bind(address, &effects.runtime).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok(Some((listener, bound)))
 }
 
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {

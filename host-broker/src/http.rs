@@ -4,6 +4,7 @@
 //! the head of a request, its body or the reply, is cut off.
 
 mod api;
+pub mod callback;
 mod pace;
 mod paced;
 pub mod web;

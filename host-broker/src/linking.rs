@@ -85,8 +85,9 @@ impl Broker {
                 Supplied::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
             }
             Some(Needs::Credential) => {
-                let account = call.account_ref.as_deref().unwrap_or_default();
-                Supplied::Credential(stored::credential(tx.connection(), &person, &call.provider, account)?)
+                let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
+                let owner = owner.unwrap_or(&person);
+                Supplied::Credential(stored::credential(tx.connection(), owner, &call.provider, account)?)
             }
             Some(
                 Needs::Nothing
@@ -126,7 +127,8 @@ impl Broker {
         match progress {
             Progress::Begun(id, flow) => {
                 let owner = Owner { caller: &call.header.caller_key, person: &person };
-                stored::begin(tx, &Entry { id, owner, flow })
+                let Some(behalf) = call.header.behalf.person() else { return Ok(()) };
+                stored::begin(tx, &Entry { id, owner, behalf, flow })
             }
             Progress::Slower(id, pace) => stored::slower(tx, id, *pace),
             Progress::Found(found) => {
@@ -156,7 +158,7 @@ impl Broker {
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
-        let replaces = accounts::of(tx.connection(), person, &call.provider)?.contains(&found.account.to_string());
+        let replaces = accounts::own(tx.connection(), person, &call.provider)?.contains(&found.account.to_string());
         let Some(card) = card(call, found, replaces) else {
             return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
         };
@@ -232,6 +234,7 @@ impl Broker {
         }
         if account.is_none() {
             stored::end_flows(tx, person, capability)?;
+            accounts::forget_shared_with(tx, person, capability)?;
         }
         stored::drop_credentials(tx, person, capability, account)?;
         accounts::unlink(tx, person, capability, account)

@@ -117,7 +117,7 @@ pub struct World {
 
 enum Running {
     Nothing,
-    Here(Host),
+    Here(Box<Host>),
     Process(Child),
 }
 
@@ -337,7 +337,7 @@ impl World {
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let effects = self.effects();
         let office = Office::open(Home::at(self.home()), &effects)?;
-        self.running = Running::Here(Host::start(&office, &effects)?);
+        self.running = Running::Here(Box::new(Host::start(&office, &effects)?));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `account`: at which of their own accounts persons are worked for.
 
-use crate::accounts::{self, Account as Linked};
+use crate::accounts::{self, Account as Linked, Share};
 use crate::approvals::card::visible;
 use crate::cli::Context;
 use crate::cli::ask::ask;
@@ -15,15 +15,19 @@ use shared::Provider;
 /// Accounts: at which of their own accounts persons are worked for.
 ///
 /// A capability whose operations need an account works for a person with the accounts that are linked for that person, and
-/// with nobody else's. What is linked is which account it is; the credentials for it are the provider's.
+/// with nobody else's, unless you let them share one. Where a capability says so, an agent can begin to link an account;
+/// what it is worked with then is in the vault. Of an account that is linked here the credentials are the provider's.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker account link ash:user-1 gog.email work --label 'Work mail'
   host-broker account list
   host-broker account unlink ash:user-1 gog.email work
+  host-broker account share ash:user-1 gog.email work --with ash:user-2
   host-broker account purge ash:user-1
 
---json prints {accounts: [{person, capability, account_ref, label, linked_at, linked_by}]};
+A shared account is named with its owner: ash:user-1/work.
+
+--json prints {accounts: [{person, capability, account_ref, label, linked_at, linked_by, shared_with: […]}]};
 the others print the reply: {status, summary, data, evidence: {…}}")]
 pub struct Account {
     #[command(subcommand)]
@@ -64,12 +68,31 @@ enum Command {
         /// What the provider calls the account.
         account: String,
     },
-    /// Unlink every account of a person. What was done with them stays in the evidence.
+    /// Let another person work with an account, too. What the agent does with it then it does as the account's owner.
+    Share(Box<Sharing>),
+    /// Unlink every account of a person, end what the person shares, and delete what is kept for it. What was done with them stays in the evidence.
     Purge {
         /// Whose.
         #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
         person: Person,
     },
+}
+
+#[derive(Debug, Args)]
+struct Sharing {
+    /// Whose.
+    #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
+    person: Person,
+    /// The capability.
+    capability: Provider,
+    /// What the provider calls the account.
+    account: String,
+    /// Who else.
+    #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
+    with: Person,
+    /// End it.
+    #[arg(long)]
+    end: bool,
 }
 
 impl Account {
@@ -88,6 +111,11 @@ impl Account {
                 let (person, capability, account_ref) = (person.key(), Some(capability), Some(account));
                 ask(context, &Control::UnlinkAccounts { person, capability, account_ref })
             }
+            Command::Share(sharing) => {
+                let Sharing { person, capability, account, with, end } = *sharing;
+                let (person, with) = (person.key(), with.key());
+                ask(context, &Control::ShareAccount { person, capability, account_ref: account, with, on: !end })
+            }
             Command::Purge { person } => {
                 let person = person.key();
                 ask(context, &Control::UnlinkAccounts { person, capability: None, account_ref: None })
@@ -97,22 +125,40 @@ impl Account {
 }
 
 fn list(context: &Context, person: Option<&Person>, capability: Option<&Provider>) -> Result<(), Fault> {
-    let mut linked = match context.ledger_if_any()? {
-        Some(ledger) => accounts::list(&ledger)?,
-        None => Vec::new(),
+    let (mut linked, shares) = match context.ledger_if_any()? {
+        Some(ledger) => (accounts::list(&ledger)?, accounts::shares(&ledger)?),
+        None => (Vec::new(), Vec::new()),
     };
     linked.retain(|account: &Linked| {
         person.is_none_or(|person| account.person == person.key())
             && capability.is_none_or(|capability| account.capability == *capability)
     });
-    context.output.show(&json!({ "accounts": linked }), || {
+    let with = |account: &Linked| -> Vec<&str> {
+        let of = |share: &&Share| {
+            share.person == account.person
+                && share.capability == account.capability
+                && share.account_ref == account.account_ref
+        };
+        shares.iter().filter(of).map(|share| share.with.as_str()).collect()
+    };
+    let document = |account: &Linked| {
+        let mut document = json!(account);
+        if let Some(members) = document.as_object_mut() {
+            members.insert("shared_with".to_owned(), json!(with(account)));
+        }
+        document
+    };
+    let documents: Vec<_> = linked.iter().map(document).collect();
+    context.output.show(&json!({ "accounts": documents }), || {
         let row = |account: &Linked| {
             let label = visible(account.label.as_deref().unwrap_or_default());
             let (person, capability) = (visible(&account.person), account.capability.to_string());
-            vec![person, capability, account.account_ref.clone(), label, account.linked_at.to_string()]
+            let others = visible(&with(account).join(" "));
+            vec![person, capability, account.account_ref.clone(), label, account.linked_at.to_string(), others]
         };
         let rows: Vec<_> = linked.iter().map(row).collect();
-        Output::table_or("No account is linked.", &["PERSON", "CAPABILITY", "ACCOUNT", "LABEL", "SINCE"], &rows)
+        let heads = ["PERSON", "CAPABILITY", "ACCOUNT", "LABEL", "SINCE", "SHARED WITH"];
+        Output::table_or("No account is linked.", &heads, &rows)
     });
     Ok(())
 }

@@ -13,8 +13,8 @@ use tracing_subscriber::EnvFilter;
 ///
 /// Logs go to standard error, with where the inbox is if there is one; `RUST_LOG` sets how much. Ctrl-C, SIGTERM or `host-broker stop` end it in good order.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {ready: true, home, web} instead of `ready`; web is where the \
-    inbox is, if broker.toml has a [web] table")]
+#[command(after_help = "--json prints {ready: true, home, web, callback} instead of `ready`; web is where the \
+    inbox is, if broker.toml has a [web] table, callback where browsers bring persons back to, if [identity] has one")]
 pub struct Serve {}
 
 /// SECURITY: the SDK prints what a server says, of which nobody knows what it is and how much.
@@ -47,6 +47,9 @@ pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     let host = Host::start(&office, &context.effects)?;
     context.effects.runtime.spawn(stop_on_signal(host.reports()));
     let mut ready = ready.clone();
+    if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
+        members.insert("callback".to_owned(), callback.into());
+    }
     if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
         members.insert("web".to_owned(), inbox.into());
     }

@@ -98,9 +98,9 @@ impl Status {
 }
 
 impl Page<'_> {
-    /// Where the inbox is, if a daemon serves one.
-    fn inbox(&self) -> Option<&str> {
-        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/web")?.as_str()
+    /// What the daemon says of itself, if one runs: where the inbox is, `web`, and where browsers bring persons back to.
+    fn said(&self, what: &str) -> Option<&str> {
+        self.daemon.as_ref().ok()?.as_ref()?.pointer("/data")?.get(what)?.as_str()
     }
 
     fn ending_soon(&self) -> impl Iterator<Item = &Grant> {
@@ -143,7 +143,7 @@ impl Page<'_> {
                 Ok(reply) => json!(reply.as_ref().and_then(|reply| reply.get("data"))),
                 Err(fault) => json!({ "error": fault.text }),
             },
-            "web": self.inbox(),
+            "web": self.said("web"),
             "head": head.map(|row| json!({ "seq": row.seq, "event_hash": row.event_hash, "time": row.time() })),
             "groups": groups.collect::<Vec<_>>(),
             "providers": providers.collect::<Vec<_>>(),
@@ -171,8 +171,9 @@ impl Page<'_> {
             Some(row) => format!("{} rows, the last at {}", row.seq, row.time()),
             None => "no rows yet".to_owned(),
         };
-        let inbox = self.inbox().map(|inbox| format!("\nInbox   {inbox}")).unwrap_or_default();
-        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}\nLedger  {head}", self.home)];
+        let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
+        let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
+        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}", self.home)];
         parts.push(self.groups());
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {

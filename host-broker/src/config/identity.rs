@@ -1,5 +1,6 @@
 //! Who may say on whose behalf a group asks: `[identity]`.
 
+use crate::config::web::Loopback;
 use crate::identity::issuers::{OWN, public_key};
 use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
@@ -18,6 +19,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentityTable {
+    /// Where browsers bring persons back to from the pages on which they sign in to link an account:
+    /// `http://ADDRESS:PORT/callback`. Absent means that persons copy what the page leads to.
+    pub callback: Option<Loopback>,
     /// What tokens call this broker in `aud`; absent means a name made of its key, which `host-broker token key` prints.
     pub audience: Option<String>,
     /// Who else signs context tokens, by a name of your choice: lower-case letters, digits, `-` and `_`.

@@ -40,6 +40,7 @@ impl Own {
                     "version": version,
                     "pid": std::process::id(),
                     "web": inbox.map(|inbox| inbox.address().url()),
+                    "callback": clerk.callback,
                     "servers": servers(clerk),
                 },
             }),

@@ -5,8 +5,11 @@
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
 use crate::call::{Origin, Parsed};
-use crate::event::Event;
+use crate::effects::ids::Nonce;
+use crate::event::{Back, Event};
+use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
+use crate::proposing::named_after;
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
@@ -34,8 +37,8 @@ impl Loop {
         for approval in open {
             let Some(group) = group_of(&approval.caller) else { continue };
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
-            if approval.kind == Kind::File {
-                // Whoever wants to apply it asks again.
+            if matches!(approval.kind, Kind::File | Kind::Account) {
+                // The request that it came of is over: whoever wants to know asks again.
                 continue;
             }
             if approval.state != State::Waiting {
@@ -95,6 +98,34 @@ impl Loop {
         match self.daemon.intake.on_behalf(group, request_id, behalf, document.to_string().as_bytes()) {
             Ok(call) => self.pending.push_back(Event::Arrived(Parsed::Call(call))),
             Err(fault) => tracing::error!(proposal = %id, fault, "an approved proposal cannot be applied"),
+        }
+    }
+
+    /// A browser has brought a person back from the page on which an account is linked: the flow is completed, by a call of
+    /// the group that began it and on the person's behalf, decided on like every other.
+    pub(super) fn bring_back(&mut self, back: Back) {
+        let Back { brought, url, answer } = back;
+        let state = brought.state.as_deref().unwrap_or_default();
+        let begun = stored::by_state(self.daemon.ledger.reader(), state, self.daemon.clock.now());
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(error) => return tracing::error!(error = ?error, "the flow cannot be looked up"),
+        };
+        let Some(Begun { id, caller, behalf }) = begun else { return };
+        let Ok(nonce) = Nonce::fresh(self.daemon.broker.ids.as_ref()) else { return };
+        let (request_id, document) = (
+            named_after("callback", &nonce),
+            json!({ "type": "ext_auth_complete", "flow_id": id, "callback_url": *url }),
+        );
+        let Some(group) = group_of(&caller).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
+            return;
+        };
+        match self.daemon.intake.on_behalf(group, request_id, behalf, document.to_string().as_bytes()) {
+            Ok(mut call) => {
+                call.header.origin = Origin::Socket(answer);
+                self.pending.push_back(Event::Arrived(Parsed::Call(call)));
+            }
+            Err(fault) => tracing::error!(flow = %id, fault, "a flow cannot be completed"),
         }
     }
 

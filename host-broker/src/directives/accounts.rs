@@ -1,7 +1,7 @@
 //! Accounts of persons are linked and unlinked.
 
 use super::Said;
-use crate::accounts::{self, Account};
+use crate::accounts::{self, Account, Share};
 use crate::broker::Broker;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
@@ -47,6 +47,35 @@ impl Broker {
         let is_new = accounts::link(tx, account)?;
         let body = json!({ "linked": account, "is_new": is_new });
         let summary = format!("{person} has the account {account_ref} at {capability}.");
+        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+    }
+
+    /// Another person may work with an account, or may not any more.
+    pub(super) fn share_account(
+        &self,
+        tx: &Transaction<'_>,
+        share: &Share,
+        on: bool,
+        by: &str,
+    ) -> Result<Said, LedgerError> {
+        let Share { person, capability, account_ref, with } = share;
+        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        if ![person, with].into_iter().all(|person| self.config.knows_person(person)) {
+            return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
+        }
+        if person == with {
+            return no("Whose account it is works with it anyway.".to_owned());
+        }
+        let changed = if on { accounts::share(tx, share, by)? } else { Some(accounts::unshare(tx, share)?) };
+        let Some(changed) = changed else {
+            return no(format!("{person} has no account {account_ref} at {capability}."));
+        };
+        let body = json!({ "share": share, "on": on, "changed": changed });
+        let summary = match (on, changed) {
+            (true, _) => format!("{with} may work with the account {person}/{account_ref} at {capability}."),
+            (false, true) => format!("{with} may no longer work with the account {person}/{account_ref}."),
+            (false, false) => format!("{with} could not work with the account {person}/{account_ref}."),
+        };
         Ok(Said::done(Kind::Noted, body.clone(), body, summary))
     }
 

@@ -33,6 +33,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use desk::Desk;
+pub(super) use door::seal;
 use entrance::Entrance;
 use maud::Markup;
 use rusqlite::Connection;

@@ -3,6 +3,7 @@
 
 use crate::accounts;
 use crate::approvals;
+use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::vault::{KeyName, Kind, Place, Sealed, Vault};
@@ -71,8 +72,21 @@ pub struct Entry<'a> {
     pub id: &'a FlowId,
     /// Whose it is.
     pub owner: Owner<'a>,
+    /// The same person in full, with the chat.
+    pub behalf: &'a Person,
     /// How it can be gone on with.
     pub flow: &'a Flow,
+}
+
+/// A flow that a browser brings somebody back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// Its handle.
+    pub id: FlowId,
+    /// The group, as the ledger writes callers.
+    pub caller: String,
+    /// On whose behalf it was begun.
+    pub behalf: Behalf,
 }
 
 /// An account about which a person is to be asked.
@@ -112,14 +126,16 @@ pub struct Asked {
 /// # Errors
 /// [`LedgerError`]; there is none then.
 pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), LedgerError> {
-    const INSERT: &str = "INSERT INTO auth_flows VALUES (?1, ?2, ?3, ?4, 'open', ?5, ?6, ?7, ?8, ?9, ?10)";
-    let Entry { id, owner, flow } = entry;
+    const INSERT: &str = "INSERT INTO auth_flows VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11)";
+    let Entry { id, owner, behalf, flow } = entry;
+    let behalf = serde_json::to_string(behalf).unwrap_or_default();
     let capability = id.capability();
     let pace = flow.pace.map(|pace| i64::try_from(pace.as_millis()).unwrap_or(i64::MAX));
     let with = params![
         id.as_str(),
         owner.caller,
         owner.person,
+        behalf,
         capability.as_str(),
         flow.sealed.bytes(),
         flow.expected,
@@ -183,6 +199,32 @@ pub fn find(connection: &Connection, owner: &Owner<'_>, id: &FlowId, now: Timest
         "open" => Standing::Expired,
         _ => Standing::Missing,
     })
+}
+
+/// A `state` that is shorter could be guessed, so that nobody is brought back by it.
+const STATE_MIN: usize = 16;
+
+/// The one flow that can be gone on with and whose address comes back with this `state`.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; it may then not be gone on with.
+pub fn by_state(connection: &Connection, state: &str, now: Timestamp) -> Result<Option<Begun>, LedgerError> {
+    const FIND: &str =
+        "SELECT id, caller, behalf FROM auth_flows WHERE expected = ?1 AND state = 'open' AND expires_at > ?2 LIMIT 2";
+    if state.len() < STATE_MIN {
+        return Ok(None);
+    }
+    let found: Vec<[String; 3]> = connection
+        .prepare_cached(FIND)
+        .and_then(|mut s| {
+            s.query_map(params![state, now.millis()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?.collect()
+        })
+        .map_err(at("look a flow up"))?;
+    // Where two have the same, nobody can tell whose it is.
+    let Ok([[id, caller, behalf]]) = <[[String; 3]; 1]>::try_from(found) else { return Ok(None) };
+    let bad = || LedgerError::Stored { what: "flow" };
+    let behalf = Behalf::stored(Some(&behalf)).map_err(|_bad| bad())?;
+    Ok(Some(Begun { id: id.parse().map_err(|_bad| bad())?, caller, behalf }))
 }
 
 /// Whether a flow could be spent, which it can be once.

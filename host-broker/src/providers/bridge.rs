@@ -21,6 +21,7 @@ use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished
 use crate::effects::ids::Ids;
 use crate::filter::scrub::Scrubber;
 use crate::filter::{COMPLAINT_MAX, complaint};
+use crate::identity::Person;
 use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
@@ -318,6 +319,11 @@ impl Bridge {
     fn token(&self, execution: &Execution) -> Result<String, Failure> {
         let refused = |message: &str| Failure::Refused { message: message.to_owned() };
         let person = execution.person().ok_or_else(|| refused("nobody is known to stand behind the call"))?;
+        let owner = execution.owner().unwrap_or_default();
+        // With another's account it is asked for its owner, and told nothing of the chat, which is not that one's.
+        let shared = (owner != person.key()).then(|| owner.split_once(':')).flatten();
+        let other = shared.map(|(issuer, sub)| Person::new(issuer.to_owned(), sub.to_owned()));
+        let person = other.as_ref().unwrap_or(person);
         let life = self.timeout + TOKEN_GRACE;
         let (jti, now) = (execution.nonce().as_str().to_owned(), self.clock.now());
         match &self.vouching {
@@ -417,7 +423,7 @@ impl Asked {
     /// What the account is worked with, where that is handed back.
     fn credential(&self, execution: &Execution) -> Result<Option<Value>, Failure> {
         let (Some(sealed), Some(vault)) = (&self.sealed, &self.bridge.vault) else { return Ok(None) };
-        let person = execution.person().map(|person| person.key()).unwrap_or_default();
+        let person = execution.owner().unwrap_or_default();
         let name = execution.account().unwrap_or_default();
         let place = Place { what: vault::Kind::Credential, person: &person, capability: &self.capability, name };
         let unusable = |why: String| Failure::Said { code: Code::CapabilityAuthRequired, message: why };

@@ -2,6 +2,7 @@
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
+use crate::accounts;
 use crate::effects::ids::Nonce;
 use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::{Effect, Intended};
@@ -69,9 +70,15 @@ impl Execution {
         self.person.as_ref()
     }
 
-    /// Which of the person's accounts.
+    /// Which account, as its provider calls it.
     pub fn account(&self) -> Option<&str> {
-        self.account.as_deref()
+        self.account.as_deref().map(|name| accounts::owned(name).1)
+    }
+
+    /// Whose account it works with, as the ledger writes persons: the person's own, or one that is shared.
+    pub fn owner(&self) -> Option<String> {
+        let shared = self.account.as_deref().and_then(|name| accounts::owned(name).0);
+        shared.map(str::to_owned).or_else(|| self.person.as_ref().map(|person| person.key()))
     }
 
     /// What makes a repeated call the same call, if the caller said so.

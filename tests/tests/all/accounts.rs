@@ -4,6 +4,8 @@ use host_broker::effects::commands::installed;
 use host_broker::identity::ChatType;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use tests::bridges::{accept, call, directory, grant, home, said, token};
 use tests::group::{Group, code, error, with};
@@ -266,6 +268,57 @@ fn two_persons_of_one_group_work_with_their_own_accounts() {
 }
 
 #[test]
+fn an_account_is_shared_by_a_word_on_the_host_and_by_nothing_else() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let bob = token(&mut world, "bob", ChatType::Private);
+    link(&world, &developer, &ann, "work");
+    let with_anns = || developer.ask(with(read(&bob), "account_ref", "broker:ann/work"));
+    assert_eq!(code(&with_anns()), "capability_auth_required");
+    let share = |more: &[&str]| {
+        let arguments = ["account", "share", "broker:ann", "mail.inbox", "work", "--with", "broker:bob"];
+        world.cli(&[&arguments[..], more].concat())
+    };
+    for (person, account, other) in
+        [("broker:ann", "home", "broker:bob"), ("broker:ann", "work", "broker:ann"), ("nobody:x", "work", "broker:bob")]
+    {
+        let refused = world.cli(&["account", "share", person, "mail.inbox", account, "--with", other]);
+        assert!(matches!(refused.status.code(), Some(2 | 3)), "{}", said(&refused));
+    }
+    assert!(share(&[]).status.success());
+    let digest = |person: &str| json!(base16ct::lower::encode_string(&Sha256::digest(refresh_token(person, "work"))));
+    assert_eq!(with_anns()["data"]["of"], digest("ann"));
+    assert_eq!(developer.ask(read(&bob))["data"]["of"], digest("ann"), "the only one there is");
+    // Ann's stays what Ann calls it, and Bob's own comes first to Bob.
+    link(&world, &developer, &bob, "work");
+    let ambiguous = developer.ask(read(&bob));
+    assert!(error(&ambiguous).contains("work, broker:ann/work"), "{ambiguous}");
+    assert_eq!(developer.ask(with(read(&bob), "account_ref", "work"))["data"]["of"], digest("bob"));
+    assert_eq!(with_anns()["data"]["of"], digest("ann"));
+    assert_eq!(developer.ask(read(&ann))["data"]["of"], digest("ann"));
+    let listed = developer.ask(auth("list", &bob, &json!({ "capability": "mail.inbox" })));
+    assert_eq!(listed["data"]["accounts"][1]["account_ref"], "broker:ann/work", "{listed}");
+    let shown = said(&world.cli(&["account", "list"]));
+    assert!(shown.contains("SHARED WITH") && shown.contains("broker:bob"), "{shown}");
+    // It is Ann's to unlink, and nobody shares what is gone.
+    let not_his =
+        developer.ask(auth("unlink", &bob, &json!({ "capability": "mail.inbox", "account_ref": "broker:ann/work" })));
+    assert_eq!(code(&not_his), "malformed_request");
+    assert!(share(&["--end"]).status.success());
+    assert_eq!(code(&with_anns()), "capability_auth_required");
+    assert!(share(&[]).status.success());
+    assert_eq!(code(&with_anns()), "executed");
+    assert_eq!(
+        code(&developer.ask(auth("unlink", &ann, &json!({ "capability": "mail.inbox", "account_ref": "work" })))),
+        "executed"
+    );
+    link(&world, &developer, &ann, "work");
+    assert_eq!(code(&with_anns()), "capability_auth_required", "a new one of the same name is not shared");
+    assert!(share(&[]).status.success());
+    assert!(world.cli(&["account", "purge", "broker:bob"]).status.success());
+    assert_eq!(code(&with_anns()), "capability_auth_required");
+}
+
+#[test]
 fn what_an_account_is_worked_with_does_not_come_back() {
     let Some((world, developer, ann)) = mail("") else { return };
     link(&world, &developer, &ann, "work");
@@ -362,6 +415,71 @@ fn an_account_whose_code_is_typed_elsewhere_is_asked_for_at_its_pace() {
         let again = code(&poll(&developer, &ann, &flow)).to_owned();
         assert_eq!(again == "capability_auth_flow_invalid", hint != "odd", "{hint}: {again}");
     }
+}
+
+/// What a browser gets that is led there.
+fn browse(address: &str, path: &str, host: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
+}
+
+#[test]
+fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
+    let Some((mut world, developer, ann)) = mail("\n[identity]\ncallback = \"127.0.0.1:0\"\n") else { return };
+    let status: Value = serde_json::from_slice(&world.cli(&["--json", "status"]).stdout).unwrap();
+    let url = status["daemon"]["callback"].as_str().unwrap_or_else(|| panic!("{status}")).to_owned();
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/callback").unwrap();
+    let (flow, state) = begun(&developer, &ann, "work");
+    let back = format!("/callback?code=good-code&state={state}");
+    // By another name, with another state, without code, elsewhere: nothing is done, and nothing of it is repeated.
+    for (path, host, expected) in [
+        (back.as_str(), "evil.example", 421),
+        ("/callback?code=good-code&state=0123456789abcdef0123", address, 404),
+        ("/callback?code=good-code&state=", address, 404),
+        ("/callback?code=good-code", address, 404),
+        (&format!("/callback?state={state}"), address, 400),
+        (&format!("/callback?error=access_denied&state={state}"), address, 400),
+        ("/", address, 404),
+        ("/callback/x", address, 404),
+    ] {
+        let (status, page) = browse(address, path, host);
+        assert_eq!(status, expected, "{path} {host}: {page}");
+        assert!(!page.contains("good-code") && !page.contains(&state), "{page}");
+    }
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "pending");
+    let (status, page) = browse(address, &back, &format!("localhost:{}", address.rsplit(':').next().unwrap()));
+    assert_eq!(status, 200, "{page}");
+    assert!(page.contains("You are back.") && page.contains("content-security-policy"), "{page}");
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "waiting");
+    assert_eq!(browse(address, &back, address).0, 404, "good for once");
+    let (_, card) = question(&world);
+    assert!(card.to_string().contains("broker:ann") && card.to_string().contains("private"), "{card}");
+    assert_eq!(code(&answer(&world, true)), "executed");
+    assert_eq!(developer.ask(read(&ann))["data"]["account"], "work");
+    // What forbids the call forbids it here.
+    let (_, state) = begun(&developer, &ann, "home");
+    assert!(world.cli(&["kill", "provider", "mail"]).status.success());
+    let (status, page) = browse(address, &format!("/callback?code=good-code&state={state}"), address);
+    assert!(status == 400 && page.contains("stopped"), "{page}");
+    assert!(world.cli(&["kill", "provider", "mail", "--lift"]).status.success());
+    // A restart brings it back to the same flow, at a new address, and asks nobody twice.
+    let (flow, state) = begun(&developer, &ann, "home");
+    world.kill();
+    world.start_process();
+    let status: Value = serde_json::from_slice(&world.cli(&["--json", "status"]).stdout).unwrap();
+    let url = status["daemon"]["callback"].as_str().unwrap().to_owned();
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/callback").unwrap();
+    assert_eq!(browse(address, &format!("/callback?code=good-code&state={state}"), address).0, 200);
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "waiting");
+    world.kill();
+    world.start_process();
+    assert_eq!(code(&answer(&world, true)), "executed");
+    assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "linked");
+    let left = developer.names("responses").into_iter().filter(|name| name.starts_with("account-"));
+    assert_eq!(left.collect::<Vec<_>>(), [""; 0], "nobody waits for the question's own reply");
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub(super) fn set_cookie(address: &Address, value: &str) -> String {
 }
 
 /// Adds to a reply what every reply says.
-pub(super) fn seal(headers: &mut HeaderMap) {
+pub(in crate::http) fn seal(headers: &mut HeaderMap) {
     let fixed = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -51,6 +51,7 @@ fn issuers() -> Issuers {
     let secret = vectors()["env_secret"].as_str().unwrap().to_owned();
     let source = toml::from_str::<IssuerTable>("secret = { env = \"ASH\" }").unwrap();
     let table = IdentityTable {
+        callback: None,
         audience: None,
         issuers: [
             ("friend".to_owned(), IssuerTable { public_keys: vec![friend], ..IssuerTable::default() }),

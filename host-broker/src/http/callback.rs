@@ -1,0 +1,119 @@
+//! Where browsers bring persons back to from the pages on which accounts are linked.
+//!
+//! One route, on an address that only this machine reaches. What comes is handed to the broker, where the `state` in it
+//! says which flow it belongs to; everything else is decided there, and a person still agrees to the account. Whoever
+//! comes with a `state` that belongs to none hears nothing but that.
+
+use super::Server;
+use super::web::seal;
+use crate::event::{Back, News, Reports};
+use crate::providers::linking::address::Brought;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::HOST;
+use axum::http::{StatusCode, Uri};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::get;
+use maud::{DOCTYPE, html};
+use shared::{Code, Reply, Status};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+/// How long a browser waits to hear what came of it.
+const PATIENCE: Duration = Duration::from_secs(125);
+
+/// What the route is made of.
+#[derive(Clone)]
+struct Door {
+    reports: Reports,
+    port: u16,
+}
+
+/// Serves the route on this address.
+pub fn serve(listener: TcpListener, address: SocketAddr, reports: Reports, runtime: &Handle) -> Server {
+    let door = Door { reports, port: address.port() };
+    let router = Router::new().route("/callback", get(back)).fallback(elsewhere).with_state(door);
+    tracing::info!(address = %url(address), "browsers are brought back to here");
+    Server::start(listener, router, CancellationToken::new(), runtime)
+}
+
+/// What a provider is to be told: `http://127.0.0.1:7421/callback`.
+pub fn url(address: SocketAddr) -> String {
+    format!("http://{address}/callback")
+}
+
+async fn elsewhere() -> Response {
+    page(StatusCode::NOT_FOUND, "There is nothing here.", None)
+}
+
+async fn back(State(door): State<Door>, request: Request) -> Response {
+    let Some(host) = door.named(&request) else {
+        return page(StatusCode::MISDIRECTED_REQUEST, "This is not the address.", None);
+    };
+    let url = Zeroizing::new(format!("http://{host}{}", path(request.uri())));
+    let brought = match Brought::read(Some(&url), None) {
+        Ok(brought) => brought,
+        Err(code) => return page(StatusCode::BAD_REQUEST, code.meaning(), Some(code.remedy())),
+    };
+    let (answer, answered) = oneshot::channel();
+    door.reports.send(News::Back(Back { brought, url, answer }));
+    match tokio::time::timeout(PATIENCE, answered).await {
+        Ok(Ok(reply)) => told(&reply),
+        Ok(Err(_no_flow)) => {
+            let code = Code::CapabilityAuthFlowInvalid;
+            page(StatusCode::NOT_FOUND, code.meaning(), Some("Ask the agent for a new page."))
+        }
+        Err(_elapsed) => {
+            page(StatusCode::GATEWAY_TIMEOUT, "This took too long.", Some("Ask the agent what came of it."))
+        }
+    }
+}
+
+impl Door {
+    /// The name of this machine by which it is asked for. A page elsewhere can make a name of its own lead here.
+    fn named(&self, request: &Request) -> Option<String> {
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = hosts.next()?.to_str().ok().filter(|_| hosts.next().is_none())?;
+        let mut own = ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{}", self.port));
+        own.find(|own| own == host)
+    }
+}
+
+fn path(uri: &Uri) -> &str {
+    uri.path_and_query().map_or("/", |path| path.as_str())
+}
+
+fn told(reply: &[u8]) -> Response {
+    let reply: Option<Reply> = serde_json::from_slice(reply).ok();
+    match reply {
+        Some(reply) if reply.status == Status::Executed => page(
+            StatusCode::OK,
+            "You are back.",
+            Some("A person is asked now whether this is the right account. You can close this page."),
+        ),
+        Some(reply) if reply.status == Status::Pending => {
+            page(StatusCode::ACCEPTED, "You are back.", Some("A person is asked first whether this may be done."))
+        }
+        Some(reply) => page(StatusCode::BAD_REQUEST, reply.error.as_deref().unwrap_or("It was refused."), None),
+        None => page(StatusCode::INTERNAL_SERVER_ERROR, "The answer cannot be read.", None),
+    }
+}
+
+/// A page without anything to click on, and without anything of the address that led here.
+fn page(status: StatusCode, first: &str, then: Option<&str>) -> Response {
+    let body = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; meta name="viewport" content="width=device-width"; title { "Account" } }
+            body { h1 { (first) } @if let Some(then) = then { p { (then) } } }
+        }
+    };
+    let mut response = (status, Html(body.into_string())).into_response();
+    seal(response.headers_mut());
+    response
+}
