@@ -53,15 +53,17 @@ pub fn vault(home: &Home, ids: &dyn Ids) -> Result<(KeyBytes, Option<KeyBytes>),
 /// As [`ledger`]; the present key is there as it was, or as the one before.
 pub fn renew_vault(home: &Home, ids: &dyn Ids) -> Result<(), StartError> {
     let (current, before) = (home.keys().join(VAULT), home.keys().join(VAULT_BEFORE));
-    if before.exists() {
+    let now = key(home, VAULT, ids)?;
+    if before.exists() && *key(home, VAULT_BEFORE, ids)? != *now {
         return Ok(());
     }
-    key(home, VAULT, ids)?;
     let fault = |error: std::io::Error| StartError::Key { path: current.clone(), fault: error.to_string() };
     let mut bytes = Zeroizing::new([0; vault::KEY]);
     ids.fill(bytes.as_mut())?;
     let new = current.with_extension("new");
-    std::fs::remove_file(&new).ok();
+    for left in [&new, &before] {
+        std::fs::remove_file(left).ok();
+    }
     // ORDER: the old key has its second name before the new one takes its first.
     std::fs::hard_link(&current, &before).map_err(fault)?;
     make(&new, bytes.as_ref()).map_err(fault)?;
@@ -150,6 +152,32 @@ mod tests {
         assert_eq!(names, ["identity.key"]);
         let mode = std::fs::metadata(home.keys().join("identity.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_renewal_goes_on_wherever_it_was_broken_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let keys = || vault(&home, &SystemIds).unwrap();
+        let (first, none) = keys();
+        assert!(none.is_none());
+        // Broken off before there was a new key.
+        std::fs::hard_link(home.keys().join(VAULT), home.keys().join(VAULT_BEFORE)).unwrap();
+        renew_vault(&home, &SystemIds).unwrap();
+        let (second, before) = keys();
+        assert!(*second != *first && *before.unwrap() == *first);
+        // Broken off before everything was under it: what was made stays.
+        renew_vault(&home, &SystemIds).unwrap();
+        let (again, before) = keys();
+        assert!(*again == *second && *before.unwrap() == *first);
+        drop_vault_before(&home).unwrap();
+        drop_vault_before(&home).unwrap();
+        let (left, none) = keys();
+        assert!(*left == *second && none.is_none());
+        let mut names: Vec<_> =
+            std::fs::read_dir(home.keys()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [VAULT]);
     }
 
     #[test]

@@ -43,7 +43,9 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
     let supplied = match call.target.invocation().map(Invocation::needs) {
         Some(Needs::ToBegin) => Supplied::Begun(stored::open(connection, &owner, now)?),
         Some(Needs::ToComplete(id) | Needs::ToPoll(id)) => {
-            let (id, standing) = (id.clone(), stored::find(connection, &owner, id, now)?);
+            let id = id.clone();
+            let is_here = id.capability() == call.provider;
+            let standing = if is_here { stored::find(connection, &owner, &id, now)? } else { Standing::Missing };
             let due = matches!(&standing, Standing::Open(flow) if flow.is_due(now));
             call.flow = Some(id);
             Supplied::Flow(standing, due)
@@ -109,8 +111,8 @@ impl Broker {
         if let (Outcome::Failed { code, .. }, Some(flow)) = (&filtered.outcome, &call.flow) {
             let over =
                 [Code::CapabilityAuthFlowDenied, Code::CapabilityAuthFlowExpired, Code::CapabilityAuthFlowInvalid];
-            if *code == Code::CapabilityBackendUnavailable {
-                // Nobody was asked, so that what the person brought can be brought again.
+            if call.mutating && *code == Code::CapabilityBackendUnavailable {
+                // It was spent by this call, and nobody was asked: what the person brought can be brought again.
                 stored::give_back(tx, flow)?;
             } else if over.contains(code) {
                 stored::spend(tx, flow)?;
@@ -152,7 +154,8 @@ impl Broker {
         let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Some(group) = header.caller.group() else { return no(Code::Guardrail, "Only a group links accounts.") };
         let owner = Owner { caller: &header.caller_key, person };
-        if matches!(stored::find(tx.connection(), &owner, &found.flow, tx.now())?, Standing::Asked { .. }) {
+        // Somebody else was quicker, or has ended it since.
+        if !stored::is_under_way(tx.connection(), &owner, &found.flow)? {
             return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
         }
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {

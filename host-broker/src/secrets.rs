@@ -148,9 +148,11 @@ impl Secrets {
     ) -> Result<KeyBytes, SecretFault> {
         let text = source::fetch(source, environment, commands).await?;
         let text = text.trim();
-        let standard: String = text.trim_end_matches('=').chars().map(standard_alphabet).collect();
+        let standard: Zeroizing<String> =
+            Zeroizing::new(text.trim_end_matches('=').chars().map(standard_alphabet).collect());
         let hexadecimal = base16ct::mixed::decode_vec(text).ok();
-        let bytes = Zeroizing::new(hexadecimal.or_else(|| STANDARD_NO_PAD.decode(standard).ok()).unwrap_or_default());
+        let decoded = hexadecimal.or_else(|| STANDARD_NO_PAD.decode(standard.as_bytes()).ok());
+        let bytes = Zeroizing::new(decoded.unwrap_or_default());
         <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| SecretFault::Refused {
             what: format!("{source} does not hold 32 bytes in hexadecimal or base64; openssl rand -hex 32 makes some"),
         })

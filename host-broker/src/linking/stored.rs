@@ -201,6 +201,19 @@ pub fn find(connection: &Connection, owner: &Owner<'_>, id: &FlowId, now: Timest
     })
 }
 
+/// Whether a flow of this owner's is being gone on with, and nobody was asked about an account of it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; nobody is to be asked then.
+pub fn is_under_way(connection: &Connection, owner: &Owner<'_>, id: &FlowId) -> Result<bool, LedgerError> {
+    const FIND: &str = "SELECT EXISTS (SELECT 1 FROM auth_flows
+        WHERE id = ?1 AND caller = ?2 AND person = ?3 AND state IN ('open', 'spent'))";
+    connection
+        .prepare_cached(FIND)
+        .and_then(|mut s| s.query_row(params![id.as_str(), owner.caller, owner.person], |row| row.get(0)))
+        .map_err(at("look a flow up"))
+}
+
 /// A `state` that is shorter could be guessed, so that nobody is brought back by it.
 const STATE_MIN: usize = 16;
 

@@ -195,6 +195,9 @@ fn a_flow_is_its_persons_and_its_groups_and_good_for_once() {
     let never = format!("caf_mail.inbox_{}", "0".repeat(32));
     let (theirs, none) = (poll(&developer, &bob, &flow), poll(&developer, &bob, &never));
     assert_eq!(error(&theirs), error(&none));
+    // Nor another capability's.
+    let elsewhere = call("mail.tv", "auth_complete", &json!({ "flow_id": flow, "code": "good-code" }), &ann);
+    assert_eq!(code(&developer.ask(elsewhere)), invalid);
     // What is wrong with what was brought costs nothing: it can be brought again.
     for (brought, expected) in [
         (json!({}), "capability_code_missing"),
