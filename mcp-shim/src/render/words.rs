@@ -71,14 +71,15 @@ pub const EXT_AUTH_BEGIN: ToolWords = ToolWords {
 pub const EXT_AUTH_COMPLETE: ToolWords = ToolWords {
     title: "Finish linking an account",
     description: "Finishes what ext_auth_begin began, with what the person brought back: in callback_url the whole \
-                  address to which the page led, or in code the code that it showed; not both. Works once. A person \
-                  must agree on the host before the account can be used.",
+                  address to which the page led, or in code the code that it showed; not both. Works once. A person on \
+                  the host is then asked whether it is the right account: ext_auth_poll tells what they say.",
 };
 /// `ext_auth_poll`
 pub const EXT_AUTH_POLL: ToolWords = ToolWords {
     title: "Ask whether an account is linked",
-    description: "Asks how far the person is with what ext_auth_begin began. Only where that gave a poll interval; \
-                  wait so long before each time. A person must agree on the host before the account can be used.",
+    description: "Asks how far the linking of an account is: `pending` while the person is not done with the page, \
+                  `waiting` while a person on the host is asked whether it is the right account, then `linked`, `denied` \
+                  or `expired`. Wait retry_after_s, or the poll interval, before each time.",
 };
 /// `ext_auth_list`
 pub const EXT_AUTH_LIST: ToolWords = ToolWords {
