@@ -392,11 +392,11 @@ impl Config {
                 return Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"));
             }
             if let Kind::Mcp(settings, reach) = &table.kind {
-                let reached = match reach {
-                    Reach::Address(address) => address.check(),
-                    Reach::Child(_) => Ok(()),
+                let (reached, of_persons) = match reach {
+                    Reach::Address(address) => (address.check(), address.oauth.is_some()),
+                    Reach::Child(_) => (Ok(()), false),
                 };
-                settings.check(name).and(reached).map_err(|fault| format!("providers.{name}.{fault}"))?;
+                settings.check(name, of_persons).and(reached).map_err(|fault| format!("providers.{name}.{fault}"))?;
             }
             let Kind::Bridge(settings, _) = &table.kind else { continue };
             settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;

@@ -51,14 +51,13 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
             Supplied::Flow(standing, due)
         }
         Some(Needs::Accounts) => Supplied::Accounts(accounts::labelled(connection, &person, &call.provider)?),
-        Some(
-            Needs::Nothing
-            | Needs::ToApply(_)
-            | Needs::ToWithdraw(_)
-            | Needs::Proposals
-            | Needs::ToUnlink(_)
-            | Needs::Credential,
-        )
+        // The decision has not said yet whether it may be used; without an execution it cannot be opened.
+        Some(Needs::Credential) => {
+            let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
+            let owner = owner.unwrap_or(&person);
+            Supplied::Credential(stored::credential(connection, owner, &call.provider, account)?)
+        }
+        Some(Needs::Nothing | Needs::ToApply(_) | Needs::ToWithdraw(_) | Needs::Proposals | Needs::ToUnlink(_))
         | None => return Ok(()),
     };
     call.target.supply(supplied);
@@ -86,13 +85,9 @@ impl Broker {
                 let (capability, account) = (Some(&call.provider), Some(account.as_str()));
                 Supplied::Unlinked(self.unlink(tx, &person, capability, account)? > 0)
             }
-            Some(Needs::Credential) => {
-                let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
-                let owner = owner.unwrap_or(&person);
-                Supplied::Credential(stored::credential(tx.connection(), owner, &call.provider, account)?)
-            }
             Some(
-                Needs::Nothing
+                Needs::Credential
+                | Needs::Nothing
                 | Needs::ToApply(_)
                 | Needs::ToWithdraw(_)
                 | Needs::Proposals
@@ -107,6 +102,12 @@ impl Broker {
 
     /// What an effect has come to with linking an account is stored, and a person asked where there is one.
     pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
+        if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
+            && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
+        {
+            let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
+            return stored::renew(tx, owner.unwrap_or(&person), &call.provider, account, renewal);
+        }
         let Effect::Run(call) = &filtered.effect else { return Ok(()) };
         if let (Outcome::Failed { code, .. }, Some(flow)) = (&filtered.outcome, &call.flow) {
             let over =
@@ -191,7 +192,8 @@ impl Broker {
         let label = label(&found.shown);
         let sealed = found.credential.as_ref();
         let (flow, account) = (&found.flow, &found.account);
-        stored::ask(tx, &Link { approval, flow, person, account, label: label.as_deref(), sealed })?;
+        let (label, fresh_until) = (label.as_deref(), found.fresh_until);
+        stored::ask(tx, &Link { approval, flow, person, account, label, sealed, fresh_until })?;
         Ok(Ok(()))
     }
 

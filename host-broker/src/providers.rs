@@ -19,6 +19,7 @@ pub mod mcp;
 pub mod meanwhile;
 pub mod native;
 pub mod mock;
+pub mod oauth;
 pub mod registry;
 pub mod schemas;
 pub mod sealed;

@@ -73,7 +73,11 @@ impl Kind {
     pub fn secrets(&self) -> BTreeMap<&str, &SecretSource> {
         match self {
             Self::Github(_, token) => BTreeMap::from([("token", token)]),
-            Self::Mcp(_, Reach::Address(address)) => address.token.iter().map(|token| ("token", token)).collect(),
+            Self::Mcp(_, Reach::Address(address)) => {
+                let client_secret = address.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+                let token = address.token.as_ref().map(|token| ("token", token));
+                token.into_iter().chain(client_secret.map(|secret| ("client_secret", secret))).collect()
+            }
             Self::Bridge(_, child) | Self::Mcp(_, Reach::Child(child)) => {
                 child.secrets.iter().map(|(name, source)| (name.as_str(), source)).collect()
             }

@@ -27,6 +27,7 @@ CREATE TABLE account_links (
     capability  TEXT    NOT NULL,
     account_ref TEXT    NOT NULL,
     label       TEXT,
+    fresh_until INTEGER,                 -- when the credential is to be renewed, if it is
     sealed      BLOB                     -- the credential; gone once the question is answered
 ) STRICT;
 
@@ -48,6 +49,7 @@ CREATE TABLE credentials (
     capability  TEXT    NOT NULL,
     account_ref TEXT    NOT NULL,
     sealed      BLOB    NOT NULL,
+    fresh_until INTEGER,                 -- when it is to be renewed, if it is
     stored_at   INTEGER NOT NULL,
     PRIMARY KEY (person, capability, account_ref)
 ) STRICT, WITHOUT ROWID;

@@ -6,6 +6,7 @@ use crate::approvals;
 use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use crate::providers::contract::Renewal;
 use crate::vault::{KeyName, Kind, Place, Sealed, Vault};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::{AccountRef, FlowId, Provider, Timestamp};
@@ -104,6 +105,8 @@ pub struct Link<'a> {
     pub label: Option<&'a str>,
     /// What it is worked with.
     pub sealed: Option<&'a Sealed>,
+    /// Until when that can be used without being renewed.
+    pub fresh_until: Option<Timestamp>,
 }
 
 /// An account that a person has agreed to, or not.
@@ -119,6 +122,8 @@ pub struct Asked {
     pub label: Option<String>,
     /// What it is worked with.
     pub sealed: Option<Sealed>,
+    /// Until when that can be used without being renewed.
+    pub fresh_until: Option<Timestamp>,
 }
 
 /// Stores a flow.
@@ -282,7 +287,7 @@ pub fn slower(tx: &Transaction<'_>, id: &FlowId, pace: Duration) -> Result<(), L
 /// # Errors
 /// [`LedgerError`]; nothing was stored.
 pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
-    const INSERT: &str = "INSERT INTO account_links VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    const INSERT: &str = "INSERT INTO account_links VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let capability = link.flow.capability();
     let with = params![
         link.approval,
@@ -291,6 +296,7 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
         capability.as_str(),
         link.account.as_str(),
         link.label,
+        link.fresh_until.map(Timestamp::millis),
         link.sealed.map(Sealed::bytes),
     ];
     change(tx, INSERT, with)?;
@@ -303,10 +309,11 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// [`LedgerError`] if it cannot be read; it may then not be linked.
 pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<Asked>, LedgerError> {
-    const FIND: &str = "SELECT person, capability, account_ref, label, sealed FROM account_links WHERE approval = ?1";
+    const FIND: &str =
+        "SELECT person, capability, account_ref, label, sealed, fresh_until FROM account_links WHERE approval = ?1";
     let read = |row: &Row<'_>| {
         let texts = [row.get::<_, String>(0)?, row.get(1)?, row.get(2)?];
-        Ok((texts, row.get(3)?, row.get::<_, Option<Vec<u8>>>(4)?))
+        Ok((texts, row.get(3)?, row.get::<_, Option<Vec<u8>>>(4)?, row.get::<_, Option<i64>>(5)?))
     };
     let found = connection
         .prepare_cached(FIND)
@@ -314,13 +321,14 @@ pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<Asked>,
         .map_err(at("look an account up"))?;
     let bad = || LedgerError::Stored { what: "account" };
     found
-        .map(|([person, capability, account], label, sealed)| {
+        .map(|([person, capability, account], label, sealed, fresh_until)| {
             Ok(Asked {
                 person,
                 capability: capability.parse().map_err(|_bad| bad())?,
                 account: account.parse().map_err(|_bad| bad())?,
                 label,
                 sealed: sealed.map(Sealed::stored),
+                fresh_until: fresh_until.map(Timestamp::from_millis),
             })
         })
         .transpose()
@@ -369,17 +377,18 @@ pub fn end_flows(tx: &Transaction<'_>, person: &str, capability: Option<&Provide
 /// # Errors
 /// [`LedgerError`]; it is as it was.
 pub fn keep_credential(tx: &Transaction<'_>, asked: &Asked) -> Result<(), LedgerError> {
-    let Asked { person, capability, account, sealed, .. } = asked;
+    let Asked { person, capability, account, sealed, fresh_until, .. } = asked;
     let key = params![person, capability.as_str(), account.as_str()];
     let Some(sealed) = sealed else {
         let delete = "DELETE FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
         return change(tx, delete, key).map(drop);
     };
-    let with = params![person, capability.as_str(), account.as_str(), sealed.bytes(), tx.now().millis()];
-    change(tx, "INSERT OR REPLACE INTO credentials VALUES (?1, ?2, ?3, ?4, ?5)", with).map(drop)
+    let until = fresh_until.map(Timestamp::millis);
+    let with = params![person, capability.as_str(), account.as_str(), sealed.bytes(), until, tx.now().millis()];
+    change(tx, "INSERT OR REPLACE INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6)", with).map(drop)
 }
 
-/// What an account is worked with, if the broker has it.
+/// What an account is worked with, if the broker has it, and until when that can be used without being renewed.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read; nothing may then be done with the account.
@@ -388,13 +397,35 @@ pub fn credential(
     person: &str,
     capability: &Provider,
     account: &str,
-) -> Result<Option<Sealed>, LedgerError> {
-    const FIND: &str = "SELECT sealed FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
-    let found: Option<Vec<u8>> = connection
+) -> Result<Option<(Sealed, Option<Timestamp>)>, LedgerError> {
+    const FIND: &str =
+        "SELECT sealed, fresh_until FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
+    let read = |row: &Row<'_>| Ok((Sealed::stored(row.get(0)?), row.get::<_, Option<i64>>(1)?));
+    let found = connection
         .prepare_cached(FIND)
-        .and_then(|mut s| s.query_row(params![person, capability.as_str(), account], |row| row.get(0)).optional())
+        .and_then(|mut s| s.query_row(params![person, capability.as_str(), account], read).optional())
         .map_err(at("look a credential up"))?;
-    Ok(found.map(Sealed::stored))
+    Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
+}
+
+/// Puts what an account is worked with from now on in the place of what it was, if it still is that.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn renew(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: &Provider,
+    account: &str,
+    renewal: &Renewal,
+) -> Result<(), LedgerError> {
+    let Renewal { old, new, fresh_until } = renewal;
+    let until = fresh_until.map(Timestamp::millis);
+    let key = (person, capability.as_str(), account);
+    let with = params![key.0, key.1, key.2, old.bytes(), new.bytes(), until, tx.now().millis()];
+    let update = "UPDATE credentials SET sealed = ?5, fresh_until = ?6, stored_at = ?7
+        WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4";
+    change(tx, update, with).map(drop)
 }
 
 /// Forgets what accounts were worked with: those of this person, at this capability, of this name, or all.

@@ -478,7 +478,7 @@ impl Invocation for Asked {
 
     fn supply(&mut self, supplied: Supplied) {
         if let Supplied::Credential(sealed) = supplied {
-            self.sealed = sealed;
+            self.sealed = sealed.map(|(sealed, _until)| sealed);
         }
     }
 

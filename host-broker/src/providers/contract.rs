@@ -197,6 +197,11 @@ pub trait Invocation: Send + Sync {
         Needs::Nothing
     }
 
+    /// What its preparation has renewed: stored with the preparation's outcome, before anything uses it.
+    fn renewed(&self) -> Option<&Renewal> {
+        None
+    }
+
     /// Takes what it [needs](Invocation::needs), in the transaction of the decision.
     fn supply(&mut self, _supplied: Supplied) {}
 
@@ -252,8 +257,8 @@ pub enum Supplied {
     Accounts(Vec<(String, Option<String>)>),
     /// Whether there was an account to be unlinked, and it was.
     Unlinked(bool),
-    /// What the account is worked with, if the broker has it.
-    Credential(Option<vault::Sealed>),
+    /// What the account is worked with, if the broker has it, and until when it can be used without being renewed.
+    Credential(Option<(vault::Sealed, Option<Timestamp>)>),
     /// The proposal to be applied.
     Changes(Box<Stored>),
     /// Whether there was a proposal to be taken back, and it was.
@@ -409,6 +414,19 @@ pub struct Found {
     pub shown: Value,
     /// What it is worked with, if that is left to the broker.
     pub credential: Option<vault::Sealed>,
+    /// Until when that can be used without being renewed; `None` where it does not end.
+    pub fresh_until: Option<Timestamp>,
+}
+
+/// What an account is worked with was renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// What it was.
+    pub old: vault::Sealed,
+    /// What it is.
+    pub new: vault::Sealed,
+    /// Until when that can be used without being renewed; `None` where it does not end.
+    pub fresh_until: Option<Timestamp>,
 }
 
 impl Success {

@@ -108,6 +108,8 @@ pub struct Given {
     pub account: AccountRef,
     /// What it is worked with, if that is left to the broker.
     pub credential: Option<Value>,
+    /// Until when that can be used without being renewed; `None` where it does not end, or is the provider's affair.
+    pub fresh_until: Option<Timestamp>,
     /// What the provider says of it, for the person who decides.
     pub shown: Map<String, Value>,
 }
@@ -179,7 +181,7 @@ impl Desk {
     /// What a provider gave is sealed, and held against itself: what is shown of an account must hold nothing of what it is
     /// worked with.
     fn found(&self, flow: &FlowId, given: Given, execution: &Execution) -> Result<Found, Failure> {
-        let Given { account, credential, shown } = given;
+        let Given { account, credential, fresh_until, shown } = given;
         let shown = Value::Object(shown);
         if shown.to_string().len() > SHOWN_MAX {
             return Err(bad_answer(&"what it says of the account is too long"));
@@ -194,7 +196,7 @@ impl Desk {
                 Some(sealed)
             }
         };
-        Ok(Found { flow: flow.clone(), account, shown, credential })
+        Ok(Found { flow: flow.clone(), account, shown, credential, fresh_until })
     }
 
     fn vault(&self) -> Result<&Vault, Failure> {

@@ -12,6 +12,7 @@
 //!
 //! Source: Model Context Protocol, revisions up to 2026-07-28, "Tools".
 
+pub mod accounts;
 mod http;
 mod link;
 mod listener;
@@ -23,12 +24,13 @@ pub mod tools;
 pub mod upstream;
 
 use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Refusal, Running,
-    Success, unprepared,
+    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Refusal, Renewal,
+    Running, Success, Supplied, unprepared,
 };
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
+use accounts::{Accounts, Credential};
 use jsonschema::Validator;
 use link::CallFault;
 use serde_json::{Map, Value};
@@ -51,6 +53,7 @@ pub fn operations(
     upstream: &Arc<Upstream>,
     offered: &[Offered<'_>],
     settings: &Settings,
+    accounts: Option<&Arc<Accounts>>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
     let patience = Duration::from_secs(settings.timeout_seconds);
     let of = |tool: &Offered<'_>| -> Result<Arc<dyn Operation>, String> {
@@ -71,9 +74,10 @@ pub fn operations(
             proposes: false,
             verbatim: false,
             chat_types: Vec::new(),
-            needs_account: false,
+            needs_account: accounts.is_some(),
         };
-        Ok(Arc::new(Tool { declaration, validator, patience, upstream: Arc::clone(upstream) }))
+        let (upstream, accounts) = (Arc::clone(upstream), accounts.cloned());
+        Ok(Arc::new(Tool { declaration, validator, patience, upstream, accounts }))
     };
     offered.iter().map(of).collect()
 }
@@ -84,6 +88,7 @@ struct Tool {
     validator: Validator,
     patience: Duration,
     upstream: Arc<Upstream>,
+    accounts: Option<Arc<Accounts>>,
 }
 
 /// A call of one.
@@ -93,6 +98,9 @@ struct Asked {
     patience: Duration,
     arguments: Map<String, Value>,
     upstream: Arc<Upstream>,
+    accounts: Option<Arc<Accounts>>,
+    credential: Credential,
+    renewal: Option<Renewal>,
 }
 
 impl Operation for Tool {
@@ -115,6 +123,9 @@ impl Operation for Tool {
             patience: self.patience,
             arguments: params.clone(),
             upstream: Arc::clone(&self.upstream),
+            accounts: self.accounts.clone(),
+            credential: None,
+            renewal: None,
         }))
     }
 
@@ -132,12 +143,36 @@ impl Invocation for Asked {
         format!("{} with {} parameters", self.tool, self.arguments.len())
     }
 
-    fn guard(&self, _now: Timestamp) -> Guard {
-        Guard::Pass
+    fn guard(&self, now: Timestamp) -> Guard {
+        match &self.accounts {
+            // Once: what is stale again at once is used as it is.
+            Some(accounts) if self.renewal.is_none() && accounts.is_stale(&self.credential, now) => Guard::NeedsRemote,
+            Some(_) | None => Guard::Pass,
+        }
     }
 
-    fn prepare(self: Box<Self>, _execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
-        unprepared(self)
+    fn needs(&self) -> Needs<'_> {
+        if self.accounts.is_some() { Needs::Credential } else { Needs::Nothing }
+    }
+
+    fn supply(&mut self, supplied: Supplied) {
+        if let Supplied::Credential(credential) = supplied {
+            self.credential = credential;
+        }
+    }
+
+    /// Renews what the account is worked with, as an intent of its own.
+    fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        let Some(accounts) = self.accounts.clone() else { return unprepared(self) };
+        Box::pin(async move {
+            self.renewal = Some(accounts.renew(&self.credential, &execution).await?);
+            let renewed: Box<dyn Invocation> = self;
+            Ok(renewed)
+        })
+    }
+
+    fn renewed(&self) -> Option<&Renewal> {
+        self.renewal.as_ref()
     }
 
     fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
@@ -146,8 +181,16 @@ impl Invocation for Asked {
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
-            let Self { tool, level, patience, arguments, upstream } = *self;
+            let Self { tool, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
             execution.meanwhile().listen();
+            let upstream = match &accounts {
+                Some(accounts) => accounts.upstream(&credential, &execution)?,
+                None => upstream,
+            };
+            let told = |failure| match &accounts {
+                Some(accounts) => accounts.told(failure, &credential, &upstream),
+                None => failure,
+            };
             if !upstream.is_up() {
                 // What begins a program reads directories, and must not hold up whoever serves every group.
                 tokio::task::yield_now().await;
@@ -156,7 +199,7 @@ impl Invocation for Asked {
             let Ok(link) = timeout_at(before_the_end, upstream.looked_at(&execution)).await else {
                 return Err(Failure::Unavailable { message: "it was not ready in time, and was not asked".to_owned() });
             };
-            let link = link?;
+            let link = link.map_err(told)?;
             if let Some(refusal) = upstream.withdrawn(&tool) {
                 return Err(Failure::Guard(refusal));
             }
@@ -172,7 +215,7 @@ impl Invocation for Asked {
                     let how = if result::has_failed(&data) { "says that it failed" } else { "answered" };
                     Ok(Success::new(data, format!("{tool} {how}")))
                 }
-                Ok(Err(fault)) => Err(failure(fault, changes)),
+                Ok(Err(fault)) => Err(told(failure(fault, changes))),
                 Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
                 Err(_elapsed) => Err(Failure::Timeout),
             }

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::config::deputy::JUDGE_TOKEN;
 use crate::config::home::Home;
 use crate::config::provider::{Kind, ProviderTable, Reach};
+use crate::config::web::Loopback;
 use crate::deputy::Deputy;
 use crate::effects::commands::{Command, Commands, Ending};
 use crate::filter::finished::Filters;
@@ -14,6 +15,7 @@ use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
 use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
+use crate::http::callback;
 use crate::identity::issuers::{self, OwnKey};
 use crate::keys;
 use crate::ledger::LedgerKey;
@@ -25,8 +27,10 @@ use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
 use crate::providers::linking::address::Hosts;
 use crate::providers::linking::{self, Desk};
+use crate::providers::mcp::accounts::Accounts;
 use crate::providers::mcp::tools::Offered;
 use crate::providers::mcp::upstream::{self, Upstream};
+use crate::providers::oauth::OAuth;
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
@@ -35,7 +39,7 @@ use crate::vault::Vault;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -173,6 +177,9 @@ struct Made {
     fault: Option<String>,
     upstream: Option<Arc<Upstream>>,
 }
+
+/// Persons' accounts at a server, and what links them.
+type Linked = (Arc<Accounts>, Vec<Arc<dyn Operation>>);
 
 impl Made {
     fn one(name: &Provider, operations: Vec<Arc<dyn Operation>>) -> Self {
@@ -313,14 +320,65 @@ impl Workshop<'_> {
             Err(fault) => return without_tools(fault),
         };
         let upstream = Arc::new(self.upstream(name, reach, &offered));
-        match mcp::operations(&upstream, &offered, settings) {
+        let linked = match self.accounts_at(name, reach, &upstream, settings) {
+            Ok(linked) => linked,
+            Err(fault) => return without_tools(fault),
+        };
+        let (accounts, linking) = linked.unzip();
+        match mcp::operations(&upstream, &offered, settings, accounts.as_ref()) {
             // What it can do is known, so what is configured about it keeps its meaning.
             Ok(operations) => {
                 let fault = upstream.fault().cloned();
+                let operations = operations.into_iter().chain(linking.into_iter().flatten()).collect();
                 Made { fault, upstream: Some(upstream), ..Made::one(name, operations) }
             }
             Err(fault) => without_tools(fault),
         }
+    }
+
+    /// Persons' accounts at a server, and what links them; `None` where the server has none.
+    fn accounts_at(
+        &self,
+        name: &Provider,
+        reach: &Reach,
+        upstream: &Arc<Upstream>,
+        settings: &mcp::settings::Settings,
+    ) -> Result<Option<Linked>, String> {
+        let Reach::Address(address) = reach else { return Ok(None) };
+        let Some(oauth) = &address.oauth else { return Ok(None) };
+        let Self { config, effects, .. } = self;
+        let own = settings.wanted().into_keys().find(|tool| shared::auth::is_linking(tool.as_str()));
+        if let Some(own) = own {
+            return Err(format!("tools.{own}: what links accounts is called so; it cannot be offered"));
+        }
+        // A port that is only known once it is taken is registered nowhere.
+        let callback = config.identity.callback.map(Loopback::address).filter(|address| address.port() != 0);
+        let callback = callback.map(callback::url);
+        let redirect = oauth.redirect_url.clone().or(callback).unwrap_or_else(|| "http://localhost".to_owned());
+        let vault = self.running().map(|running| Arc::clone(&running.vault));
+        let client = Arc::new(OAuth {
+            provider: name.clone(),
+            settings: oauth.clone(),
+            resource: address.url.clone(),
+            redirect,
+            secret: self.held(&secret_name(name, "client_secret")),
+            vault: vault.clone(),
+            http: Arc::clone(&effects.http),
+            ids: Arc::clone(&effects.ids),
+            clock: Arc::clone(&effects.clock),
+            renewing: Mutex::default(),
+        });
+        let linking = linking::operations(&Arc::new(Desk {
+            capability: name.clone(),
+            linker: Arc::<OAuth>::clone(&client),
+            hosts: oauth.hosts()?,
+            chat_types: Vec::new(),
+            deadline: Duration::from_secs(settings.timeout_seconds),
+            vault,
+            ids: Arc::clone(&effects.ids),
+            clock: Arc::clone(&effects.clock),
+        }))?;
+        Ok(Some((Arc::new(Accounts::new(client, Arc::clone(upstream))), linking)))
     }
 
     fn upstream(&self, name: &Provider, reach: &Reach, offered: &[Offered<'_>]) -> Upstream {

@@ -1,6 +1,7 @@
 //! MCP servers that other people wrote, as providers.
 
 mod hostile;
+mod oauth;
 mod real;
 mod remote;
 

@@ -63,6 +63,7 @@ impl Completed {
         Given {
             account: self.account_ref,
             credential: self.credential_material.map(Value::Object),
+            fresh_until: None,
             shown: self.metadata.unwrap_or_default(),
         }
     }

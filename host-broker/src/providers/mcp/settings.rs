@@ -1,6 +1,7 @@
 //! What an operator writes about an MCP server.
 
 use super::tools::ToolTable;
+use crate::providers::oauth;
 use crate::secrets::source::SecretSource;
 use http::Uri;
 use schemars::JsonSchema;
@@ -113,9 +114,18 @@ impl Settings {
     ///
     /// # Errors
     /// One sentence without a period.
-    pub fn check(&self, name: &Provider) -> Result<(), String> {
-        if name.is_namespaced() {
-            return Err("kind: a server's tools are nobody's capabilities; it has a name without `.`".to_owned());
+    pub fn check(&self, name: &Provider, of_persons: bool) -> Result<(), String> {
+        match (name.is_namespaced(), of_persons) {
+            (true, false) => {
+                return Err("kind: a server's tools are nobody's capabilities; it has a name without `.`, or `oauth`"
+                    .to_owned());
+            }
+            (false, true) => {
+                return Err(
+                    "oauth: what works with persons' accounts has a name in two parts, such as team.tasks".to_owned()
+                );
+            }
+            (true, true) | (false, false) => {}
         }
         if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
             return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
@@ -147,11 +157,15 @@ pub struct Address {
     /// The bearer token that it is shown.
     #[serde(default)]
     pub token: Option<SecretSource>,
+    /// How persons link their accounts there. Then each call is made with the account of the person on whose behalf it is, the
+    /// provider's name has two parts, and `token` is only what the broker itself looks at the tools with.
+    #[serde(default)]
+    pub oauth: Option<oauth::Settings>,
 }
 
 impl Address {
     /// The keys.
-    pub const KEYS: [&'static str; 2] = ["url", "token"];
+    pub const KEYS: [&'static str; 3] = ["url", "token", "oauth"];
 
     /// What cannot be so.
     ///
@@ -165,8 +179,8 @@ impl Address {
             _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
                 Err("url: a name and a password do not belong there; write token".to_owned())
             }
-            Some("https") => Ok(()),
-            Some("http") if is_here => Ok(()),
+            Some("https") => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
+            Some("http") if is_here => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
             _ => Err("url: it must begin with https:// (http:// is for this machine itself)".to_owned()),
         }
     }
@@ -214,7 +228,7 @@ mod tests {
     fn what_the_operator_says_replaces_what_a_preset_says() {
         let settings =
             settings("preset = \"time\"\ntools = { convert_time = { level = 2 }, get_current_time = { level = 0 } }");
-        settings.check(&"clock".parse().unwrap()).unwrap();
+        settings.check(&"clock".parse().unwrap(), false).unwrap();
         let wanted = settings.wanted();
         let seen: Vec<_> =
             wanted.iter().map(|(tool, wanted)| (tool.as_str(), wanted.table.level, wanted.by_operator)).collect();

@@ -199,6 +199,44 @@ impl Upstream {
         }
     }
 
+    /// The same server for whoever has this token: with a connection and a look of its own. What it says of its tools to this
+    /// one says nothing to the others.
+    pub(super) fn with_token(&self, token: String, execution: &Execution) -> Self {
+        let reach = match &self.reach {
+            Ok(Reach::Address(url, _)) => Ok(Reach::Address(url.clone(), Some(Arc::new(Secret::new(token))))),
+            Ok(Reach::Child(_)) => Err("it is a program, which has no accounts".to_owned()),
+            Err(why) => Err(why.clone()),
+        };
+        let wider = self.scrubber.as_ref().and_then(|base| execution.witnessed().beside(base).ok().flatten());
+        Self {
+            name: self.name.clone(),
+            reach,
+            scrubber: wider.map(Arc::new).or_else(|| self.scrubber.clone()),
+            commands: Arc::clone(&self.commands),
+            http: Arc::clone(&self.http),
+            accepted: self.accepted.clone(),
+            connection: Mutex::default(),
+            seen: Mutex::default(),
+            looks: Semaphore::new(1),
+            on_change: OnceLock::new(),
+        }
+    }
+
+    /// Whether a call failed because the server does not know who asks: said of the call itself, or when it was connected.
+    pub(super) fn was_refused(&self, failure: &Failure) -> bool {
+        let unauthorized = http::StatusCode::UNAUTHORIZED.to_string();
+        match failure {
+            Failure::Refused { message } => message.contains(&unauthorized),
+            Failure::Unavailable { .. } => self.health().fault.is_some_and(|fault| fault.contains(&unauthorized)),
+            Failure::RateLimited { .. }
+            | Failure::Said { .. }
+            | Failure::Guard(_)
+            | Failure::Timeout
+            | Failure::InvalidOutput { .. }
+            | Failure::Unknown { .. } => false,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &Provider {
         &self.name

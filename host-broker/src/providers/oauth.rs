@@ -1,0 +1,466 @@
+//! The broker as a client of an OAuth server: how a person's account at a server elsewhere is linked, and how what it is
+//! worked with is kept fresh.
+//!
+//! ```text
+//! begin ─► a page with a challenge (PKCE) ─► complete ─► tokens ─► vault
+//! a call whose token is about to end ─► prepare: renewed, once for all who wait, and stored before anything uses it
+//! ```
+//!
+//! Requests go over the broker's own client: no redirect, nothing twice, bounded answers.
+//!
+//! Source: RFC 6749, RFC 7636 (S256 only), RFC 8707; OAuth 2.1 where it differs.
+
+use crate::effects::clock::Clock;
+use crate::effects::http::{Http, HttpFault, Post};
+use crate::effects::ids::Ids;
+use crate::providers::contract::{Failure, Renewal};
+use crate::providers::execution::Execution;
+use crate::providers::linking::address::{Brought, Hosts};
+use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
+use crate::secrets::Secret;
+use crate::secrets::source::SecretSource;
+use crate::vault::{self, Place, Sealed, Vault};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use oauth2::basic::{
+    BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
+    BasicTokenType,
+};
+use oauth2::{
+    AsyncHttpClient, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointNotSet,
+    EndpointSet, ExtraTokenFields, HttpRequest, HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
+    RefreshToken, RequestTokenError, Scope, StandardRevocableToken, StandardTokenResponse, TokenResponse as _,
+    TokenUrl,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use shared::{AccountRef, Code, Provider, Timestamp};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use url::Url;
+
+/// A token that ends within this time is renewed before it is used.
+const SKEW: Duration = Duration::from_secs(60);
+/// How long an OAuth server may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The longest answer of one, in bytes.
+const ANSWER_MAX: usize = 64 * 1024;
+
+/// How persons link their accounts at a server elsewhere.
+///
+/// ```toml
+/// [providers."team.tasks".oauth]
+/// client_id = "broker"
+/// client_secret = { env = "TASKS_CLIENT_SECRET" }
+/// authorize_url = "https://tasks.example.com/authorize"
+/// token_url = "https://tasks.example.com/token"
+/// scopes = ["read", "write"]
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// As whom the broker is registered there.
+    pub client_id: String,
+    /// What it proves that with; absent for a client that has none.
+    #[serde(default)]
+    pub client_secret: Option<SecretSource>,
+    /// The page on which persons sign in.
+    pub authorize_url: String,
+    /// Where tokens are given and renewed.
+    pub token_url: String,
+    /// What is asked for.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Where the page leads to, as it is registered there. Absent means the callback of `[identity]`, or `http://localhost`,
+    /// whose address the person copies.
+    #[serde(default)]
+    pub redirect_url: Option<String>,
+}
+
+impl Settings {
+    /// What cannot be so.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self) -> Result<(), String> {
+        if self.client_id.is_empty() {
+            return Err("oauth.client_id: it is empty".to_owned());
+        }
+        self.hosts()?.admit(&self.authorize_url).map_err(|why| format!("oauth.authorize_url: {why}"))?;
+        let token_url = host(&self.token_url).and_then(|host| Hosts::new(&[host]).ok());
+        let token_url = token_url.ok_or("oauth.token_url: it is no address")?;
+        token_url.admit(&self.token_url).map_err(|why| format!("oauth.token_url: {why}"))?;
+        let redirect = self.redirect_url.as_deref().map_or(Ok(()), |url| Url::parse(url).map(drop));
+        redirect.map_err(|error| format!("oauth.redirect_url: {error}"))
+    }
+
+    /// Where persons are sent to.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn hosts(&self) -> Result<Hosts, String> {
+        let host = host(&self.authorize_url).ok_or("oauth.authorize_url: it is no address")?;
+        Hosts::new(&[host])
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    Url::parse(url).ok()?.host_str().map(str::to_owned)
+}
+
+/// What an answer may have beside tokens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Extra {
+    #[serde(default)]
+    id_token: Option<String>,
+}
+
+impl ExtraTokenFields for Extra {}
+
+type Tokens = StandardTokenResponse<Extra, BasicTokenType>;
+type Registered = Client<
+    BasicErrorResponse,
+    Tokens,
+    BasicTokenIntrospectionResponse,
+    StandardRevocableToken,
+    BasicRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointSet,
+>;
+type TokenFault = RequestTokenError<HttpFault, BasicErrorResponse>;
+
+/// What an account is worked with.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    access_token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+/// What goes with a flow.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    verifier: String,
+    hint: Option<String>,
+}
+
+/// What others who wait for the same renewal get: what was renewed, and what came of it.
+type Latest = Arc<tokio::sync::Mutex<Option<(Sealed, Renewal)>>>;
+
+/// A client of one OAuth server, for one provider.
+pub struct OAuth {
+    /// The provider.
+    pub provider: Provider,
+    /// How it is registered.
+    pub settings: Settings,
+    /// The server whose tokens they are (RFC 8707).
+    pub resource: String,
+    /// Where the page leads to.
+    pub redirect: String,
+    /// What the client proves itself with.
+    pub secret: Option<Arc<Secret>>,
+    /// What opens and seals credentials; `None` where nothing will be run.
+    pub vault: Option<Arc<Vault>>,
+    /// What carries requests.
+    pub http: Arc<dyn Http>,
+    /// Where challenges come from.
+    pub ids: Arc<dyn Ids>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// By owner and account.
+    pub renewing: Mutex<BTreeMap<(String, String), Latest>>,
+}
+
+impl OAuth {
+    /// The token of the account that a call works with.
+    ///
+    /// # Errors
+    /// [`Failure`]: there is none that can be used; nothing was done.
+    pub fn token(&self, sealed: Option<&Sealed>, execution: &Execution) -> Result<String, Failure> {
+        let sealed = sealed.ok_or_else(|| unlinked("nothing is kept for this account"))?;
+        self.kept(sealed, execution).map(|kept| kept.access_token)
+    }
+
+    /// Renews what an account is worked with. Whoever else waits for the same gets the same.
+    ///
+    /// # Errors
+    /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
+    pub async fn renew(&self, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
+        let key = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default().to_owned());
+        let latest = {
+            let mut renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(renewing.entry(key).or_default())
+        };
+        // INVARIANT: a refresh token is used once. Servers take a second use for theft, and revoke everything.
+        let mut latest = latest.lock().await;
+        if let Some((of, renewal)) = &*latest
+            && of == sealed
+        {
+            return Ok(renewal.clone());
+        }
+        let kept = self.kept(sealed, execution)?;
+        let Some(refresh_token) = kept.refresh_token else {
+            return Err(unlinked("its time is over, and it cannot be renewed"));
+        };
+        let client = self.client(execution)?;
+        let token = RefreshToken::new(refresh_token.clone());
+        let request = client.exchange_refresh_token(&token).add_extra_param("resource", self.resource.as_str());
+        let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
+        let tokens = tokens.map_err(|fault| self.not_renewed(fault))?;
+        let renewal = self.renewal(sealed, &tokens, refresh_token, execution)?;
+        *latest = Some((sealed.clone(), renewal.clone()));
+        Ok(renewal)
+    }
+
+    fn renewal(
+        &self,
+        old: &Sealed,
+        tokens: &Tokens,
+        refresh_token: String,
+        execution: &Execution,
+    ) -> Result<Renewal, Failure> {
+        let mut kept = self.to_keep(tokens);
+        // A server that gives no new one leaves the old one good. (RFC 6749, section 6)
+        kept.refresh_token.get_or_insert(refresh_token);
+        let record = zeroize::Zeroizing::new(serde_json::to_vec(&kept).unwrap_or_default());
+        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
+        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
+        let new = self.vault()?.seal(&place, &record, execution);
+        let new = new.map_err(|fault| Failure::Unavailable { message: fault.to_string() })?;
+        Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(&kept) })
+    }
+
+    fn kept(&self, sealed: &Sealed, execution: &Execution) -> Result<Kept, Failure> {
+        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
+        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
+        let record = self.vault()?.open(&place, sealed, execution).map_err(|fault| unlinked(&fault.to_string()))?;
+        serde_json::from_slice(&record).map_err(|_damaged| unlinked("what is kept for this account is damaged"))
+    }
+
+    fn to_keep(&self, tokens: &Tokens) -> Kept {
+        Kept {
+            access_token: tokens.access_token().secret().clone(),
+            refresh_token: tokens.refresh_token().map(|token| token.secret().clone()),
+            expires_at: tokens.expires_in().map(|life| self.clock.now().plus(life)),
+        }
+    }
+
+    fn vault(&self) -> Result<&Vault, Failure> {
+        self.vault.as_deref().ok_or_else(|| Failure::Unavailable { message: "the vault is not open".to_owned() })
+    }
+
+    fn client(&self, execution: &Execution) -> Result<Registered, Failure> {
+        let wrong = |_bad| Failure::Unavailable { message: "its addresses cannot be used".to_owned() };
+        let Settings { client_id, authorize_url, token_url, .. } = &self.settings;
+        let client = Client::new(ClientId::new(client_id.clone()))
+            .set_auth_uri(AuthUrl::new(authorize_url.clone()).map_err(wrong)?)
+            .set_token_uri(TokenUrl::new(token_url.clone()).map_err(wrong)?)
+            .set_redirect_uri(RedirectUrl::new(self.redirect.clone()).map_err(wrong)?);
+        Ok(match &self.secret {
+            Some(secret) => client.set_client_secret(ClientSecret::new(secret.expose(execution).to_owned())),
+            None => client,
+        })
+    }
+
+    /// Why nothing was renewed. What was begun before may have been: with the next call it is tried again.
+    fn not_renewed(&self, fault: TokenFault) -> Failure {
+        self.note(&fault);
+        match fault {
+            RequestTokenError::ServerResponse(said) if *said.error() == BasicErrorResponseType::InvalidGrant => {
+                unlinked("the server does not renew it any more")
+            }
+            RequestTokenError::ServerResponse(_)
+            | RequestTokenError::Request(_)
+            | RequestTokenError::Parse(..)
+            | RequestTokenError::Other(_) => {
+                Failure::Unavailable { message: "the account's token could not be renewed".to_owned() }
+            }
+        }
+    }
+
+    /// Why there are no tokens for a code, and whether it was sent.
+    fn not_given(&self, fault: TokenFault) -> Failure {
+        self.note(&fault);
+        match fault {
+            RequestTokenError::ServerResponse(said) => match said.error() {
+                BasicErrorResponseType::InvalidGrant => Failure::Said {
+                    code: Code::CapabilityAuthFlowInvalid,
+                    message: "the server does not take this code".to_owned(),
+                },
+                BasicErrorResponseType::InvalidClient
+                | BasicErrorResponseType::InvalidRequest
+                | BasicErrorResponseType::InvalidScope
+                | BasicErrorResponseType::UnauthorizedClient
+                | BasicErrorResponseType::UnsupportedGrantType
+                | BasicErrorResponseType::Extension(_) => Failure::Refused {
+                    message: "the server refuses the broker; the operator's log says why".to_owned(),
+                },
+            },
+            RequestTokenError::Request(HttpFault::Setup(_) | HttpFault::NotHttp | HttpFault::Unreachable(_)) => {
+                Failure::Unavailable { message: "the server cannot be reached".to_owned() }
+            }
+            RequestTokenError::Request(HttpFault::Lost(_) | HttpFault::Deadline)
+            | RequestTokenError::Parse(..)
+            | RequestTokenError::Other(_) => {
+                Failure::Unknown { message: "the server's answer was lost, or is none".to_owned() }
+            }
+        }
+    }
+
+    /// For the operator: what the protocol has for it, and nothing of an answer's own.
+    fn note(&self, fault: &TokenFault) {
+        let why = match fault {
+            RequestTokenError::ServerResponse(said) => said.error().as_ref().to_owned(),
+            RequestTokenError::Request(fault) => fault.to_string(),
+            RequestTokenError::Parse(..) => "its answer is no answer of an OAuth server".to_owned(),
+            RequestTokenError::Other(_) => "its answer is empty".to_owned(),
+        };
+        let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
+        tracing::warn!(provider = %self.provider, why, "the OAuth server gives no token");
+    }
+
+    fn random<const N: usize>(&self) -> Result<[u8; N], Failure> {
+        let mut bytes = [0; N];
+        match self.ids.fill(&mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(none) => Err(Failure::Unavailable { message: none.to_string() }),
+        }
+    }
+}
+
+/// The broker's client, for the library.
+struct Carrier(Arc<dyn Http>);
+
+impl<'c> AsyncHttpClient<'c> for Carrier {
+    type Error = HttpFault;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpFault>> + Send + 'c>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let post = Post { uri: head.uri, headers: head.headers, body, deadline: Instant::now() + PATIENCE };
+            let (status, body) = self.0.ask(post, ANSWER_MAX).await?;
+            let mut response = HttpResponse::new(body);
+            *response.status_mut() = http::StatusCode::from_u16(status).map_err(|_bad| HttpFault::NotHttp)?;
+            Ok(response)
+        })
+    }
+}
+
+impl Linker for OAuth {
+    fn begin<'a>(
+        &'a self,
+        _capability: &'a Provider,
+        hint: Option<&'a str>,
+        execution: &'a Execution,
+    ) -> Linking<'a, Opened> {
+        Box::pin(async move {
+            let state = base16ct::lower::encode_string(&self.random::<16>()?);
+            let verifier = URL_SAFE_NO_PAD.encode(self.random::<32>()?);
+            let challenge = PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(verifier.clone()));
+            let client = self.client(execution)?;
+            let request = client
+                .authorize_url(|| CsrfToken::new(state.clone()))
+                .add_scopes(self.settings.scopes.iter().cloned().map(Scope::new))
+                .set_pkce_challenge(challenge)
+                .add_extra_param("resource", self.resource.as_str());
+            let request = match hint {
+                Some(hint) => request.add_extra_param("login_hint", hint),
+                None => request,
+            };
+            let (url, _state) = request.url();
+            let begun = Begun { verifier, hint: hint.map(str::to_owned) };
+            Ok(Opened {
+                auth_url: url.to_string(),
+                user_code: None,
+                flow_type: "authorization_code".to_owned(),
+                expires_at: None,
+                pace: None,
+                state: json!(begun),
+                expected: Some(state),
+            })
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        _capability: &'a Provider,
+        state: &'a Value,
+        brought: &'a Brought,
+        execution: &'a Execution,
+    ) -> Linking<'a, Given> {
+        Box::pin(async move {
+            let damaged = |_damaged| Failure::Said {
+                code: Code::CapabilityAuthFlowInvalid,
+                message: "what was kept of the flow is damaged".to_owned(),
+            };
+            let Begun { verifier, hint } = Begun::deserialize(state).map_err(damaged)?;
+            let client = self.client(execution)?;
+            let request = client
+                .exchange_code(AuthorizationCode::new(brought.code.clone()))
+                .set_pkce_verifier(PkceCodeVerifier::new(verifier))
+                .add_extra_param("resource", self.resource.as_str());
+            let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
+            let tokens = tokens.map_err(|fault| self.not_given(fault))?;
+            let kept = self.to_keep(&tokens);
+            let claims = tokens.extra_fields().id_token.as_deref().map(claims).unwrap_or_default();
+            Ok(Given {
+                account: named(&claims, hint.as_deref()),
+                fresh_until: fresh_until(&kept),
+                credential: Some(json!(kept)),
+                shown: shown(&claims, &self.resource, &tokens),
+            })
+        })
+    }
+
+    fn poll<'a>(&'a self, _: &'a Provider, _: &'a Value, _: &'a Execution) -> Linking<'a, Polled> {
+        // Its flows have something to bring back, so they are not asked about.
+        Box::pin(async { Ok(Polled::Pending(None)) })
+    }
+}
+
+/// Until when a token can be used without a thought.
+fn fresh_until(kept: &Kept) -> Option<Timestamp> {
+    kept.expires_at.map(|expires_at| expires_at.minus(SKEW))
+}
+
+/// Nothing can be done with the account as it is.
+fn unlinked(why: &str) -> Failure {
+    Failure::Said { code: Code::CapabilityAuthRequired, message: format!("{why}; link it anew") }
+}
+
+/// What an ID token says of the person. It comes from the server itself, over a connection that proves it, so its signature
+/// adds nothing (`OpenID Connect Core 1.0`, section 3.1.3.7); and it is only shown to the person who decides.
+fn claims(token: &str) -> Map<String, Value> {
+    let body = token.split('.').nth(1).and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
+    body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
+}
+
+/// What the account is called: by the server, or else by the person.
+fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountRef {
+    let said = ["email", "preferred_username", "sub"].iter().filter_map(|name| claims.get(*name)?.as_str());
+    let mut names = said.chain(hint).filter_map(|name| name.parse().ok());
+    #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
+    names.next().unwrap_or_else(|| "default".parse().expect("an account's name"))
+}
+
+/// What the person who decides is shown.
+fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<String, Value> {
+    let mut shown = Map::from_iter([("server".to_owned(), json!(resource))]);
+    for name in ["email", "name", "preferred_username", "sub", "iss"] {
+        shown.extend(claims.get(name).filter(|value| value.is_string()).map(|value| (name.to_owned(), value.clone())));
+    }
+    let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "));
+    shown.extend(scopes.map(|scopes| ("scopes".to_owned(), json!(scopes))));
+    shown
+}

@@ -1,0 +1,311 @@
+//! Servers elsewhere that are called with persons' own accounts.
+
+use host_broker::identity::ChatType;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use tests::bridges::{call as on_behalf, said, token};
+use tests::group::{Group, code, error, with};
+use tests::servers::{Remote, home_of, open};
+use tests::{World, skipped, until};
+
+const SECRET: &str = "s3cr3t-of-the-client";
+
+/// The server, a world that has accepted its tools, and a token of Ann's.
+struct Stage {
+    remote: Remote,
+    world: World,
+    developer: Group,
+    ann: String,
+}
+
+fn stage(arguments: &[&str]) -> Option<Stage> {
+    let Some(remote) = Remote::run("/usr/bin/python3".as_ref(), "oauth.py", arguments) else {
+        skipped("there is no python3 to run a server with");
+        return None;
+    };
+    let base = remote.url().replace("/mcp", "");
+    let more = "[limits.developer.\"team.tasks\".breaker]\nfaults = 0";
+    let mut world = home_of(&table(&remote.url(), &base), more);
+    // With what the broker itself looks at the tools: somebody's whom the operator has signed in.
+    let (looks, client) = (world.home().join("looks"), world.home().join("client"));
+    for (path, secret) in [(&looks, operators_token(&base)), (&client, SECRET.to_owned())] {
+        std::fs::write(path, secret).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
+    let config = config.replace("\"looks\"", &format!("{looks:?}")).replace("\"client\"", &format!("{client:?}"));
+    world.rewrite("broker.toml", &config);
+    open(&mut world, &["team.tasks"]);
+    let ann = token(&mut world, "ann", ChatType::Private);
+    let developer = world.group("developer");
+    Some(Stage { remote, world, developer, ann })
+}
+
+fn table(url: &str, base: &str) -> String {
+    format!(
+        "[providers.\"team.tasks\"]\nkind = \"mcp\"\nurl = {url:?}\ntimeout_seconds = 10\ntoken = {{ file = \"looks\" }}\n\
+         [providers.\"team.tasks\".oauth]\nclient_id = \"broker\"\nclient_secret = {{ file = \"client\" }}\n\
+         authorize_url = \"{base}/authorize\"\ntoken_url = \"{base}/token\"\nscopes = [\"openid\", \"email\", \"mcp\"]\n\
+         [providers.\"team.tasks\".tools]\nwhoami = {{ level = 1, exposes = [] }}\nleak = {{ level = 1, exposes = [] }}\n\
+         note = {{ level = 2, exposes = [] }}\n"
+    )
+}
+
+/// A request over a connection of its own: the status, the head, the body.
+fn http(method: &str, url: &str, kind: &str, body: &str) -> (u16, String, String) {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: {kind}\r\n");
+    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
+}
+
+/// Signs the person in on the page, as a browser does; where the page leads to.
+fn sign_in(auth_url: &str) -> String {
+    let (status, head, body) = http("GET", auth_url, "text/plain", "");
+    assert_eq!(status, 302, "{head}\n{body}");
+    let location = head.lines().find(|line| line.to_ascii_lowercase().starts_with("location:"));
+    location.unwrap().split_once(':').unwrap().1.trim().to_owned()
+}
+
+/// A token of somebody's whom no agent works for.
+fn operators_token(base: &str) -> String {
+    // BASE64URL(SHA-256("a" × 43)), as a client computes it.
+    let (verifier, challenge) = ("a".repeat(43), "ZtNPunH49FD35FWYhT5Tv8I7vRKQJ8uxMaL0_9eHjNA");
+    let back = sign_in(&format!(
+        "{base}/authorize?response_type=code&client_id=public&redirect_uri=http://localhost&state=s&code_challenge=\
+         {challenge}&code_challenge_method=S256&login_hint=operator"
+    ));
+    let code = back.split("code=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    let form = format!(
+        "grant_type=authorization_code&code={code}&redirect_uri=http://localhost&client_id=public&code_verifier={verifier}"
+    );
+    let (status, _, body) = http("POST", &format!("{base}/token"), "application/x-www-form-urlencoded", &form);
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str::<Value>(&body).unwrap()["access_token"].as_str().unwrap().to_owned()
+}
+
+impl Stage {
+    fn base(&self) -> String {
+        self.remote.url().replace("/mcp", "")
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_str(&http("GET", &format!("{}/control/state", self.base()), "text/plain", "").2).unwrap()
+    }
+
+    fn control(&self, what: &str, body: &Value) {
+        let url = format!("{}/control/{what}", self.base());
+        let (status, _, said) = http("POST", &url, "application/json", &body.to_string());
+        assert_eq!(status, 200, "{said}");
+    }
+
+    fn auth(&self, word: &str, token: &str, more: &Value) -> Value {
+        let document = json!({ "type": format!("ext_auth_{word}"), "context_token": token });
+        let members = more.as_object().unwrap().iter();
+        self.developer.ask(members.fold(document, |document, (name, value)| with(document, name, value.clone())))
+    }
+
+    /// Begins to link, and signs in: the flow, and where the page led to.
+    fn signed_in(&self, token: &str, person: &str) -> (String, String) {
+        let begun = self.auth("begin", token, &json!({ "capability": "team.tasks", "account_hint": person }));
+        let data = &begun["data"];
+        let url = data["auth_url"].as_str().unwrap_or_else(|| panic!("{begun}"));
+        for part in ["code_challenge_method=S256", "client_id=broker", "scope=openid+email+mcp", "resource="] {
+            assert!(url.contains(part), "{url}");
+        }
+        assert!(!url.contains(SECRET));
+        (data["flow_id"].as_str().unwrap().to_owned(), sign_in(url))
+    }
+
+    fn complete(&self, token: &str, flow: &str, back: &str) -> Value {
+        self.auth("complete", token, &json!({ "flow_id": flow, "callback_url": back }))
+    }
+
+    /// Links the account of this person, whole.
+    fn link(&self, token: &str, person: &str) {
+        let (flow, back) = self.signed_in(token, person);
+        let completed = self.complete(token, &flow, &back);
+        assert_eq!(completed["data"]["account_ref"], format!("{person}@example.com"), "{completed}");
+        let asked = self.world.query("SELECT code, card FROM approvals WHERE state = 'waiting' AND kind = 'account'");
+        assert!(asked[0]["card"].as_str().unwrap().contains(&format!("{person}@example.com")), "{asked:?}");
+        let yes = json!({ "type": "answer", "code": asked[0]["code"], "yes": true, "reason": null });
+        assert_eq!(code(&self.world.command(yes)), "executed");
+    }
+
+    fn whoami(&self, token: &str) -> Value {
+        self.developer.ask(whoami(token))
+    }
+
+    /// How often the server has renewed tokens.
+    fn renewed(&self) -> u64 {
+        self.state()["refreshes"].as_u64().unwrap()
+    }
+}
+
+fn whoami(token: &str) -> Value {
+    on_behalf("team.tasks", "whoami", &json!({}), token)
+}
+
+/// Whose token the server saw.
+fn person(reply: &Value) -> &str {
+    reply.pointer("/data/structuredContent/person").and_then(Value::as_str).unwrap_or_else(|| panic!("{reply}"))
+}
+
+#[test]
+fn a_server_is_called_with_the_account_of_the_person_behind_the_call() {
+    let Some(mut stage) = stage(&[]) else { return };
+    let ann = stage.ann.clone();
+    let bob = token(&mut stage.world, "bob", ChatType::Private);
+    assert_eq!(code(&stage.whoami(&ann)), "capability_auth_required");
+    stage.link(&ann, "ann");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert_eq!(code(&stage.whoami(&bob)), "capability_auth_required");
+    assert_eq!(code(&stage.developer.ask(whoami(""))), "context_token_missing");
+    stage.link(&bob, "bob");
+    for _ in 0..2 {
+        assert_eq!(person(&stage.whoami(&ann)), "ann");
+        assert_eq!(person(&stage.whoami(&bob)), "bob");
+    }
+    let note = |token: &str| stage.developer.ask(on_behalf("team.tasks", "note", &json!({ "text": "a" }), token));
+    assert_eq!((code(&note(&ann)), code(&note(&bob))), ("executed", "executed"));
+    // What the server says of its token nobody hears.
+    let leaked = stage.developer.ask(on_behalf("team.tasks", "leak", &json!({}), &ann));
+    assert!(!leaked.to_string().contains("at-") && leaked.to_string().contains("<redacted"), "{leaked}");
+    // A code is good for one flow, and for whoever began it.
+    let (flow, back) = stage.signed_in(&ann, "ann");
+    assert_eq!(code(&stage.complete(&bob, &flow, &back)), "capability_auth_flow_invalid");
+    let (other, _) = stage.signed_in(&ann, "ann");
+    assert_eq!(code(&stage.complete(&ann, &other, &back)), "capability_state_mismatch");
+    assert_eq!(code(&stage.complete(&ann, &flow, &back)), "executed");
+    // After a restart it is the same account, without a renewal that nobody needed.
+    stage.world.restart();
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert_eq!(stage.renewed(), 0);
+    assert!(!stage.state()["families"]["ann"]["revoked"].as_bool().unwrap());
+}
+
+#[test]
+fn a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait() {
+    // Shorter than the margin, so that each call renews it first.
+    let Some(stage) = stage(&["--lives", "50"]) else { return };
+    let ann = stage.ann.clone();
+    stage.link(&ann, "ann");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert_eq!(stage.renewed(), 1);
+    // Recorded as an intent of its own, before the call's.
+    let stages =
+        "SELECT json_extract(body, '$.stage') AS stage FROM ledger WHERE action = 'whoami' AND kind = 'intended'";
+    let stages: Vec<_> = stage.world.query(stages).iter().map(|row| row["stage"].clone()).collect();
+    assert_eq!(stages, [json!("prepare"), json!("run")]);
+    stage.control("fault", &json!({ "what": "token-slow", "seconds": 2 }));
+    let asked: Vec<_> = (0..4).map(|_| stage.developer.send(whoami(&ann))).collect();
+    for id in asked {
+        assert_eq!(person(&stage.developer.reply(&id)), "ann");
+    }
+    assert_eq!(stage.renewed(), 2, "one for all four");
+    stage.control("fault", &json!({ "what": "token-no-refresh" }));
+    for _ in 0..2 {
+        assert_eq!(person(&stage.whoami(&ann)), "ann", "the old one stays good where there is no new one");
+    }
+    assert!(!stage.state()["families"]["ann"]["revoked"].as_bool().unwrap(), "no refresh token was used twice");
+}
+
+#[test]
+fn a_renewal_whose_answer_is_lost_loses_no_account() {
+    let Some(mut stage) = stage(&["--lives", "50", "--grace", "600"]) else { return };
+    let ann = stage.ann.clone();
+    stage.link(&ann, "ann");
+    for fault in ["token-lost", "token-500", "token-garbage", "token-html", "token-redirect", "token-huge"] {
+        stage.control("fault", &json!({ "what": fault }));
+        let refused = stage.whoami(&ann);
+        assert_eq!(code(&refused), "capability_backend_unavailable", "{fault}: {refused}");
+        assert_eq!(person(&stage.whoami(&ann)), "ann", "after {fault}");
+    }
+    // Killed between the server's rotation and what is stored of it.
+    let before = stage.renewed();
+    stage.control("fault", &json!({ "what": "token-slow", "seconds": 20 }));
+    let id = stage.developer.send(whoami(&ann));
+    until("the server has renewed it", || (stage.renewed() > before).then_some(()));
+    stage.world.kill();
+    stage.control("fault", &json!({ "what": "token-slow", "times": 0 }));
+    stage.world.start_process();
+    assert_eq!(code(&stage.developer.reply(&id)), "provider_timeout", "a read, so nothing is unknown");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert!(!stage.state()["families"]["ann"]["revoked"].as_bool().unwrap());
+}
+
+#[test]
+fn an_account_that_the_server_knows_no_more_is_linked_anew() {
+    let Some(stage) = stage(&[]) else { return };
+    let ann = stage.ann.clone();
+    stage.link(&ann, "ann");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    // Ended before its time: the next call says so, and the one after renews it.
+    stage.control("expire", &json!({}));
+    let refused = stage.whoami(&ann);
+    assert_eq!(code(&refused), "capability_auth_required", "{refused}");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert_eq!(stage.renewed(), 1);
+    stage.control("revoke", &json!({ "person": "ann" }));
+    for _ in 0..3 {
+        let refused = stage.whoami(&ann);
+        assert_eq!(code(&refused), "capability_auth_required", "{refused}");
+    }
+    assert!(error(&stage.whoami(&ann)).contains("link it anew"));
+    let listed = stage.auth("list", &ann, &json!({ "capability": "team.tasks" }));
+    assert_eq!(listed["data"]["accounts"][0]["account_ref"], "ann@example.com", "it is there still");
+    stage.link(&ann, "ann");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+}
+
+#[test]
+fn whatever_the_token_server_does_a_code_is_sent_once() {
+    let Some(stage) = stage(&[]) else { return };
+    let ann = stage.ann.clone();
+    for (fault, expected) in [
+        ("token-500", "provider_failed"),
+        ("token-garbage", "outcome_unknown"),
+        ("token-html", "outcome_unknown"),
+        ("token-redirect", "outcome_unknown"),
+        ("token-huge", "outcome_unknown"),
+        ("token-lost", "outcome_unknown"),
+    ] {
+        let (flow, back) = stage.signed_in(&ann, "ann");
+        stage.control("fault", &json!({ "what": fault }));
+        let requests = || stage.state()["token_requests"].as_array().unwrap().len();
+        let before = requests();
+        let failed = stage.complete(&ann, &flow, &back);
+        assert_eq!(code(&failed), expected, "{fault}: {failed}");
+        assert!(requests() <= before + 1, "{fault}: nothing is sent twice");
+        assert_eq!(code(&stage.complete(&ann, &flow, &back)), "capability_auth_flow_invalid", "{fault}");
+        stage.control("fault", &json!({ "what": fault, "times": 0 }));
+    }
+    let (flow, back) = stage.signed_in(&ann, "ann");
+    let wrong = stage.complete(&ann, &flow, &back.replace("code=", "code=x"));
+    assert_eq!(code(&wrong), "capability_auth_flow_invalid", "{wrong}");
+    assert_eq!(stage.state()["elsewhere"], 0, "nobody is led elsewhere");
+    assert_eq!(stage.world.query("SELECT 1 FROM approvals"), [Value::Null; 0]);
+    assert_eq!(stage.world.query("SELECT 1 FROM credentials"), [Value::Null; 0]);
+}
+
+#[test]
+fn what_cannot_be_so_in_the_table_is_said() {
+    let good = table("http://127.0.0.1:1/mcp", "http://127.0.0.1:1");
+    for (from, to, why) in [
+        ("\"team.tasks\"", "tasks", "name in two parts"),
+        ("authorize_url = \"http://127.0.0.1:1/authorize\"", "authorize_url = \"http://a.example/\"", "https"),
+        ("token_url = \"http://127.0.0.1:1/token\"", "token_url = \"nowhere\"", "token_url"),
+        ("client_id = \"broker\"", "client_id = \"\"", "client_id"),
+        ("client_id = \"broker\"", "client_id = \"broker\"\nsurprise = 1", "surprise"),
+    ] {
+        let world = home_of(&good.replace(from, to), "");
+        let checked = said(&world.cli(&["config", "check"]));
+        assert!(checked.contains(why), "{to}: {checked}");
+    }
+}
