@@ -464,3 +464,37 @@ fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<St
     shown.extend(scopes.map(|scopes| ("scopes".to_owned(), json!(scopes))));
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(body: &[u8]) -> String {
+        format!("e30.{}.x", URL_SAFE_NO_PAD.encode(body))
+    }
+
+    #[test]
+    fn an_account_is_called_what_the_server_says_or_else_what_the_person_said() {
+        let of = |body: &str, hint| named(&claims(&token(body.as_bytes())), hint).to_string();
+        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com"}"#, Some("work")), "ann@example.com");
+        assert_eq!(of(r#"{"sub":"1","email":"Ann <ann@example.com>"}"#, Some("work")), "1");
+        assert_eq!(of(r#"{"sub":"auth0|1","email":7}"#, Some("work")), "work");
+        assert_eq!(of(r#"{"sub":"../../etc"}"#, Some("my mail")), "default");
+        assert_eq!(of("[]", None), "default");
+    }
+
+    #[test]
+    fn what_is_no_id_token_says_nothing() {
+        for odd in ["", "a", "a.b.c", "..", "a.!!.c", &token(b"\xff\xfe"), &token(b"{\"sub\":")] {
+            assert!(claims(odd).is_empty(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_ends_is_renewed_before_it_does_and_what_does_not_is_not() {
+        let kept = |text: &str| serde_json::from_str::<Kept>(text).unwrap();
+        assert_eq!(fresh_until(&kept(r#"{"access_token":"a"}"#)), None);
+        let ends = kept(r#"{"access_token":"a","expires_at":"2026-02-14T10:01:00Z"}"#);
+        assert_eq!(fresh_until(&ends), Some("2026-02-14T10:00:00Z".parse().unwrap()));
+    }
+}
