@@ -402,6 +402,8 @@ pub enum Order {
         /// Which; nothing means all of them.
         account_ref: Option<String>,
     },
+    /// A person ends what a group has begun with persons' accounts.
+    PurgeGroup(Group),
     /// A person lets another one work with an account of somebody's, or ends that.
     ShareAccount(Share, bool),
     /// A person has every record of the vault encrypted under the present master key.

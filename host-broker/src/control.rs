@@ -111,6 +111,11 @@ pub enum Control {
         #[serde(default)]
         account_ref: Option<String>,
     },
+    /// End what a group has begun with persons' accounts.
+    PurgeGroup {
+        /// The group, which need not be one any more.
+        group: Group,
+    },
     /// Let another person work with an account of somebody's, or end that.
     ShareAccount {
         /// Whose, as the ledger writes persons.
@@ -315,6 +320,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::KillAll { on } => Order::Kill { scope: KillScope::All, on },
         Control::KillProvider { provider, on } => Order::Kill { scope: KillScope::Provider(provider), on },
         Control::KillGroup { group, on } => Order::Kill { scope: KillScope::Group(group), on },
+        Control::PurgeGroup { group } => Order::PurgeGroup(group),
         Control::ShareAccount { person, capability, account_ref, with, on } => {
             Order::ShareAccount(Share { person, capability, account_ref, with }, on)
         }

@@ -106,6 +106,7 @@ impl Broker {
             Order::UnlinkAccounts { person, capability, account_ref } => {
                 self.unlink_accounts(tx, person, capability.as_ref(), account_ref.as_deref())?
             }
+            Order::PurgeGroup(group) => self.purge_group(tx, group)?,
             Order::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
             Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
@@ -400,7 +401,7 @@ fn main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_)
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,

@@ -244,6 +244,18 @@ impl Broker {
         stored::drop_credentials(tx, person, capability, account)?;
         accounts::unlink(tx, person, capability, account)
     }
+
+    /// Ends what a group has begun with persons' accounts: its flows, and the questions about accounts that it brought up.
+    /// What is linked is the persons' own. Says how many of both.
+    pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+        let questions = stored::waiting_of(tx.connection(), caller)?;
+        for question in &questions {
+            if let Some(approval) = approvals::numbered(tx.connection(), *question)? {
+                self.end_link(tx, &approval, State::Cancelled, "")?;
+            }
+        }
+        Ok(questions.len() + stored::end_flows_of(tx, caller)?)
+    }
 }
 
 /// Everything of an account that a person agrees to.

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::identity::Person;
 use clap::{Args, Subcommand};
 use serde_json::json;
-use shared::Provider;
+use shared::{Group, Provider};
 
 /// Accounts: at which of their own accounts persons are worked for.
 ///
@@ -24,6 +24,7 @@ use shared::Provider;
   host-broker account unlink ash:user-1 gog.email work
   host-broker account share ash:user-1 gog.email work --with ash:user-2
   host-broker account purge ash:user-1
+  host-broker account purge --group family
 
 A shared account is named with its owner: ash:user-1/work.
 
@@ -73,8 +74,11 @@ enum Command {
     /// Unlink every account of a person, end what the person shares, and delete what is kept for it. What was done with them stays in the evidence.
     Purge {
         /// Whose.
-        #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
-        person: Person,
+        #[arg(value_name = "ISSUER:PERSON", value_parser = person, required_unless_present = "group")]
+        person: Option<Person>,
+        /// Instead, end what this group has begun: flows, and accounts that wait for a yes.
+        #[arg(long, conflicts_with = "person")]
+        group: Option<Group>,
     },
 }
 
@@ -116,8 +120,9 @@ impl Account {
                 let (person, with) = (person.key(), with.key());
                 ask(context, &Control::ShareAccount { person, capability, account_ref: account, with, on: !end })
             }
-            Command::Purge { person } => {
-                let person = person.key();
+            Command::Purge { group: Some(group), person: _ } => ask(context, &Control::PurgeGroup { group }),
+            Command::Purge { group: None, person } => {
+                let person = person.as_ref().map(Person::key).unwrap_or_default();
                 ask(context, &Control::UnlinkAccounts { person, capability: None, account_ref: None })
             }
         }

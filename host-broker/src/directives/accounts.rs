@@ -3,12 +3,13 @@
 use super::Said;
 use crate::accounts::{self, Account, Share};
 use crate::broker::Broker;
+use crate::call::Caller;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
 use crate::linking::stored::{self, Resealed};
 use serde_json::json;
-use shared::{Code, Provider};
+use shared::{Code, Group, Provider};
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;
@@ -47,6 +48,15 @@ impl Broker {
         let is_new = accounts::link(tx, account)?;
         let body = json!({ "linked": account, "is_new": is_new });
         let summary = format!("{person} has the account {account_ref} at {capability}.");
+        Ok(Said::done(Kind::Noted, body.clone(), body, summary))
+    }
+
+    /// What a group has begun with persons' accounts is ended.
+    pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<Said, LedgerError> {
+        let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
+        let body = json!({ "purged": { "group": group, "count": count } });
+        let summary =
+            format!("{count} flow(s) and question(s) of {group} ended; what persons have linked stays theirs.");
         Ok(Said::done(Kind::Noted, body.clone(), body, summary))
     }
 

@@ -363,6 +363,27 @@ pub fn waiting(
         .map_err(at("look accounts up"))
 }
 
+/// The questions about accounts that this group has brought up and that wait for an answer.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn waiting_of(connection: &Connection, caller: &str) -> Result<Vec<i64>, LedgerError> {
+    const FIND: &str = "SELECT l.approval FROM account_links l JOIN approvals a ON a.id = l.approval
+        WHERE a.state <> 'closed' AND a.caller = ?1";
+    connection
+        .prepare_cached(FIND)
+        .and_then(|mut s| s.query_map(params![caller], |row| row.get(0))?.collect())
+        .map_err(at("look accounts up"))
+}
+
+/// Ends the flows of this group. Says how many there were.
+///
+/// # Errors
+/// [`LedgerError`]; they are as they were.
+pub fn end_flows_of(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+    change(tx, "DELETE FROM auth_flows WHERE caller = ?1", params![caller])
+}
+
 /// Ends the flows of this person, at this capability or at all.
 ///
 /// # Errors

@@ -174,6 +174,20 @@ fn a_no_and_silence_leave_nothing() {
         assert_eq!(world.query(&format!("SELECT 1 FROM {table}")), [Value::Null; 0], "{table}");
     }
     assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
+    // Whoever ends what a group has begun leaves persons what is theirs.
+    link(&world, &developer, &ann, "work");
+    let (open, _) = begun(&developer, &ann, "home");
+    let (flow, state) = begun(&developer, &ann, "other");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    let purged = said(&world.cli(&["account", "purge", "--group", "developer"]));
+    // One flow that is open, three that are over, one question.
+    assert!(purged.contains("4 flow(s) and question(s)"), "{purged}");
+    for flow in [open, flow] {
+        assert_eq!(code(&poll(&developer, &ann, &flow)), "capability_auth_flow_invalid");
+    }
+    assert_eq!(world.query("SELECT 1 FROM approvals WHERE state <> 'closed'"), [Value::Null; 0]);
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    assert_eq!(world.cli(&["account", "purge"]).status.code(), Some(2));
 }
 
 #[test]
