@@ -269,6 +269,9 @@ impl Broker {
         {
             return refused(tx, call, &questions::too_many()).map(Before::Answered);
         }
+        if let Some(refusal) = linking::too_many(tx.connection(), call)? {
+            return refused(tx, call, &refusal).map(Before::Answered);
+        }
         Ok(Before::Go)
     }
 

@@ -259,7 +259,7 @@ impl Host {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
-        every_record_opens(&office.vault, &office.home)?;
+        every_record_opens(office, effects)?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         let (sender, news) = channel();
         let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
@@ -381,7 +381,12 @@ fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
 
 /// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
 /// would be used from now on.
-fn every_record_opens(vault: &Vault, home: &Home) -> Result<(), StartError> {
+fn every_record_opens(office: &Office, effects: &Effects) -> Result<(), StartError> {
+    let Office { vault, home, config, .. } = office;
+    // Keys are renewed under the lock, which is ours only now.
+    if config.vault.key.is_none() && setup::vault(config, home, effects)?.names() != vault.names() {
+        return Err(StartError::Vault("its master key was renewed in the meantime; start the daemon again".to_owned()));
+    }
     let used = linking::stored::keys_in_use(&ledger::open::reader(home.path())?)?;
     if used.is_subset(&vault.names()) {
         return Ok(());

@@ -46,6 +46,11 @@ pub fn vault(home: &Home, ids: &dyn Ids) -> Result<(KeyBytes, Option<KeyBytes>),
     Ok((current, previous))
 }
 
+/// Whether the home has a master key of its own.
+pub fn has_vault(home: &Home) -> bool {
+    home.keys().join(VAULT).exists()
+}
+
 /// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that
 /// was begun before, nothing is changed: it goes on.
 ///

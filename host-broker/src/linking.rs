@@ -19,19 +19,21 @@ use crate::broker::Broker;
 use crate::call::Call;
 use crate::effects::ids::Nonce;
 use crate::filter::finished::{Filtered, Outcome};
+use crate::filter::inspect::inspect_text;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::policy::authorize::Refusal;
 use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
+use crate::providers::linking::FLOW_LIFE;
 use crate::questions::{self, Posed};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Code, FlowId, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
-use stored::{Entry, Link, Owner, Standing};
+use stored::{Asked, Entry, Link, Owner, Standing};
 
 /// Hands a call what its decision needs of flows and accounts.
 ///
@@ -41,7 +43,7 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
     let Some(person) = call.header.behalf.key() else { return Ok(()) };
     let owner = Owner { caller: &call.header.caller_key, person: &person };
     let supplied = match call.target.invocation().map(Invocation::needs) {
-        Some(Needs::ToBegin) => Supplied::Begun(stored::open(connection, &owner, now)?),
+        Some(Needs::ToBegin) => Supplied::Begun(stored::begun_since(connection, &owner, now.minus(FLOW_LIFE))?),
         Some(Needs::ToComplete(id) | Needs::ToPoll(id)) => {
             let id = id.clone();
             let is_here = id.capability() == call.provider;
@@ -131,6 +133,11 @@ impl Broker {
             Progress::Begun(id, flow) => {
                 let owner = Owner { caller: &call.header.caller_key, person: &person };
                 let Some(behalf) = call.header.behalf.person() else { return Ok(()) };
+                // Others may have been begun meanwhile.
+                if stored::begun_since(tx.connection(), &owner, tx.now().minus(FLOW_LIFE))? >= BEGUN_MAX {
+                    filtered.outcome = Outcome::of(Code::Busy, too_many_flows());
+                    return Ok(());
+                }
                 stored::begin(tx, &Entry { id, owner, behalf, flow })
             }
             Progress::Slower(id, pace) => stored::slower(tx, id, *pace),
@@ -162,6 +169,10 @@ impl Broker {
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
+        // Of two that wait for one name a person would not know which is which.
+        for question in stored::waiting(tx.connection(), person, Some(&call.provider), Some(found.account.as_str()))? {
+            self.cancel_link(tx, question)?;
+        }
         let replaces = accounts::own(tx.connection(), person, &call.provider)?.contains(&found.account.to_string());
         let Some(card) = card(call, found, replaces) else {
             return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
@@ -193,7 +204,7 @@ impl Broker {
         let sealed = found.credential.as_ref();
         let (flow, account) = (&found.flow, &found.account);
         let (label, fresh_until) = (label.as_deref(), found.fresh_until);
-        stored::ask(tx, &Link { approval, flow, person, account, label, sealed, fresh_until })?;
+        stored::ask(tx, &Link { approval, flow, person, account, label, sealed, fresh_until, replaces })?;
         Ok(Ok(()))
     }
 
@@ -205,22 +216,45 @@ impl Broker {
         state: State,
         by: &str,
     ) -> Result<(), LedgerError> {
-        if let Some(asked) = stored::asked_by(tx.connection(), approval.id)?.filter(|_| state == State::Approved) {
-            let account = Account {
-                person: asked.person.clone(),
-                capability: asked.capability.clone(),
-                account_ref: asked.account.to_string(),
-                label: asked.label.clone(),
-                linked_at: tx.now(),
-                linked_by: by.to_owned(),
-            };
-            accounts::link(tx, &account)?;
-            stored::keep_credential(tx, &asked)?;
+        let mut became = state.word();
+        let asked = stored::asked_by(tx.connection(), approval.id)?.filter(|_| state == State::Approved);
+        let is_as_shown = |asked: &Asked| -> Result<bool, LedgerError> {
+            let linked = accounts::own(tx.connection(), &asked.person, &asked.capability)?;
+            Ok(asked.replaces || !linked.contains(&asked.account.to_string()))
+        };
+        if let Some(asked) = asked {
+            if is_as_shown(&asked)? {
+                Self::link_asked(tx, &asked, by)?;
+            } else {
+                // The card did not say that one of this name is linked: it was linked since.
+                became = State::Cancelled.word();
+            }
         }
         stored::drop_asked(tx, approval.id)?;
-        approvals::close(tx, &approval.caller, &approval.request_id, state.word())?;
+        approvals::close(tx, &approval.caller, &approval.request_id, became)?;
         self.questions_changed = true;
         Ok(())
+    }
+
+    fn link_asked(tx: &Transaction<'_>, asked: &Asked, by: &str) -> Result<(), LedgerError> {
+        let account = Account {
+            person: asked.person.clone(),
+            capability: asked.capability.clone(),
+            account_ref: asked.account.to_string(),
+            label: asked.label.clone(),
+            linked_at: tx.now(),
+            linked_by: by.to_owned(),
+        };
+        accounts::link(tx, &account)?;
+        stored::keep_credential(tx, asked)
+    }
+
+    /// Nobody is to answer this question about an account any more.
+    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), LedgerError> {
+        match approvals::numbered(tx.connection(), question)? {
+            Some(approval) => self.end_link(tx, &approval, State::Cancelled, ""),
+            None => Ok(()),
+        }
     }
 
     /// Unlinks a person's accounts: those at this capability, of this name, or all of them, with everything that was kept
@@ -233,11 +267,10 @@ impl Broker {
         account: Option<&str>,
     ) -> Result<usize, LedgerError> {
         for question in stored::waiting(tx.connection(), person, capability, account)? {
-            if let Some(approval) = approvals::numbered(tx.connection(), question)? {
-                self.end_link(tx, &approval, State::Cancelled, "")?;
-            }
+            self.cancel_link(tx, question)?;
         }
         if account.is_none() {
+            stored::forget_asked(tx, person, capability)?;
             stored::end_flows(tx, person, capability)?;
             accounts::forget_shared_with(tx, person, capability)?;
         }
@@ -250,9 +283,7 @@ impl Broker {
     pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
         let questions = stored::waiting_of(tx.connection(), caller)?;
         for question in &questions {
-            if let Some(approval) = approvals::numbered(tx.connection(), *question)? {
-                self.end_link(tx, &approval, State::Cancelled, "")?;
-            }
+            self.cancel_link(tx, *question)?;
         }
         Ok(questions.len() + stored::end_flows_of(tx, caller)?)
     }
@@ -290,14 +321,48 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
 }
 
 /// How long a label may be, in bytes.
-const LABEL_MAX: usize = 256;
+const LABEL_MAX: usize = 64;
+
+/// How many flows of one person in one group are begun within the time that one lives.
+pub const BEGUN_MAX: usize = 20;
+/// How many questions about accounts of one person wait in one group.
+const QUESTIONS_MAX: usize = 3;
+
+/// Why no more flows are begun.
+pub fn too_many_flows() -> String {
+    format!("{BEGUN_MAX} flows of this person were begun within the last ten minutes; wait a while.")
+}
+
+/// Why a call that may bring up a question about an account has to wait: said before the provider is asked, because what the
+/// person brought is good for once. Each person has questions of their own, so that nobody holds up another.
+///
+/// # Errors
+/// [`LedgerError`] if it is not known; nothing may then be permitted.
+pub fn too_many(connection: &Connection, call: &Call) -> Result<Option<Refusal>, LedgerError> {
+    let needs = call.target.invocation().map(Invocation::needs);
+    let (Some(Needs::ToComplete(_) | Needs::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key()) else {
+        return Ok(None);
+    };
+    // Whoever asks what became of a question that waits puts no other one.
+    if let Some(Needs::ToPoll(id)) = needs {
+        let owner = Owner { caller: &call.header.caller_key, person: &person };
+        if !stored::is_under_way(connection, &owner, id)? {
+            return Ok(None);
+        }
+    }
+    let owner = Owner { caller: &call.header.caller_key, person: &person };
+    let waiting = stored::questions(connection, &owner)?;
+    let reason = || format!("{QUESTIONS_MAX} accounts of this person wait for a yes already; wait for the answers.");
+    Ok((waiting >= QUESTIONS_MAX).then(|| Refusal::new(Code::Busy, reason())))
+}
 
 /// What people would call it: by what the provider says its name or address is.
 fn label(shown: &Value) -> Option<String> {
     let named = ["account_email", "email", "account_name", "name"].iter().find_map(|name| shown.get(name)?.as_str())?;
     let mut label = visible(named);
     label.truncate(label.floor_char_boundary(LABEL_MAX));
-    Some(label)
+    // Agents see it.
+    inspect_text(&label).is_clean().then_some(label)
 }
 
 /// A handle that nobody can guess.

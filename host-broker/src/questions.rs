@@ -240,7 +240,8 @@ impl Broker {
         posed: &Posed<'_>,
     ) -> Result<Result<i64, Refusal>, LedgerError> {
         // What a person puts is not held up by what an agent has put.
-        let by_agent = header.caller.group().is_some();
+        // An account has been given by then, and each person has few such questions.
+        let by_agent = header.caller.group().is_some() && posed.kind != Kind::Account;
         if by_agent && approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
             return Ok(Err(too_many()));
         }

@@ -24,6 +24,7 @@ use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use witness::Credential;
 use zeroize::Zeroizing;
 
 /// The layout above.
@@ -134,18 +135,55 @@ impl Vault {
         Some(Self { current, previous, ids })
     }
 
+    /// The present master key.
+    pub fn name(&self) -> KeyName {
+        self.current.name
+    }
+
     /// The master keys that records may be under.
     pub fn names(&self) -> BTreeSet<KeyName> {
         self.previous.iter().map(|key| key.name).chain([self.current.name]).collect()
     }
 
-    /// Encrypts a record for this place. What is in a credential does not come back from this execution.
+    /// Encrypts what goes back to a provider with a flow.
     ///
     /// # Errors
     /// [`VaultFault`]; nothing is to be stored then.
-    pub fn seal(&self, place: &Place<'_>, record: &[u8], proof: &Execution) -> Result<Sealed, VaultFault> {
-        witness(place, record, proof);
+    pub fn seal(&self, place: &Place<'_>, record: &[u8], _proof: &Execution) -> Result<Sealed, VaultFault> {
         self.encrypted(place, record)
+    }
+
+    /// Encrypts what an account is worked with, in the place of a credential. What is hidden in it does not come back from
+    /// this execution.
+    ///
+    /// # Errors
+    /// [`VaultFault`]; nothing is to be stored then.
+    pub fn seal_credential(
+        &self,
+        place: &Place<'_>,
+        credential: &Credential,
+        proof: &Execution,
+    ) -> Result<Sealed, VaultFault> {
+        proof.witnessed().note(&credential.hidden);
+        let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
+        self.encrypted(place, &record)
+    }
+
+    /// Decrypts what an account is worked with, for this execution and nothing else. What is hidden in it does not come back
+    /// from it.
+    ///
+    /// # Errors
+    /// [`VaultFault`].
+    pub fn open_credential(
+        &self,
+        place: &Place<'_>,
+        sealed: &Sealed,
+        proof: &Execution,
+    ) -> Result<Credential, VaultFault> {
+        let record = self.decrypted(place, sealed)?;
+        let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultFault::Damaged)?;
+        proof.witnessed().note(&credential.hidden);
+        Ok(credential)
     }
 
     fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Sealed, VaultFault> {
@@ -160,7 +198,7 @@ impl Vault {
         Ok(Sealed(sealed.into()))
     }
 
-    /// Decrypts a record, for this execution and nothing else. What is in a credential does not come back from it.
+    /// Decrypts a record, for this execution and nothing else.
     ///
     /// # Errors
     /// [`VaultFault`].
@@ -168,11 +206,9 @@ impl Vault {
         &self,
         place: &Place<'_>,
         sealed: &Sealed,
-        proof: &Execution,
+        _proof: &Execution,
     ) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
-        let record = self.decrypted(place, sealed)?;
-        witness(place, &record, proof);
-        Ok(record)
+        self.decrypted(place, sealed)
     }
 
     /// The same record under the present master key; `None` if it is already.
@@ -214,12 +250,6 @@ impl Vault {
         let mut nonce = [0; NONCE];
         self.ids.fill(&mut nonce)?;
         Ok(nonce)
-    }
-}
-
-fn witness(place: &Place<'_>, record: &[u8], proof: &Execution) {
-    if place.what == Kind::Credential {
-        proof.witnessed().note(record);
     }
 }
 

@@ -1,16 +1,18 @@
 //! `vault`: what persons' credentials are kept under.
 
 use crate::cli::Context;
-use crate::cli::ask::{answer, running};
+use crate::cli::ask::running;
 use crate::cli::output::Fault;
 use crate::config::Config;
-use crate::control::Control;
+use crate::control::{self, Control};
+use crate::host::Office;
 use crate::keys;
 use crate::ledger::open::reader;
 use crate::linking::stored;
 use crate::providers::setup;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
+use std::sync::Arc;
 
 /// Vault: what persons' credentials are kept under.
 ///
@@ -92,13 +94,25 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
         // It holds the key that it began with.
         return Err(Fault::refused(format!("the daemon is running; end it first with: {} stop", context.program())));
     }
-    let in_home = config.vault.key.is_none();
-    if in_home {
-        keys::renew_vault(&context.home, context.effects.ids.as_ref())?;
+    let (ids, in_home) = (context.effects.ids.as_ref(), config.vault.key.is_none());
+    if in_home && forget {
+        // What was under the one that is lost is forgotten; without that nothing makes a key where there are records.
+        keys::vault(&context.home, ids)?;
     }
-    let reply = answer(context, &Control::RenewVault { forget })?;
-    let left = reply.pointer("/data/unreadable").and_then(Value::as_u64).unwrap_or(u64::MAX);
-    if in_home && left == 0 {
+    let office = Office::open(context.home.clone(), &context.effects)?;
+    // INVARIANT: keys change, and go, only under the lock, which a daemon holds as long as it lives; it looks at them when it
+    // has taken it.
+    let mut ledger = office.ledger(Arc::clone(&context.effects.clock))?;
+    if in_home {
+        keys::renew_vault(&context.home, ids)?;
+    }
+    let vault = setup::vault(config, &context.home, &context.effects)?;
+    let present = vault.name();
+    let mut broker = office.broker(&context.effects.ids).with_vault(vault);
+    let clerk = office.clerk(&context.effects);
+    let reply = control::administer(&mut ledger, &mut broker, &clerk, &Control::RenewVault { forget })?;
+    let used = stored::keys_in_use(ledger.reader())?;
+    if in_home && used.iter().all(|name| *name == present) {
         keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;
     }
     context.output.reply(&reply)

@@ -90,11 +90,14 @@ impl Broker {
     }
 
     /// Every record of the vault is encrypted under the present master key.
-    pub(super) fn renew_vault(&self, tx: &Transaction<'_>, forget: bool) -> Result<Said, LedgerError> {
-        let Some(vault) = &self.vault else {
+    pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<Said, LedgerError> {
+        let Some(vault) = self.vault.clone() else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
         };
-        let Resealed { renewed, unreadable, forgotten } = stored::reseal(tx, vault, forget)?;
+        let Resealed { renewed, unreadable, forgotten, questions } = stored::reseal(tx, &vault, forget)?;
+        for question in questions {
+            self.cancel_link(tx, question)?;
+        }
         let body = json!({ "renewed": renewed, "unreadable": unreadable, "forgotten": forgotten });
         let summary = [
             (true, format!("{renewed} record(s) are under the present master key now.")),

@@ -262,6 +262,10 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
+    if !executed.witnessed().is_empty() {
+        // Nor is this built where everybody waits for it.
+        tokio::task::yield_now().await;
+    }
     let wider = filters.beside(executed.witnessed());
     let (effect, intent, result, took) = executed.into_parts();
     let (filters, result) = match (&wider, result) {

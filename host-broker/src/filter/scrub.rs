@@ -10,10 +10,12 @@ use super::mark::Stamp;
 use super::values::Formats;
 use super::view::{Undo, View};
 use crate::secrets::Secrets;
-use aho_corasick::{AhoCorasick, BuildError};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+use shared::digest::Digest;
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The kind of what a person's account is worked with.
 const ACCOUNT: &str = "account credential";
@@ -25,8 +27,20 @@ pub struct Scrubber {
     /// For the secrets of the configuration.
     own: Arc<Search>,
     /// For those that one execution has seen.
-    beside: Option<Search>,
+    beside: Option<Arc<Search>>,
+    /// Searches for what executions have seen, to be used again.
+    known: Arc<Mutex<VecDeque<Known>>>,
 }
+
+/// A search that was built for what an execution has seen, under the digest of that.
+struct Known {
+    digest: Digest,
+    bytes: usize,
+    search: Arc<Search>,
+}
+
+/// Of so many bytes of secrets the searches are kept. Each byte takes some 5 KiB, and 40 µs to build.
+const KNOWN_MAX: usize = 16 * 1024;
 
 /// A search for some secrets.
 struct Search {
@@ -70,19 +84,43 @@ impl Scrubber {
         secrets.needles().for_each(|(name, _)| stamp.learn(name));
         formats.kinds().for_each(|kind| stamp.learn(kind));
         keys::kinds().chain([ACCOUNT]).for_each(|kind| stamp.learn(kind));
-        let own = Arc::new(Search::new(secrets.needles(), &stamp)?);
-        Ok(Self { stamp: Arc::new(stamp), formats: Arc::new(formats), own, beside: None })
+        let own = Arc::new(Search::new(secrets.needles(), &stamp, None)?);
+        Ok(Self { stamp: Arc::new(stamp), formats: Arc::new(formats), own, beside: None, known: Arc::default() })
     }
 
-    /// The same, which also looks for these.
+    /// The same, which also looks for these. What it takes to build is long for what is long, and not on the thread that
+    /// serves every group; the next time it is there.
     ///
     /// # Errors
     /// As [`Scrubber::with`].
     pub fn beside<'a>(&self, secrets: impl Iterator<Item = &'a str>) -> Result<Self, BuildError> {
-        let beside = Search::new(secrets.map(|secret| (ACCOUNT, secret)), &self.stamp)?;
-        let Self { stamp, formats, own, beside: _ } = self;
-        let (stamp, formats, own) = (Arc::clone(stamp), Arc::clone(formats), Arc::clone(own));
-        Ok(Self { stamp, formats, own, beside: Some(beside) })
+        let secrets: Vec<&str> = secrets.collect();
+        let digest = Digest::of(&shared::json::canonical(&secrets));
+        let beside = match self.known(digest) {
+            Some(search) => search,
+            None => self.learn(digest, &secrets)?,
+        };
+        let Self { stamp, formats, own, beside: _, known } = self;
+        let (stamp, formats, own, known) = (Arc::clone(stamp), Arc::clone(formats), Arc::clone(own), Arc::clone(known));
+        Ok(Self { stamp, formats, own, beside: Some(beside), known })
+    }
+
+    fn known(&self, digest: Digest) -> Option<Arc<Search>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|known| known.digest == digest).map(|known| Arc::clone(&known.search))
+    }
+
+    fn learn(&self, digest: Digest, secrets: &[&str]) -> Result<Arc<Search>, BuildError> {
+        // What is quickly built: it is not used as often as the one for the configuration's.
+        let kind = Some(AhoCorasickKind::NoncontiguousNFA);
+        let search = Search::new(secrets.iter().map(|secret| (ACCOUNT, *secret)), &self.stamp, kind)?;
+        let (search, bytes) = (Arc::new(search), secrets.iter().map(|secret| secret.len()).sum());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.push_back(Known { digest, bytes, search: Arc::clone(&search) });
+        while known.iter().map(|known| known.bytes).sum::<usize>() > KNOWN_MAX {
+            known.pop_front();
+        }
+        Ok(search)
     }
 
     /// What makes the marks.
@@ -121,12 +159,16 @@ impl Scrubber {
     }
 
     fn searches(&self) -> impl Iterator<Item = &Search> {
-        std::iter::once(self.own.as_ref()).chain(&self.beside).filter(|search| !search.marks.is_empty())
+        std::iter::once(&self.own).chain(&self.beside).map(Arc::as_ref).filter(|search| !search.marks.is_empty())
     }
 }
 
 impl Search {
-    fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a str)>, stamp: &Stamp) -> Result<Self, BuildError> {
+    fn new<'a>(
+        secrets: impl Iterator<Item = (&'a str, &'a str)>,
+        stamp: &Stamp,
+        kind: Option<AhoCorasickKind>,
+    ) -> Result<Self, BuildError> {
         let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (secret, (name, value)) in secrets.enumerate() {
             marks.push(stamp.mark(name, value));
@@ -137,7 +179,7 @@ impl Search {
             }
         }
         let mut builder = AhoCorasick::builder();
-        builder.ascii_case_insensitive(true);
+        builder.ascii_case_insensitive(true).kind(kind);
         Ok(Self { marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
     }
 

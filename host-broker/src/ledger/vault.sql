@@ -28,6 +28,7 @@ CREATE TABLE account_links (
     account_ref TEXT    NOT NULL,
     label       TEXT,
     fresh_until INTEGER,                 -- when the credential is to be renewed, if it is
+    replaces    INTEGER NOT NULL,        -- whether the card says that another one makes room for it
     sealed      BLOB                     -- the credential; gone once the question is answered
 ) STRICT;
 

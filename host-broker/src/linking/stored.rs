@@ -107,6 +107,8 @@ pub struct Link<'a> {
     pub sealed: Option<&'a Sealed>,
     /// Until when that can be used without being renewed.
     pub fresh_until: Option<Timestamp>,
+    /// Whether the card says that another one makes room for it.
+    pub replaces: bool,
 }
 
 /// An account that a person has agreed to, or not.
@@ -124,6 +126,8 @@ pub struct Asked {
     pub sealed: Option<Sealed>,
     /// Until when that can be used without being renewed.
     pub fresh_until: Option<Timestamp>,
+    /// Whether the card said that another one makes room for it.
+    pub replaces: bool,
 }
 
 /// Stores a flow.
@@ -152,16 +156,15 @@ pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), LedgerError>
     change(tx, INSERT, with).map(drop)
 }
 
-/// How many flows of this person in this group can be gone on with.
+/// How many flows of this person in this group were begun within the time that one lives at most, whatever became of them.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be counted; none may then be begun.
-pub fn open(connection: &Connection, owner: &Owner<'_>, now: Timestamp) -> Result<usize, LedgerError> {
-    const COUNT: &str =
-        "SELECT count(*) FROM auth_flows WHERE caller = ?1 AND person = ?2 AND state = 'open' AND expires_at > ?3";
+pub fn begun_since(connection: &Connection, owner: &Owner<'_>, since: Timestamp) -> Result<usize, LedgerError> {
+    const COUNT: &str = "SELECT count(*) FROM auth_flows WHERE caller = ?1 AND person = ?2 AND begun_at > ?3";
     let count: i64 = connection
         .prepare_cached(COUNT)
-        .and_then(|mut s| s.query_row(params![owner.caller, owner.person, now.millis()], |row| row.get(0)))
+        .and_then(|mut s| s.query_row(params![owner.caller, owner.person, since.millis()], |row| row.get(0)))
         .map_err(at("count the flows"))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
@@ -193,10 +196,15 @@ pub fn find(connection: &Connection, owner: &Owner<'_>, id: &FlowId, now: Timest
         .map_err(at("look a flow up"))?;
     let Some((state, flow, account, approval)) = found else { return Ok(Standing::Missing) };
     if let (Some(account), Some(approval)) = (account, approval) {
+        let is_linked = accounts::own(connection, owner.person, &id.capability())?.contains(&account);
         let bad = || LedgerError::Stored { what: "account" };
         let asked = approvals::numbered(connection, approval)?.ok_or_else(bad)?;
         let waits_in_vain = asked.state == approvals::State::Waiting && asked.expires_at <= now;
-        let state = if waits_in_vain { "expired" } else { asked.became.as_deref().unwrap_or(asked.state.word()) };
+        let state = match asked.became.as_deref().unwrap_or(asked.state.word()) {
+            _ if waits_in_vain => "expired",
+            "approved" if !is_linked => "unlinked",
+            state => state,
+        };
         return Ok(Standing::Asked { account: account.parse().map_err(|_bad| bad())?, state: state.to_owned() });
     }
     Ok(match state.as_str() {
@@ -287,7 +295,8 @@ pub fn slower(tx: &Transaction<'_>, id: &FlowId, pace: Duration) -> Result<(), L
 /// # Errors
 /// [`LedgerError`]; nothing was stored.
 pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
-    const INSERT: &str = "INSERT INTO account_links VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    const INSERT: &str =
+        "INSERT INTO account_links VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (flow) DO NOTHING";
     let capability = link.flow.capability();
     let with = params![
         link.approval,
@@ -297,11 +306,16 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
         link.account.as_str(),
         link.label,
         link.fresh_until.map(Timestamp::millis),
+        link.replaces,
         link.sealed.map(Sealed::bytes),
     ];
     change(tx, INSERT, with)?;
-    change(tx, "UPDATE auth_flows SET state = 'asked', sealed = NULL WHERE id = ?1", params![link.flow.as_str()])
-        .map(drop)
+    change(
+        tx,
+        "UPDATE auth_flows SET state = 'asked', sealed = NULL, expected = NULL WHERE id = ?1",
+        params![link.flow.as_str()],
+    )
+    .map(drop)
 }
 
 /// The account that this question is about, as long as it is not answered.
@@ -309,11 +323,11 @@ pub fn ask(tx: &Transaction<'_>, link: &Link<'_>) -> Result<(), LedgerError> {
 /// # Errors
 /// [`LedgerError`] if it cannot be read; it may then not be linked.
 pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<Asked>, LedgerError> {
-    const FIND: &str =
-        "SELECT person, capability, account_ref, label, sealed, fresh_until FROM account_links WHERE approval = ?1";
+    const FIND: &str = "SELECT person, capability, account_ref, label, sealed, fresh_until, replaces
+        FROM account_links WHERE approval = ?1";
     let read = |row: &Row<'_>| {
         let texts = [row.get::<_, String>(0)?, row.get(1)?, row.get(2)?];
-        Ok((texts, row.get(3)?, row.get::<_, Option<Vec<u8>>>(4)?, row.get::<_, Option<i64>>(5)?))
+        Ok((texts, row.get(3)?, row.get::<_, Option<Vec<u8>>>(4)?, row.get::<_, Option<i64>>(5)?, row.get(6)?))
     };
     let found = connection
         .prepare_cached(FIND)
@@ -321,7 +335,7 @@ pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<Asked>,
         .map_err(at("look an account up"))?;
     let bad = || LedgerError::Stored { what: "account" };
     found
-        .map(|([person, capability, account], label, sealed, fresh_until)| {
+        .map(|([person, capability, account], label, sealed, fresh_until, replaces)| {
             Ok(Asked {
                 person,
                 capability: capability.parse().map_err(|_bad| bad())?,
@@ -329,17 +343,18 @@ pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<Asked>,
                 label,
                 sealed: sealed.map(Sealed::stored),
                 fresh_until: fresh_until.map(Timestamp::from_millis),
+                replaces,
             })
         })
         .transpose()
 }
 
-/// Forgets what the account of this question would have been worked with.
+/// Forgets what the account of this question would have been called and worked with.
 ///
 /// # Errors
 /// [`LedgerError`]; it is as it was.
 pub fn drop_asked(tx: &Transaction<'_>, approval: i64) -> Result<(), LedgerError> {
-    change(tx, "UPDATE account_links SET sealed = NULL WHERE approval = ?1", params![approval]).map(drop)
+    change(tx, "UPDATE account_links SET sealed = NULL, label = NULL WHERE approval = ?1", params![approval]).map(drop)
 }
 
 /// The questions about accounts of this person that wait for an answer: at this capability, of this name, or all.
@@ -382,6 +397,29 @@ pub fn waiting_of(connection: &Connection, caller: &str) -> Result<Vec<i64>, Led
 /// [`LedgerError`]; they are as they were.
 pub fn end_flows_of(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
     change(tx, "DELETE FROM auth_flows WHERE caller = ?1", params![caller])
+}
+
+/// How many questions about accounts of this person wait in this group.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be counted; none may then be put.
+pub fn questions(connection: &Connection, owner: &Owner<'_>) -> Result<usize, LedgerError> {
+    const COUNT: &str = "SELECT count(*) FROM account_links l JOIN approvals a ON a.id = l.approval
+        WHERE a.state = 'waiting' AND a.caller = ?1 AND l.person = ?2";
+    let count: i64 = connection
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![owner.caller, owner.person], |row| row.get(0)))
+        .map_err(at("count the questions"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Forgets what was asked about accounts of this person, at this capability or at all.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn forget_asked(tx: &Transaction<'_>, person: &str, capability: Option<&Provider>) -> Result<(), LedgerError> {
+    let delete = "DELETE FROM account_links WHERE person = ?1 AND capability = coalesce(?2, capability)";
+    change(tx, delete, params![person, capability.map(Provider::as_str)]).map(drop)
 }
 
 /// Ends the flows of this person, at this capability or at all.
@@ -470,7 +508,9 @@ pub fn drop_credentials(
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     let (now, before) = (tx.now().millis(), tx.now().minus(REMEMBERED).millis());
-    change(tx, "UPDATE auth_flows SET sealed = NULL WHERE expires_at < ?1 AND sealed IS NOT NULL", params![now])?;
+    let over = "UPDATE auth_flows SET sealed = NULL, expected = NULL
+        WHERE expires_at < ?1 AND (sealed IS NOT NULL OR expected IS NOT NULL)";
+    change(tx, over, params![now])?;
     change(tx, "DELETE FROM auth_flows WHERE expires_at < ?1", params![before]).map(drop)
 }
 
@@ -485,25 +525,31 @@ struct Record {
     capability: Provider,
     name: String,
     sealed: Sealed,
+    question: Option<i64>,
 }
 
 /// Every record that is sealed.
 const RECORDS: [(&str, &str); 3] = [
-    ("credentials", "SELECT person, capability, account_ref, sealed FROM credentials"),
-    ("account_links", "SELECT person, capability, account_ref, sealed FROM account_links WHERE sealed IS NOT NULL"),
-    ("auth_flows", "SELECT person, capability, id, sealed FROM auth_flows WHERE sealed IS NOT NULL"),
+    ("credentials", "SELECT person, capability, account_ref, sealed, NULL FROM credentials"),
+    (
+        "account_links",
+        "SELECT person, capability, account_ref, sealed, approval FROM account_links WHERE sealed IS NOT NULL",
+    ),
+    ("auth_flows", "SELECT person, capability, id, sealed, NULL FROM auth_flows WHERE sealed IS NOT NULL"),
 ];
 
 fn records(connection: &Connection) -> Result<Vec<Record>, LedgerError> {
     let mut all = Vec::new();
     for (table, select) in RECORDS {
         let mut statement = connection.prepare(select).map_err(at("read the vault"))?;
-        let rows = statement
-            .query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, Sealed::stored(row.get(3)?))));
+        let rows = statement.query_map([], |row| {
+            let sealed = Sealed::stored(row.get(3)?);
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, sealed, row.get(4)?))
+        });
         let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(at("read the vault"))?;
-        for (person, capability, name, sealed) in rows {
+        for (person, capability, name, sealed, question) in rows {
             let capability = capability.parse().map_err(|_bad| LedgerError::Stored { what: "capability" })?;
-            all.push(Record { table, person, capability, name, sealed });
+            all.push(Record { table, person, capability, name, sealed, question });
         }
     }
     Ok(all)
@@ -527,7 +573,7 @@ pub fn count(connection: &Connection) -> Result<[usize; 3], LedgerError> {
 }
 
 /// What came of sealing every record anew.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resealed {
     /// How many are under the present master key now and were not before.
     pub renewed: usize,
@@ -535,6 +581,8 @@ pub struct Resealed {
     pub unreadable: usize,
     /// How many could not be opened and are gone, with the accounts that they belonged to.
     pub forgotten: usize,
+    /// The questions about accounts that could not be opened, which nobody can answer any more.
+    pub questions: Vec<i64>,
 }
 
 /// Seals every record under the present master key. One that cannot be opened is left as it is, or forgotten.
@@ -544,12 +592,15 @@ pub struct Resealed {
 pub fn reseal(tx: &Transaction<'_>, vault: &Vault, forget: bool) -> Result<Resealed, LedgerError> {
     let mut done = Resealed::default();
     for record in records(tx.connection())? {
-        let Record { table, person, capability, name, sealed } = &record;
+        let Record { table, person, capability, name, sealed, question: _ } = &record;
         let what = if *table == "auth_flows" { Kind::Flow } else { Kind::Credential };
         match vault.resealed(&Place { what, person, capability, name }, sealed) {
             Ok(None) => {}
             Ok(Some(renewed)) => done.renewed += record.replace(tx, Some(&renewed))?,
-            Err(_) if forget => done.forgotten += record.replace(tx, None)?,
+            Err(_) if forget => {
+                done.questions.extend(record.question);
+                done.forgotten += record.replace(tx, None)?;
+            }
             Err(_) => done.unreadable += 1,
         }
     }
@@ -559,12 +610,11 @@ pub fn reseal(tx: &Transaction<'_>, vault: &Vault, forget: bool) -> Result<Resea
 impl Record {
     /// Puts another one in its place, or none. Says in how many rows.
     fn replace(&self, tx: &Transaction<'_>, with: Option<&Sealed>) -> Result<usize, LedgerError> {
-        let Self { table, person, capability, name, sealed } = self;
+        let Self { table, person, capability, name, sealed, question: _ } = self;
         let is_credential = *table == "credentials";
         let key = if *table == "auth_flows" { "id" } else { "account_ref" };
         let statement = match with {
             Some(_) => format!("UPDATE {table} SET sealed = ?5"),
-            // A question that waits is answered all the same, by an account without a credential.
             None if *table == "account_links" => format!("UPDATE {table} SET sealed = NULL"),
             None => format!("DELETE FROM {table}"),
         };

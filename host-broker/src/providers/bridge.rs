@@ -181,6 +181,9 @@ pub enum Fault {
     /// Nothing was executed.
     #[error("it cannot be started: {0}")]
     Start(String),
+    /// The room was not made, so that nothing was executed; or so it says.
+    #[error("its room cannot be made: {0}")]
+    Room(String),
     /// It was not done in time and was stopped.
     #[error("it was not done within {} s and was stopped", .0.as_secs())]
     Slow(Duration),
@@ -209,12 +212,26 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// What kind of fault it is, without anything that the program has said.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "it cannot be started",
+            Self::Room(_) => "its room cannot be made",
+            Self::Slow(_) => "it was not done in time",
+            Self::Flood(_) => "it wrote too much",
+            Self::Died { .. } => "it ended badly",
+            Self::Violation(_) => "its answer breaks the protocol",
+            Self::Said { .. } => "it says no",
+        }
+    }
+
     /// What went wrong, with what the program itself said about it: for its author, where it was given no secret.
     pub fn in_full(&self) -> String {
         match self {
             Self::Died { said, .. } if !said.is_empty() => format!("{self}; on standard error it said:\n{said}"),
             Self::Died { .. }
             | Self::Start(_)
+            | Self::Room(_)
             | Self::Slow(_)
             | Self::Flood(_)
             | Self::Violation(_)
@@ -273,17 +290,17 @@ impl Bridge {
         let id = envelope::fresh_id(self.ids.as_ref()).map_err(|error| Fault::Start(error.to_string()))?;
         let request = envelope::request(&id, &self.name, method.word(), params);
         let finished = self.exchange(request, command).await?;
-        let answer = answer(&finished, &id);
-        // ORDER: a credential is known before anything that the program says is logged.
-        let credential = answer.as_ref().ok().and_then(|result| result.get(CREDENTIAL));
-        if let (Some(credential), Some(execution)) = (credential, execution) {
-            execution.witnessed().note(credential.to_string().as_bytes());
-        }
         if !finished.stderr.is_empty() {
-            let said = self.cleaned(&String::from_utf8_lossy(&finished.stderr), execution);
+            // SECURITY: what makes a credential, or is given one that nobody has seen yet, may say it here.
+            let said = match method {
+                Method::AuthComplete | Method::AuthPoll => "(not shown, because it could be a credential)".to_owned(),
+                Method::Definitions | Method::Invoke | Method::AuthBegin => {
+                    self.cleaned(&String::from_utf8_lossy(&finished.stderr), execution)
+                }
+            };
             tracing::info!(provider = %self.name, said, "the bridge says on standard error");
         }
-        answer
+        answer(&finished, &id)
     }
 
     /// What it complains of, as a line of the operator's log: without what the execution has seen of credentials.
@@ -310,7 +327,7 @@ impl Bridge {
             }
         })?;
         if self.child()?.never_ran(&finished) {
-            return Err(Fault::Start(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
+            return Err(Fault::Room(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
         }
         Ok(finished)
     }
@@ -427,8 +444,8 @@ impl Asked {
         let name = execution.account().unwrap_or_default();
         let place = Place { what: vault::Kind::Credential, person: &person, capability: &self.capability, name };
         let unusable = |why: String| Failure::Said { code: Code::CapabilityAuthRequired, message: why };
-        let record = vault.open(&place, sealed, execution).map_err(|fault| unusable(fault.to_string()))?;
-        serde_json::from_slice(&record).map(Some).map_err(|_damaged| unusable("it is damaged".to_owned()))
+        let credential = vault.open_credential(&place, sealed, execution);
+        credential.map(|credential| Some(credential.given.clone())).map_err(|fault| unusable(fault.to_string()))
     }
 }
 
@@ -531,7 +548,9 @@ fn key(execution: &Execution) -> Option<String> {
 /// done it before.
 fn failure(fault: Fault, changes: bool) -> Failure {
     match fault {
-        Fault::Start(_) => Failure::Unavailable { message: "it cannot be started; the operator's log says why".into() },
+        Fault::Start(_) | Fault::Room(_) => {
+            Failure::Unavailable { message: "it cannot be started; the operator's log says why".into() }
+        }
         Fault::Slow(_) if !changes => Failure::Timeout,
         Fault::Slow(_) => Failure::Unknown { message: "it was not done in time".into() },
         Fault::Flood(_) | Fault::Violation(_) => Failure::InvalidOutput { message: fault.to_string() },

@@ -27,6 +27,7 @@ use crate::linking::stored::Flow;
 use crate::providers::contract::{Aside, Declaration, Failure, Found, Operation, Progress};
 use crate::providers::execution::Execution;
 use crate::providers::native;
+use crate::vault::witness::Credential;
 use crate::vault::{Kind, Place, Sealed, Vault, VaultFault};
 use address::{Brought, Hosts};
 use serde_json::{Map, Value, json};
@@ -40,13 +41,9 @@ use zeroize::Zeroizing;
 
 /// How long a flow lives at most.
 pub const FLOW_LIFE: Duration = Duration::from_secs(600);
-/// How many flows of one person in one group can be open.
-const OPEN_MAX: usize = 8;
 /// What a provider says of an account is shown in full, so it is short: bytes of JSON.
 const SHOWN_MAX: usize = 4096;
-/// The longest credential, in bytes of JSON.
-const CREDENTIAL_MAX: usize = 64 * 1024;
-/// And the longest that goes back to a provider with a flow.
+/// The longest that goes back to a provider with a flow.
 const STATE_MAX: usize = 16 * 1024;
 
 /// A future that a linker returns.
@@ -167,7 +164,13 @@ impl Desk {
 
     /// Seals what goes back to the provider with this flow.
     fn sealed_state(&self, flow: &FlowId, state: &Value, execution: &Execution) -> Result<Sealed, Failure> {
-        self.sealed(Kind::Flow, flow.as_str(), state, STATE_MAX, execution)
+        let person = person(execution)?;
+        let record = Zeroizing::new(serde_json::to_vec(state).unwrap_or_default());
+        if record.len() > STATE_MAX {
+            return Err(bad_answer(&"what is to be kept of the flow is too long"));
+        }
+        let place = Place { what: Kind::Flow, person: &person, capability: &self.capability, name: flow.as_str() };
+        self.vault()?.seal(&place, &record, execution).map_err(unsealed)
     }
 
     /// What goes back to the provider with this flow.
@@ -188,12 +191,13 @@ impl Desk {
         }
         let credential = match credential {
             None => None,
-            Some(credential) => {
-                let sealed = self.sealed(Kind::Credential, account.as_str(), &credential, CREDENTIAL_MAX, execution)?;
-                if execution.witnessed().is_in(&json!([account, shown])) {
-                    return Err(bad_answer(&"what it says of the account holds a part of its credential"));
-                }
-                Some(sealed)
+            Some(given) => {
+                let credential =
+                    Credential::new(given, account.as_str(), &shown).map_err(|unfit| bad_answer(&unfit))?;
+                let person = person(execution)?;
+                let (what, capability, name) = (Kind::Credential, &self.capability, account.as_str());
+                let place = Place { what, person: &person, capability, name };
+                Some(self.vault()?.seal_credential(&place, &credential, execution).map_err(unsealed)?)
             }
         };
         Ok(Found { flow: flow.clone(), account, shown, credential, fresh_until })
@@ -201,25 +205,6 @@ impl Desk {
 
     fn vault(&self) -> Result<&Vault, Failure> {
         self.vault.as_deref().ok_or_else(|| Failure::Unavailable { message: "the vault is not open".to_owned() })
-    }
-
-    fn sealed(
-        &self,
-        what: Kind,
-        name: &str,
-        record: &Value,
-        most: usize,
-        execution: &Execution,
-    ) -> Result<Sealed, Failure> {
-        let person = person(execution)?;
-        let record = Zeroizing::new(serde_json::to_vec(record).unwrap_or_default());
-        if record.len() > most {
-            return Err(bad_answer(&"what is to be kept of it is too long"));
-        }
-        let place = Place { what, person: &person, capability: &self.capability, name };
-        let sealed = self.vault()?.seal(&place, &record, execution);
-        // The provider has done its part, and what it gave is lost.
-        sealed.map_err(|fault| Failure::Unknown { message: fault.to_string() })
     }
 }
 
@@ -231,6 +216,11 @@ fn person(execution: &Execution) -> Result<String, Failure> {
 /// What a provider answered is not what it may answer.
 fn bad_answer(what: &dyn Display) -> Failure {
     Failure::InvalidOutput { message: what.to_string() }
+}
+
+/// The provider has done its part, and what it gave is lost.
+fn unsealed(fault: VaultFault) -> Failure {
+    Failure::Unknown { message: fault.to_string() }
 }
 
 /// What was kept of a flow cannot be read any more.

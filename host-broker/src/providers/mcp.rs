@@ -184,7 +184,11 @@ impl Invocation for Asked {
             let Self { tool, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
             execution.meanwhile().listen();
             let upstream = match &accounts {
-                Some(accounts) => accounts.upstream(&credential, &execution)?,
+                Some(accounts) => {
+                    // What keeps the token out of the log takes a while to build.
+                    tokio::task::yield_now().await;
+                    accounts.upstream(&credential, &execution)?
+                }
                 None => upstream,
             };
             let told = |failure| match &accounts {

@@ -19,6 +19,7 @@ use crate::providers::linking::address::{Brought, Hosts};
 use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
 use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
+use crate::vault::witness::{Credential, Unfit};
 use crate::vault::{self, Place, Sealed, Vault};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -232,10 +233,12 @@ impl OAuth {
         let mut kept = self.to_keep(tokens);
         // A server that gives no new one leaves the old one good. (RFC 6749, section 6)
         kept.refresh_token.get_or_insert(refresh_token);
-        let record = zeroize::Zeroizing::new(serde_json::to_vec(&kept).unwrap_or_default());
-        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
+        let unfit = |unfit: Unfit| Failure::InvalidOutput { message: unfit.to_string() };
+        let account = execution.account().unwrap_or_default();
+        let credential = Credential::new(json!(kept), account, &Value::Null).map_err(unfit)?;
+        let owner = execution.owner().unwrap_or_default();
         let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
-        let new = self.vault()?.seal(&place, &record, execution);
+        let new = self.vault()?.seal_credential(&place, &credential, execution);
         let new = new.map_err(|fault| Failure::Unavailable { message: fault.to_string() })?;
         Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(&kept) })
     }
@@ -243,8 +246,9 @@ impl OAuth {
     fn kept(&self, sealed: &Sealed, execution: &Execution) -> Result<Kept, Failure> {
         let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
         let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
-        let record = self.vault()?.open(&place, sealed, execution).map_err(|fault| unlinked(&fault.to_string()))?;
-        serde_json::from_slice(&record).map_err(|_damaged| unlinked("what is kept for this account is damaged"))
+        let credential = self.vault()?.open_credential(&place, sealed, execution);
+        let credential = credential.map_err(|fault| unlinked(&fault.to_string()))?;
+        Kept::deserialize(&credential.given).map_err(|_damaged| unlinked("what is kept for this account is damaged"))
     }
 
     fn to_keep(&self, tokens: &Tokens) -> Kept {

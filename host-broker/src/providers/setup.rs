@@ -18,7 +18,8 @@ use crate::host::{Effects, StartError};
 use crate::http::callback;
 use crate::identity::issuers::{self, OwnKey};
 use crate::keys;
-use crate::ledger::LedgerKey;
+use crate::ledger::{self, LedgerKey};
+use crate::linking::stored;
 use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::bridge::{self, Bridge, Vouching};
@@ -95,10 +96,23 @@ pub fn vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vaul
     };
     let (current, previous) = match &config.vault.key {
         Some(source) => (key(source)?, config.vault.previous.iter().map(key).collect::<Result<Vec<_>, _>>()?),
+        None if !keys::has_vault(home) && has_records(home) => {
+            return Err(StartError::Vault(format!(
+                "{} is gone, and there are records under it; restore it from a backup, or forget what it held with: \
+                 host-broker vault renew --forget",
+                home.keys().join("vault.key").display()
+            )));
+        }
         None => keys::vault(home, effects.ids.as_ref()).map(|(key, before)| (key, before.into_iter().collect()))?,
     };
     let vault = Vault::new(&current, &previous, Arc::clone(&effects.ids));
     vault.map(Arc::new).ok_or_else(|| StartError::Vault("its key is none".to_owned()))
+}
+
+/// Whether anything is sealed in this home. A home without a ledger, or with one from before there was a vault, has nothing.
+fn has_records(home: &Home) -> bool {
+    let used = ledger::open::reader(home.path()).and_then(|connection| stored::keys_in_use(&connection));
+    used.is_ok_and(|used| !used.is_empty())
 }
 
 fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {

@@ -35,7 +35,15 @@ pub(super) fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
-    let shown = card.list(&call.params())
+    let mut params = call.params();
+    // What completes a flow is good for whoever reads it first.
+    for name in ["code", "callback_url"] {
+        let brought = params.get_mut(name).filter(|_| call.flow.is_some());
+        if let Some(brought) = brought {
+            *brought = "(what the person brought back, not shown)".into();
+        }
+    }
+    let shown = card.list(&params)
         && (condition.is_null() || card.holds(&condition))
         && sealed.is_none_or(|sealed| card.sends(sealed));
     shown.then_some(card)

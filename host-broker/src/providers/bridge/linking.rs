@@ -3,7 +3,7 @@
 //! Source: ash-capabilities, "Bridge method params"; the members of the results as the original host takes them.
 
 use super::envelope::Method;
-use super::{Bridge, failure};
+use super::{Bridge, Fault, failure};
 use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::linking::address::Brought;
@@ -81,7 +81,13 @@ impl Bridge {
         params.insert("context_token".to_owned(), self.token(execution)?.into());
         let result = self.ask_for(method, &Value::Object(params), execution).await.map_err(|fault| {
             let why = self.cleaned(&fault.to_string(), Some(execution));
+            // What it says of itself when it fails here may be a credential.
+            let why = if changes { fault.kind() } else { why.as_str() };
             tracing::warn!(provider = %self.name, step = method.word(), why, "the bridge failed");
+            if changes && matches!(fault, Fault::Room(_)) {
+                // A program can say that itself, with the code in its hands.
+                return Failure::Unknown { message: "it may not have been started".to_owned() };
+            }
             failure(fault, changes)
         })?;
         serde_json::from_value(result.into()).map_err(|error| {

@@ -1,8 +1,10 @@
 //! `auth_begin`.
 
-use super::{Desk, FLOW_LIFE, OPEN_MAX, Opened, aside, bad_answer};
+use super::{Desk, FLOW_LIFE, Opened, aside, bad_answer};
+use crate::filter::inspect::inspect_text;
 use crate::linking::handle;
 use crate::linking::stored::Flow;
+use crate::linking::{BEGUN_MAX, too_many_flows};
 use crate::providers::contract::{Aside, Declaration, Exposure, Failure, Guard, Needs, Progress, Refusal, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
@@ -13,6 +15,10 @@ use std::time::Duration;
 
 /// How long what an agent hands on of the person's words may be, in bytes.
 const HINT_MAX: usize = 128;
+/// The longest `state` with which an address comes back, in bytes.
+const STATE_MAX: usize = 512;
+/// A flow that is over sooner is none that a person could complete.
+const LIFE_MIN: Duration = Duration::from_secs(30);
 /// How often a provider is asked at most, and at least.
 const PACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -70,16 +76,14 @@ impl NativeAction for AuthBegin {
         "begin to link an account".to_owned()
     }
 
-    fn guard(&self, _desk: &Desk, open: Option<&usize>, _now: Timestamp) -> Guard {
+    fn guard(&self, _desk: &Desk, begun: Option<&usize>, _now: Timestamp) -> Guard {
         let refuse = |code: Code, reason: String| Guard::Refuse(Refusal { code, reason });
         if self.account_hint.as_ref().is_some_and(|hint| hint.len() > HINT_MAX || hint.chars().any(char::is_control)) {
             let reason = format!("account_hint is one line of at most {HINT_MAX} bytes.");
             return refuse(Code::CapabilityInvalidInput, reason);
         }
-        if open.is_some_and(|open| *open >= OPEN_MAX) {
-            let reason =
-                format!("{OPEN_MAX} flows of this person are open already; complete one, or wait ten minutes.");
-            return refuse(Code::Busy, reason);
+        if begun.is_some_and(|begun| *begun >= BEGUN_MAX) {
+            return refuse(Code::Busy, too_many_flows());
         }
         Guard::Pass
     }
@@ -102,14 +106,25 @@ impl NativeAction for AuthBegin {
         let opened = desk.linker.begin(&desk.capability, self.account_hint.as_deref(), execution).await?;
         let Opened { auth_url, user_code, flow_type, expires_at, pace, state, expected } = opened;
         let url = desk.hosts.admit(&auth_url).map_err(|why| bad_answer(&why))?;
-        if !is_word(&flow_type) || user_code.as_ref().is_some_and(|code| !is_plain(code)) {
-            return Err(bad_answer(&"its flow_type or user_code is not what it may be"));
+        let is_state = |state: &String| state.len() <= STATE_MAX && state.bytes().all(|b| b.is_ascii_graphic());
+        if !is_word(&flow_type)
+            || user_code.as_ref().is_some_and(|code| !is_code(code))
+            || expected.as_ref().is_some_and(|state| !is_state(state))
+        {
+            return Err(bad_answer(&"its flow_type, user_code or expected_callback_state is not what it may be"));
+        }
+        // It is handed on as it is, so that what talks to an agent must not be in it.
+        let decoded: String = url::form_urlencoded::parse(url.as_str().as_bytes())
+            .flat_map(|(name, value)| [name.into_owned(), " ".to_owned(), value.into_owned(), " ".to_owned()])
+            .collect();
+        if !inspect_text(&decoded).is_clean() || !inspect_text(&decoded.replace(['-', '_', '/'], " ")).is_clean() {
+            return Err(bad_answer(&"the address of the page looks like an attack on an agent"));
         }
         let now = desk.clock.now();
         let last = now.plus(FLOW_LIFE);
         let expires_at = expires_at.map_or(last, |said| said.min(last));
-        if expires_at <= now {
-            return Err(bad_answer(&"the flow was over when it began"));
+        if expires_at < now.plus(LIFE_MIN) {
+            return Err(bad_answer(&"the flow was over as soon as it began"));
         }
         let (fastest, slowest) = PACE;
         let pace = pace.map(|pace| pace.clamp(fastest, slowest));
@@ -133,7 +148,7 @@ fn is_word(text: &str) -> bool {
     (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What a person can type.
-fn is_plain(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+/// What a person can type, and no sentence.
+fn is_code(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
