@@ -329,12 +329,17 @@ impl Broker {
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
+        let became = approvals::numbered(tx.connection(), approval.id)?.and_then(|approval| approval.became);
         let summary = match (approval.state, approval.kind) {
             (State::Waiting, _) => format!("Your yes counts: {yes} of {}.", approval.quorum),
             (State::Approved, approvals::Kind::Call) => {
                 format!("{}.{} may run, once.", approval.provider, approval.action)
             }
             (State::Approved, approvals::Kind::Grant) => format!("The access to {} is given.", approval.provider),
+            (State::Approved, approvals::Kind::Account) if became.as_deref() != Some(State::Approved.word()) => {
+                "Nothing was linked: one of this name has been linked since you were asked. The agent can begin again."
+                    .to_owned()
+            }
             (State::Approved, approvals::Kind::Account) => format!("The account at {} is linked.", approval.provider),
             (State::Approved, approvals::Kind::File) => "The changes may be applied, once.".to_owned(),
             (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
