@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! begin ─► a page with a challenge (PKCE) ─► complete ─► tokens ─► vault
+//!       └► a page and a code to type there ─► poll ─────┘
 //! a call whose token is about to end ─► prepare: renewed, once for all who wait, and stored before anything uses it
 //! ```
 //!
 //! Requests go over the broker's own client: no redirect, nothing twice, bounded answers.
 //!
-//! Source: RFC 6749, RFC 7636 (S256 only), RFC 8707; OAuth 2.1 where it differs.
+//! Source: RFC 6749, RFC 7636 (S256 only), RFC 8628, RFC 8707; OAuth 2.1 where it differs.
 
 use crate::effects::clock::Clock;
 use crate::effects::http::{Http, HttpFault, Post};
@@ -28,10 +29,10 @@ use oauth2::basic::{
     BasicTokenType,
 };
 use oauth2::{
-    AsyncHttpClient, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointNotSet,
-    EndpointSet, ExtraTokenFields, HttpRequest, HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
-    RefreshToken, RequestTokenError, Scope, StandardRevocableToken, StandardTokenResponse, TokenResponse as _,
-    TokenUrl,
+    AsyncHttpClient, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, DeviceAuthorizationUrl,
+    DeviceCodeErrorResponse, DeviceCodeErrorResponseType, EndpointNotSet, EndpointSet, ExtraTokenFields, HttpRequest,
+    HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken, RequestTokenError, Scope,
+    StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use url::Url;
 
@@ -74,6 +76,12 @@ pub struct Settings {
     pub authorize_url: String,
     /// Where tokens are given and renewed.
     pub token_url: String,
+    /// Where a code to be typed elsewhere is given. Then persons type one, and bring nothing back.
+    #[serde(default)]
+    pub device_url: Option<String>,
+    /// The hosts of pages on which persons sign in beside that of `authorize_url`: where a code is typed may be elsewhere.
+    #[serde(default)]
+    pub auth_hosts: Vec<String>,
     /// What is asked for.
     #[serde(default)]
     pub scopes: Vec<String>,
@@ -93,9 +101,12 @@ impl Settings {
             return Err("oauth.client_id: it is empty".to_owned());
         }
         self.hosts()?.admit(&self.authorize_url).map_err(|why| format!("oauth.authorize_url: {why}"))?;
-        let token_url = host(&self.token_url).and_then(|host| Hosts::new(&[host]).ok());
-        let token_url = token_url.ok_or("oauth.token_url: it is no address")?;
-        token_url.admit(&self.token_url).map_err(|why| format!("oauth.token_url: {why}"))?;
+        let asked = [("token_url", Some(&self.token_url)), ("device_url", self.device_url.as_ref())];
+        for (key, url) in asked.into_iter().filter_map(|(key, url)| Some((key, url?))) {
+            let own = host(url).and_then(|host| Hosts::new(&[host]).ok());
+            let own = own.ok_or_else(|| format!("oauth.{key}: it is no address"))?;
+            own.admit(url).map_err(|why| format!("oauth.{key}: {why}"))?;
+        }
         let redirect = self.redirect_url.as_deref().map_or(Ok(()), |url| Url::parse(url).map(drop));
         redirect.map_err(|error| format!("oauth.redirect_url: {error}"))
     }
@@ -106,7 +117,8 @@ impl Settings {
     /// One sentence without a period.
     pub fn hosts(&self) -> Result<Hosts, String> {
         let host = host(&self.authorize_url).ok_or("oauth.authorize_url: it is no address")?;
-        Hosts::new(&[host])
+        let all: Vec<String> = self.auth_hosts.iter().cloned().chain([host]).collect();
+        Hosts::new(&all).map_err(|why| format!("oauth.{why}"))
     }
 }
 
@@ -151,8 +163,19 @@ struct Kept {
 /// What goes with a flow.
 #[derive(Serialize, Deserialize)]
 struct Begun {
-    verifier: String,
     hint: Option<String>,
+    #[serde(flatten)]
+    way: Way,
+}
+
+/// How a flow goes on.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    /// With a code that is brought back, by whoever has this.
+    Verifier(String),
+    /// By itself, once the person has typed the code.
+    Device(Box<StandardDeviceAuthorizationResponse>),
 }
 
 /// What others who wait for the same renewal get: what was renewed, and what came of it.
@@ -369,6 +392,9 @@ impl Linker for OAuth {
         execution: &'a Execution,
     ) -> Linking<'a, Opened> {
         Box::pin(async move {
+            if let Some(device_url) = &self.settings.device_url {
+                return self.begin_with_a_code(device_url, hint, execution).await;
+            }
             let state = base16ct::lower::encode_string(&self.random::<16>()?);
             let verifier = URL_SAFE_NO_PAD.encode(self.random::<32>()?);
             let challenge = PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(verifier.clone()));
@@ -383,7 +409,7 @@ impl Linker for OAuth {
                 None => request,
             };
             let (url, _state) = request.url();
-            let begun = Begun { verifier, hint: hint.map(str::to_owned) };
+            let begun = Begun { hint: hint.map(str::to_owned), way: Way::Verifier(verifier) };
             Ok(Opened {
                 auth_url: url.to_string(),
                 user_code: None,
@@ -404,11 +430,9 @@ impl Linker for OAuth {
         execution: &'a Execution,
     ) -> Linking<'a, Given> {
         Box::pin(async move {
-            let damaged = |_damaged| Failure::Said {
-                code: Code::CapabilityAuthFlowInvalid,
-                message: "what was kept of the flow is damaged".to_owned(),
+            let Ok(Begun { hint, way: Way::Verifier(verifier) }) = Begun::deserialize(state) else {
+                return Err(over(Code::CapabilityAuthFlowInvalid));
             };
-            let Begun { verifier, hint } = Begun::deserialize(state).map_err(damaged)?;
             let client = self.client(execution)?;
             let request = client
                 .exchange_code(AuthorizationCode::new(brought.code.clone()))
@@ -416,21 +440,120 @@ impl Linker for OAuth {
                 .add_extra_param("resource", self.resource.as_str());
             let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
             let tokens = tokens.map_err(|fault| self.not_given(fault))?;
-            let kept = self.to_keep(&tokens);
-            let claims = tokens.extra_fields().id_token.as_deref().map(claims).unwrap_or_default();
-            Ok(Given {
-                account: named(&claims, hint.as_deref()),
-                fresh_until: fresh_until(&kept),
-                credential: Some(json!(kept)),
-                shown: shown(&claims, &self.resource, &tokens),
-            })
+            Ok(self.given(&tokens, hint.as_deref()))
         })
     }
 
-    fn poll<'a>(&'a self, _: &'a Provider, _: &'a Value, _: &'a Execution) -> Linking<'a, Polled> {
-        // Its flows have something to bring back, so they are not asked about.
-        Box::pin(async { Ok(Polled::Pending(None)) })
+    fn poll<'a>(
+        &'a self,
+        _capability: &'a Provider,
+        state: &'a Value,
+        execution: &'a Execution,
+    ) -> Linking<'a, Polled> {
+        Box::pin(async move {
+            let Ok(Begun { hint, way: Way::Device(device) }) = Begun::deserialize(state) else {
+                // What is brought back is waited for.
+                return Ok(Polled::Pending(None));
+            };
+            let client = self.client(execution)?;
+            let (asked_again, interval) = (Notify::new(), Mutex::new(None));
+            let wait = |again: Duration| {
+                // INVARIANT: one request for each time that somebody asks, at the broker's pace and not at the library's.
+                *interval.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
+                asked_again.notify_one();
+                std::future::pending::<()>()
+            };
+            let carrier = Carrier(Arc::clone(&self.http));
+            let request = client.exchange_device_access_token(&device);
+            let request = request.request_async(&carrier, wait, Some(PATIENCE));
+            tokio::select! {
+                answer = request => match answer {
+                    Ok(tokens) => Ok(Polled::Given(self.given(&tokens, hint.as_deref()))),
+                    Err(fault) => Err(self.not_typed(&fault)),
+                },
+                () = asked_again.notified() => {
+                    let interval = *interval.lock().unwrap_or_else(PoisonError::into_inner);
+                    Ok(Polled::Pending(interval.filter(|interval| *interval > device.interval())))
+                }
+            }
+        })
     }
+}
+
+impl OAuth {
+    /// Begins a flow in which the person types a code elsewhere. (RFC 8628)
+    async fn begin_with_a_code(
+        &self,
+        device_url: &str,
+        hint: Option<&str>,
+        execution: &Execution,
+    ) -> Result<Opened, Failure> {
+        let device_url = DeviceAuthorizationUrl::new(device_url.to_owned());
+        let device_url =
+            device_url.map_err(|_bad| Failure::Unavailable { message: "its addresses cannot be used".to_owned() })?;
+        let client = self.client(execution)?.set_device_authorization_url(device_url);
+        let request = client
+            .exchange_device_code()
+            .add_scopes(self.settings.scopes.iter().cloned().map(Scope::new))
+            .add_extra_param("resource", self.resource.as_str());
+        let carrier = Carrier(Arc::clone(&self.http));
+        let device: StandardDeviceAuthorizationResponse = request.request_async(&carrier).await.map_err(|fault| {
+            self.note(&fault);
+            Failure::Unavailable { message: "the server gives no code".to_owned() }
+        })?;
+        let page = device.verification_uri_complete().map(|page| page.secret().clone());
+        let begun = Begun { hint: hint.map(str::to_owned), way: Way::Device(Box::new(device.clone())) };
+        Ok(Opened {
+            auth_url: page.unwrap_or_else(|| device.verification_uri().to_string()),
+            user_code: Some(device.user_code().secret().clone()),
+            flow_type: "device_code".to_owned(),
+            expires_at: Some(self.clock.now().plus(device.expires_in())),
+            pace: Some(device.interval()),
+            state: json!(begun),
+            expected: None,
+        })
+    }
+
+    fn given(&self, tokens: &Tokens, hint: Option<&str>) -> Given {
+        let kept = self.to_keep(tokens);
+        let claims = tokens.extra_fields().id_token.as_deref().map(claims).unwrap_or_default();
+        Given {
+            account: named(&claims, hint),
+            fresh_until: fresh_until(&kept),
+            credential: Some(json!(kept)),
+            shown: shown(&claims, &self.resource, tokens),
+        }
+    }
+
+    /// Why a code that was typed, or was not, brings no tokens.
+    fn not_typed(&self, fault: &RequestTokenError<HttpFault, DeviceCodeErrorResponse>) -> Failure {
+        let said = match fault {
+            RequestTokenError::ServerResponse(said) => said.error(),
+            RequestTokenError::Request(_) | RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
+                tracing::warn!(provider = %self.provider, "the OAuth server's answer is none");
+                return Failure::InvalidOutput {
+                    message: "the server's answer is no answer of an OAuth server".to_owned(),
+                };
+            }
+        };
+        match said {
+            DeviceCodeErrorResponseType::AccessDenied => over(Code::CapabilityAuthFlowDenied),
+            DeviceCodeErrorResponseType::ExpiredToken => over(Code::CapabilityAuthFlowExpired),
+            DeviceCodeErrorResponseType::Basic(BasicErrorResponseType::InvalidGrant) => {
+                over(Code::CapabilityAuthFlowInvalid)
+            }
+            DeviceCodeErrorResponseType::AuthorizationPending
+            | DeviceCodeErrorResponseType::SlowDown
+            | DeviceCodeErrorResponseType::Basic(_) => {
+                Failure::Refused { message: "the server refuses the broker".to_owned() }
+            }
+        }
+    }
+}
+
+/// The flow is over.
+fn over(code: Code) -> Failure {
+    Failure::Said { code, message: code.meaning().to_owned() }
 }
 
 /// Until when a token can be used without a thought.

@@ -20,13 +20,23 @@ struct Stage {
 }
 
 fn stage(arguments: &[&str]) -> Option<Stage> {
+    stage_with(arguments, false)
+}
+
+/// The same, where persons type a code elsewhere.
+fn stage_with(arguments: &[&str], types: bool) -> Option<Stage> {
     let Some(remote) = Remote::run("/usr/bin/python3".as_ref(), "oauth.py", arguments) else {
         skipped("there is no python3 to run a server with");
         return None;
     };
     let base = remote.url().replace("/mcp", "");
     let more = "[limits.developer.\"team.tasks\".breaker]\nfaults = 0";
-    let mut world = home_of(&table(&remote.url(), &base), more);
+    let device = format!("[providers.\"team.tasks\".oauth]\ndevice_url = \"{base}/device\"\n");
+    let mut tables = table(&remote.url(), &base);
+    if types {
+        tables = tables.replace("[providers.\"team.tasks\".oauth]\n", &device);
+    }
+    let mut world = home_of(&tables, more);
     // With what the broker itself looks at the tools: somebody's whom the operator has signed in.
     let (looks, client) = (world.home().join("looks"), world.home().join("client"));
     for (path, secret) in [(&looks, operators_token(&base)), (&client, SECRET.to_owned())] {
@@ -295,6 +305,51 @@ fn whatever_the_token_server_does_a_code_is_sent_once() {
 }
 
 #[test]
+fn a_person_types_a_code_elsewhere_and_brings_nothing_back() {
+    let Some(mut stage) = stage_with(&[], true) else { return };
+    let ann = stage.ann.clone();
+    let start = || stage.auth("begin", &ann, &json!({ "capability": "team.tasks" }));
+    let poll = |flow: &Value| stage.auth("poll", &ann, &json!({ "flow_id": flow }));
+    let done = |flow: &Value| {
+        until("the server is asked, at its pace", || {
+            let polled = poll(flow);
+            (polled["data"]["state"] != "pending").then_some(polled)
+        })
+    };
+    let begun = start();
+    let (flow, typed) = (begun["data"]["flow_id"].clone(), begun["data"]["user_code"].clone());
+    assert_eq!(
+        (&typed, &begun["data"]["flow_type"], &begun["data"]["poll_interval_s"]),
+        (&json!("WDJB-MJHT"), &json!("device_code"), &json!(1)),
+        "{begun}"
+    );
+    assert_eq!(code(&poll(&flow)), "executed");
+    let refused = stage.auth("complete", &ann, &json!({ "flow_id": flow, "code": "a" }));
+    assert_eq!(code(&refused), "capability_auth_flow_invalid", "nothing is brought back: {refused}");
+    let begun = start();
+    let (flow, typed) = (begun["data"]["flow_id"].clone(), begun["data"]["user_code"].clone());
+    stage.control("approve", &json!({ "user_code": typed, "person": "ann" }));
+    let waiting = done(&flow);
+    assert_eq!(waiting["data"]["account_ref"], "ann@example.com", "{waiting}");
+    let asked = stage.world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'account'");
+    let yes = json!({ "type": "answer", "code": asked[0]["code"], "yes": true, "reason": null });
+    assert_eq!(code(&stage.world.command(yes)), "executed");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    let begun = start();
+    stage.control("approve", &json!({ "deny": begun["data"]["user_code"] }));
+    let denied = done(&begun["data"]["flow_id"]);
+    assert_eq!(code(&denied), "capability_auth_flow_denied", "{denied}");
+    // Answers that are none lose no flow.
+    let begun = start();
+    stage.control("fault", &json!({ "what": "token-garbage" }));
+    let odd = done(&begun["data"]["flow_id"]);
+    assert_eq!(code(&odd), "capability_invalid_output", "{odd}");
+    stage.control("approve", &json!({ "user_code": begun["data"]["user_code"], "person": "ann" }));
+    assert_eq!(done(&begun["data"]["flow_id"])["data"]["state"], "waiting");
+    stage.world.stop();
+}
+
+#[test]
 fn what_cannot_be_so_in_the_table_is_said() {
     let good = table("http://127.0.0.1:1/mcp", "http://127.0.0.1:1");
     for (from, to, why) in [
@@ -302,6 +357,8 @@ fn what_cannot_be_so_in_the_table_is_said() {
         ("authorize_url = \"http://127.0.0.1:1/authorize\"", "authorize_url = \"http://a.example/\"", "https"),
         ("token_url = \"http://127.0.0.1:1/token\"", "token_url = \"nowhere\"", "token_url"),
         ("client_id = \"broker\"", "client_id = \"\"", "client_id"),
+        ("client_id = \"broker\"", "client_id = \"broker\"\ndevice_url = \"http://a.example/\"", "device_url"),
+        ("client_id = \"broker\"", "client_id = \"broker\"\nauth_hosts = [\"https://a\"]", "auth_hosts"),
         ("client_id = \"broker\"", "client_id = \"broker\"\nsurprise = 1", "surprise"),
     ] {
         let world = home_of(&good.replace(from, to), "");
