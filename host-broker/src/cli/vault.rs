@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Vault: what persons' credentials are kept under.
 ///
 /// Every credential, and every flow that links an account, is encrypted with a key of its own, and those keys with one
-/// master key. It lies in the home as keys/vault.key, or where [vault] in broker.toml says.
+/// master key. It lies in the home as keys/vault.key, or where the table `vault` of broker.toml says.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker vault status
@@ -39,7 +39,7 @@ enum Command {
     Status,
     /// Put a new master key in the place of the present one, and encrypt every record under it. The daemon must not run.
     ///
-    /// Where [vault] names the key, write the new one there first and the old one into `previous`.
+    /// Where the table `vault` names the key, write the new one there first and the old one into `previous`.
     Renew {
         /// Forget what cannot be opened any more, and unlink the accounts that it belonged to.
         #[arg(long)]
