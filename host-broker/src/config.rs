@@ -18,6 +18,7 @@ pub mod web;
 use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
 use crate::policy::rules::RulesError;
+use crate::providers::mcp::settings::Address;
 use deputy::DeputyTable;
 use filter::FilterTable;
 use identity::IdentityTable;
@@ -386,6 +387,17 @@ impl Config {
 
     /// No two tables answer for one capability, and every name means somebody.
     fn check_providers(&self) -> Result<(), String> {
+        let mut places: BTreeMap<&str, &Provider> = BTreeMap::new();
+        for (name, table) in &self.providers {
+            let Kind::Mcp(_, Reach::Address(Address { oauth: Some(oauth), .. })) = &table.kind else { continue };
+            let Some(place) = oauth.redirect_url.as_deref() else { continue };
+            if let Some(other) = places.insert(place, name) {
+                return Err(format!(
+                    "providers.{name}.oauth.redirect_url: the page of providers.{other} leads there, too; of two servers the \
+                     one could have the other's codes"
+                ));
+            }
+        }
         for (name, table) in &self.providers {
             let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
             if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {

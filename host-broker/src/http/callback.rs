@@ -1,6 +1,6 @@
 //! Where browsers bring persons back to from the pages on which accounts are linked.
 //!
-//! One route, on an address that only this machine reaches. What comes is handed to the broker, where the `state` in it
+//! One route, and below it one for each provider that has a page of its own, on an address that only this machine reaches. What comes is handed to the broker, where the `state` in it
 //! says which flow it belongs to; everything else is decided there, and a person still agrees to the account. Whoever
 //! comes with a `state` that belongs to none hears nothing but that.
 
@@ -37,7 +37,10 @@ struct Door {
 /// Serves the route on this address.
 pub fn serve(listener: TcpListener, address: SocketAddr, reports: Reports, runtime: &Handle) -> Server {
     let door = Door { reports, port: address.port() };
-    let router = Router::new().route("/callback", get(back)).fallback(elsewhere).with_state(door);
+    // Whoever only looks whether something is there completes nothing.
+    let route = || get(back).head(elsewhere);
+    let router = Router::new().route("/callback", route()).route("/callback/{provider}", route());
+    let router = router.fallback(elsewhere).with_state(door);
     tracing::info!(address = %url(address), "browsers are brought back to here");
     Server::start(listener, router, CancellationToken::new(), runtime)
 }

@@ -191,9 +191,9 @@ impl Invocation for Asked {
                 }
                 None => upstream,
             };
-            let told = |failure| match &accounts {
-                Some(accounts) => accounts.told(failure, &credential, &upstream),
-                None => failure,
+            let told = |failure, is_unknown| match &accounts {
+                Some(accounts) if is_unknown => accounts.refused(&credential),
+                Some(_) | None => failure,
             };
             if !upstream.is_up() {
                 // What begins a program reads directories, and must not hold up whoever serves every group.
@@ -203,7 +203,7 @@ impl Invocation for Asked {
             let Ok(link) = timeout_at(before_the_end, upstream.looked_at(&execution)).await else {
                 return Err(Failure::Unavailable { message: "it was not ready in time, and was not asked".to_owned() });
             };
-            let link = link.map_err(told)?;
+            let link = link.map_err(|failure| told(failure, upstream.does_not_know_who_asks()))?;
             if let Some(refusal) = upstream.withdrawn(&tool) {
                 return Err(Failure::Guard(refusal));
             }
@@ -219,7 +219,10 @@ impl Invocation for Asked {
                     let how = if result::has_failed(&data) { "says that it failed" } else { "answered" };
                     Ok(Success::new(data, format!("{tool} {how}")))
                 }
-                Ok(Err(fault)) => Err(told(failure(fault, changes))),
+                Ok(Err(fault)) => {
+                    let is_unknown = matches!(fault, CallFault::Unauthorized);
+                    Err(told(failure(fault, changes), is_unknown))
+                }
                 Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
                 Err(_elapsed) => Err(Failure::Timeout),
             }
@@ -232,6 +235,7 @@ fn failure(fault: CallFault, changes: bool) -> Failure {
     let gone = || "it ended in the middle of the call".to_owned();
     match fault {
         CallFault::NotSent => Failure::Unavailable { message: "it had ended before it was asked".to_owned() },
+        CallFault::Unauthorized => Failure::Refused { message: "it answers 401 Unauthorized".to_owned() },
         CallFault::Failed(message) if changes => Failure::Unknown { message },
         CallFault::Refused(message) | CallFault::Failed(message) => Failure::Refused { message },
         CallFault::NoResult(message) => Failure::InvalidOutput { message: message.to_owned() },

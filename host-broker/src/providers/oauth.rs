@@ -43,7 +43,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 use url::Url;
 
@@ -85,8 +85,8 @@ pub struct Settings {
     /// What is asked for.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// Where the page leads to, as it is registered there. Absent means the callback of `[identity]`, or `http://localhost`,
-    /// whose address the person copies.
+    /// Where the page leads to, as it is registered there; no two providers' pages lead to one place. Absent means the callback
+    /// of `[identity]` or `http://localhost`, with `/` and the provider's name: `http://127.0.0.1:7421/callback/team.tasks`.
     #[serde(default)]
     pub redirect_url: Option<String>,
 }
@@ -178,8 +178,13 @@ enum Way {
     Device(Box<StandardDeviceAuthorizationResponse>),
 }
 
-/// What others who wait for the same renewal get: what was renewed, and what came of it.
-type Latest = Arc<tokio::sync::Mutex<Option<(Sealed, Renewal)>>>;
+/// What others who want the same renewal get: what was renewed, and what it was renewed to.
+struct Renewed {
+    of: Sealed,
+    to: Arc<Kept>,
+}
+
+type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
 
 /// A client of one OAuth server, for one provider.
 pub struct OAuth {
@@ -201,9 +206,13 @@ pub struct OAuth {
     pub ids: Arc<dyn Ids>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// By owner and account.
-    pub renewing: Mutex<BTreeMap<(String, String), Latest>>,
+    /// What is being renewed.
+    pub renewing: Renewing,
 }
+
+/// The renewals of each account, by owner and account.
+#[derive(Default)]
+pub struct Renewing(Mutex<BTreeMap<(String, String), Latest>>);
 
 impl OAuth {
     /// The token of the account that a call works with.
@@ -215,55 +224,70 @@ impl OAuth {
         self.kept(sealed, execution).map(|kept| kept.access_token)
     }
 
-    /// Renews what an account is worked with. Whoever else waits for the same gets the same.
+    /// Renews what an account is worked with. Whoever else wants the same gets the same, also if whoever was first has given
+    /// up meanwhile: what was asked of the server is heard to its end.
     ///
     /// # Errors
     /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
-    pub async fn renew(&self, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
+    pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
         let key = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default().to_owned());
         let latest = {
-            let mut renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut renewing = self.renewing.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(renewing.entry(key).or_default())
         };
         // INVARIANT: a refresh token is used once. Servers take a second use for theft, and revoke everything.
-        let mut latest = latest.lock().await;
-        if let Some((of, renewal)) = &*latest
-            && of == sealed
-        {
-            return Ok(renewal.clone());
-        }
-        let kept = self.kept(sealed, execution)?;
-        let Some(refresh_token) = kept.refresh_token else {
+        let latest = latest.lock_owned().await;
+        let known = latest.as_ref().filter(|renewed| renewed.of == *sealed).map(|renewed| Arc::clone(&renewed.to));
+        let kept = match known {
+            Some(kept) => kept,
+            None => self.renew_with(latest, sealed, execution).await?,
+        };
+        self.renewal(sealed, &kept, execution)
+    }
+
+    async fn renew_with(
+        self: &Arc<Self>,
+        latest: OwnedMutexGuard<Option<Renewed>>,
+        sealed: &Sealed,
+        execution: &Execution,
+    ) -> Result<Arc<Kept>, Failure> {
+        let Some(refresh_token) = self.kept(sealed, execution)?.refresh_token else {
             return Err(unlinked("its time is over, and it cannot be renewed"));
         };
-        let client = self.client(execution)?;
+        let (this, client, of) = (Arc::clone(self), self.client(execution)?, sealed.clone());
+        // A caller's patience must not end in the middle of it: the server may have renewed it by then.
+        let asked = tokio::spawn(async move { this.ask_for_new(latest, client, refresh_token, of).await });
+        asked
+            .await
+            .unwrap_or_else(|_panic| Err(Failure::Unavailable { message: "the broker itself failed".to_owned() }))
+    }
+
+    async fn ask_for_new(
+        &self,
+        mut latest: OwnedMutexGuard<Option<Renewed>>,
+        client: Registered,
+        refresh_token: String,
+        of: Sealed,
+    ) -> Result<Arc<Kept>, Failure> {
         let token = RefreshToken::new(refresh_token.clone());
         let request = client.exchange_refresh_token(&token).add_extra_param("resource", self.resource.as_str());
         let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
-        let tokens = tokens.map_err(|fault| self.not_renewed(fault))?;
-        let renewal = self.renewal(sealed, &tokens, refresh_token, execution)?;
-        *latest = Some((sealed.clone(), renewal.clone()));
-        Ok(renewal)
-    }
-
-    fn renewal(
-        &self,
-        old: &Sealed,
-        tokens: &Tokens,
-        refresh_token: String,
-        execution: &Execution,
-    ) -> Result<Renewal, Failure> {
-        let mut kept = self.to_keep(tokens);
+        let mut kept = self.to_keep(&tokens.map_err(|fault| self.not_renewed(fault))?);
         // A server that gives no new one leaves the old one good. (RFC 6749, section 6)
         kept.refresh_token.get_or_insert(refresh_token);
+        let to = Arc::new(kept);
+        *latest = Some(Renewed { of, to: Arc::clone(&to) });
+        Ok(to)
+    }
+
+    fn renewal(&self, old: &Sealed, kept: &Kept, execution: &Execution) -> Result<Renewal, Failure> {
         let unfit = |unfit: Unfit| Failure::InvalidOutput { message: unfit.to_string() };
-        let account = execution.account().unwrap_or_default();
+        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
         let credential = Credential::new(json!(kept), account, &Value::Null).map_err(unfit)?;
-        let owner = execution.owner().unwrap_or_default();
         let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
         let new = self.vault()?.seal_credential(&place, &credential, execution);
         let new = new.map_err(|fault| Failure::Unavailable { message: fault.to_string() })?;
-        Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(&kept) })
+        Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(kept) })
     }
 
     fn kept(&self, sealed: &Sealed, execution: &Execution) -> Result<Kept, Failure> {
@@ -433,6 +457,11 @@ impl Linker for OAuth {
             let Ok(Begun { hint, way: Way::Verifier(verifier) }) = Begun::deserialize(state) else {
                 return Err(over(Code::CapabilityAuthFlowInvalid));
             };
+            // SECURITY: a server could lead the person on to another one, whose code it would be sent then. That one's page
+            // leads back to where that one's provider is. (RFC 9700, section 4.4)
+            if !is_back_at(&self.redirect, brought.url.as_deref()) {
+                return Err(over(Code::CapabilityStateMismatch));
+            }
             let client = self.client(execution)?;
             let request = client
                 .exchange_code(AuthorizationCode::new(brought.code.clone()))
@@ -551,6 +580,19 @@ impl OAuth {
     }
 }
 
+/// Whether an address is this one, whatever was added to it. A code without an address comes from where there is none.
+fn is_back_at(redirect: &str, brought: Option<&str>) -> bool {
+    let place = |url: &str| {
+        let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+        Some((url.origin(), url.path().to_owned()))
+    };
+    match (place(redirect), brought) {
+        (Some(redirect), Some(brought)) => place(brought).is_some_and(|brought| brought == redirect),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
 /// The flow is over.
 fn over(code: Code) -> Failure {
     Failure::Said { code, message: code.meaning().to_owned() }
@@ -615,6 +657,23 @@ mod tests {
         for odd in ["", "a", "a.b.c", "..", "a.!!.c", &token(b"\xff\xfe"), &token(b"{\"sub\":")] {
             assert!(claims(odd).is_empty(), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_person_is_back_where_this_providers_page_leads_and_nowhere_else() {
+        let at = |brought| is_back_at("http://127.0.0.1:7421/callback/team.tasks", brought);
+        assert!(at(Some("http://127.0.0.1:7421/callback/team.tasks?code=a&state=b")));
+        for other in [
+            "http://127.0.0.1:7421/callback/team.other?code=a",
+            "http://127.0.0.1:7421/callback?code=a",
+            "http://127.0.0.1:7422/callback/team.tasks?code=a",
+            "https://127.0.0.1:7421/callback/team.tasks?code=a",
+            "http://localhost:7421/callback/team.tasks?code=a",
+        ] {
+            assert!(!at(Some(other)), "{other}");
+        }
+        assert!(!at(None));
+        assert!(is_back_at("urn:ietf:wg:oauth:2.0:oob", None));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use crate::providers::linking::{self, Desk};
 use crate::providers::mcp::accounts::Accounts;
 use crate::providers::mcp::tools::Offered;
 use crate::providers::mcp::upstream::{self, Upstream};
-use crate::providers::oauth::OAuth;
+use crate::providers::oauth::{OAuth, Renewing};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
@@ -40,7 +40,7 @@ use crate::vault::Vault;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -367,8 +367,8 @@ impl Workshop<'_> {
         }
         // A port that is only known once it is taken is registered nowhere.
         let callback = config.identity.callback.map(Loopback::address).filter(|address| address.port() != 0);
-        let callback = callback.map(callback::url);
-        let redirect = oauth.redirect_url.clone().or(callback).unwrap_or_else(|| "http://localhost".to_owned());
+        let own = callback.map_or_else(|| "http://localhost".to_owned(), callback::url);
+        let redirect = oauth.redirect_url.clone().unwrap_or_else(|| format!("{own}/{name}"));
         let vault = self.running().map(|running| Arc::clone(&running.vault));
         let client = Arc::new(OAuth {
             provider: name.clone(),
@@ -380,7 +380,7 @@ impl Workshop<'_> {
             http: Arc::clone(&effects.http),
             ids: Arc::clone(&effects.ids),
             clock: Arc::clone(&effects.clock),
-            renewing: Mutex::default(),
+            renewing: Renewing::default(),
         });
         let linking = linking::operations(&Arc::new(Desk {
             capability: name.clone(),

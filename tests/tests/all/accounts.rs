@@ -497,12 +497,18 @@ fn a_browser_brings_the_person_back_and_nobody_pastes_anything() {
         (&format!("/callback?state={state}"), address, 400),
         (&format!("/callback?error=access_denied&state={state}"), address, 400),
         ("/", address, 404),
-        ("/callback/x", address, 404),
+        ("/callback/x", address, 400),
+        ("/callback/x/y", address, 404),
     ] {
         let (status, page) = browse(address, path, host);
         assert_eq!(status, expected, "{path} {host}: {page}");
         assert!(!page.contains("good-code") && !page.contains(&state), "{page}");
     }
+    let mut looks = TcpStream::connect(address).unwrap();
+    write!(looks, "HEAD {back} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut head = String::new();
+    looks.read_to_string(&mut head).unwrap();
+    assert!(head.starts_with("HTTP/1.1 404"), "{head}");
     assert_eq!(poll(&developer, &ann, &flow)["data"]["state"], "pending");
     let (status, page) = browse(address, &back, &format!("localhost:{}", address.rsplit(':').next().unwrap()));
     assert_eq!(status, 200, "{page}");

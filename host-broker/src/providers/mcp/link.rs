@@ -52,10 +52,13 @@ pub(super) struct Looked {
     pub(super) at: Instant,
 }
 
-/// Why a call has no result. Only [`CallFault::NotSent`] and [`CallFault::Refused`] mean that nothing was executed.
+/// Why a call has no result. Only [`CallFault::NotSent`], [`CallFault::Unauthorized`] and
+/// [`CallFault::Refused`] mean that nothing was executed.
 pub(super) enum CallFault {
     /// The server was gone before.
     NotSent,
+    /// The server does not know who asks: nothing was done.
+    Unauthorized,
     /// The server does not take the request.
     Refused(String),
     /// The server says that something went wrong.
@@ -227,6 +230,9 @@ impl Link {
                 Some(StreamableHttpError::<HttpCause>::Client(HttpCause::NotSent(why))) => {
                     tracing::warn!(why, "the server cannot be reached");
                     CallFault::NotSent
+                }
+                Some(StreamableHttpError::Client(HttpCause::Refused(http::StatusCode::UNAUTHORIZED))) => {
+                    CallFault::Unauthorized
                 }
                 Some(StreamableHttpError::Client(why @ HttpCause::Refused(_))) => CallFault::Refused(why.to_string()),
                 // It has forgotten who asks.

@@ -207,11 +207,16 @@ impl Upstream {
             Ok(Reach::Child(_)) => Err("it is a program, which has no accounts".to_owned()),
             Err(why) => Err(why.clone()),
         };
-        let wider = self.scrubber.as_ref().and_then(|base| execution.witnessed().beside(base).ok().flatten());
+        let wider = self.scrubber.as_ref().map(|base| execution.witnessed().beside(base));
+        let (reach, scrubber) = match wider {
+            Some(Ok(Some(wider))) => (reach, Some(Arc::new(wider))),
+            // Nothing is connected whose complaints could not be cleaned of the token.
+            Some(Ok(None) | Err(_)) | None => (Err("its token cannot be searched for".to_owned()), None),
+        };
         Self {
             name: self.name.clone(),
             reach,
-            scrubber: wider.map(Arc::new).or_else(|| self.scrubber.clone()),
+            scrubber,
             commands: Arc::clone(&self.commands),
             http: Arc::clone(&self.http),
             accepted: self.accepted.clone(),
@@ -222,19 +227,10 @@ impl Upstream {
         }
     }
 
-    /// Whether a call failed because the server does not know who asks: said of the call itself, or when it was connected.
-    pub(super) fn was_refused(&self, failure: &Failure) -> bool {
+    /// Whether it could not be connected because the server does not know who asks.
+    pub(super) fn does_not_know_who_asks(&self) -> bool {
         let unauthorized = http::StatusCode::UNAUTHORIZED.to_string();
-        match failure {
-            Failure::Refused { message } => message.contains(&unauthorized),
-            Failure::Unavailable { .. } => self.health().fault.is_some_and(|fault| fault.contains(&unauthorized)),
-            Failure::RateLimited { .. }
-            | Failure::Said { .. }
-            | Failure::Guard(_)
-            | Failure::Timeout
-            | Failure::InvalidOutput { .. }
-            | Failure::Unknown { .. } => false,
-        }
+        self.health().fault.is_some_and(|fault| fault.contains(&unauthorized))
     }
 
     /// Its name.

@@ -193,6 +193,14 @@ fn a_server_is_called_with_the_account_of_the_person_behind_the_call() {
     let (other, _) = stage.signed_in(&ann, "ann");
     assert_eq!(code(&stage.complete(&ann, &other, &back)), "capability_state_mismatch");
     assert_eq!(code(&stage.complete(&ann, &flow, &back)), "executed");
+    // One server's page leads to another's, whose code would be sent to the first one: it comes back to another place.
+    let (flow, back) = stage.signed_in(&ann, "ann");
+    assert!(back.starts_with("http://localhost/team.tasks?"), "{back}");
+    let elsewhere = stage.complete(&ann, &flow, &back.replace("/team.tasks?", "/team.others?"));
+    assert_eq!(code(&elsewhere), "capability_state_mismatch", "{elsewhere}");
+    let (flow, _) = stage.signed_in(&ann, "ann");
+    let bare = stage.auth("complete", &ann, &json!({ "flow_id": flow, "code": "a" }));
+    assert_eq!(code(&bare), "capability_state_mismatch", "{bare}");
     // After a restart it is the same account, without a renewal that nobody needed.
     stage.world.restart();
     assert_eq!(person(&stage.whoami(&ann)), "ann");
@@ -219,6 +227,11 @@ fn a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait() {
         assert_eq!(person(&stage.developer.reply(&id)), "ann");
     }
     assert_eq!(stage.renewed(), 2, "one for all four");
+    // Whoever gives up in the middle of it takes nothing from the others: no server gives a second chance here.
+    stage.control("fault", &json!({ "what": "token-slow", "seconds": 2 }));
+    let gives_up = stage.developer.ask(with(whoami(&ann), "timeout_ms", 700));
+    assert_ne!(code(&gives_up), "executed", "{gives_up}");
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
     stage.control("fault", &json!({ "what": "token-no-refresh" }));
     for _ in 0..2 {
         assert_eq!(person(&stage.whoami(&ann)), "ann", "the old one stays good where there is no new one");
