@@ -10,7 +10,8 @@
 //!    └──────► cancelled ─► closed
 //! ```
 //! From every state but `waiting` and `closed` the request is admitted again, at once or at the next start. A proposal
-//! is not: its request was over when it was proposed, and whoever applies it spends the yes.
+//! is not: its request was over when it was proposed, and whoever applies it spends the yes. What a server says of its tools
+//! was asked about by nobody's request: with the yes it is made what counts.
 
 pub mod card;
 pub mod sealing;
@@ -48,10 +49,12 @@ pub enum Kind {
     File,
     /// An account of a person's, which is linked with the yes.
     Account,
+    /// What a server says of its tools, which is what counts after the yes.
+    Definition,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Call, Self::Grant, Self::File, Self::Account];
+    const ALL: [Self; 5] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition];
 
     /// The word in the table.
     pub fn word(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Kind {
             Self::Grant => "grant",
             Self::File => "file",
             Self::Account => "account",
+            Self::Definition => "definition",
         }
     }
 }
@@ -189,8 +193,8 @@ pub struct Question<'a> {
     pub state: State,
     /// Who asks, as the ledger writes callers.
     pub caller: &'a str,
-    /// Whose calls, access or files it is about.
-    pub group: &'a Group,
+    /// Whose calls, access or files it is about, if it is about a group's.
+    pub group: Option<&'a Group>,
     /// The request.
     pub request_id: &'a RequestId,
     /// The reply's name, where the document had no id of its own.

@@ -34,7 +34,7 @@ use crate::proposals;
 use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::{Planted, execute};
-use crate::providers::mcp::upstream::Changed;
+use crate::providers::mcp::upstream::Withdrawn;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;
@@ -42,7 +42,7 @@ use crate::questions::{self, Ended, Resolved};
 use crate::vault::Vault;
 use serde_json::json;
 use shared::digest::Digest;
-use shared::{Code, Group, Reply, RequestId};
+use shared::{Code, Group, Provider, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -70,6 +70,8 @@ pub struct Broker {
     pub(crate) to_apply: Vec<ToApply>,
     /// Whether the time of the next silence may be another one.
     pub(crate) questions_changed: bool,
+    /// The tools that servers were last seen to have withdrawn.
+    pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -120,9 +122,13 @@ impl Scribe<Event> for Broker {
                 let noted = self.reopened(tx, &group);
                 closed(tx, Event::Reopened(group), noted.map(|()| None))
             }
-            Event::Redefined(changed) => {
-                let noted = self.redefined(tx, &changed);
-                closed(tx, Event::Redefined(changed), noted.map(|()| None))
+            Event::Redefined(redefined) => {
+                let noted = self.redefined(tx, &redefined);
+                closed(tx, Event::Redefined(redefined), noted.map(|()| None))
+            }
+            Event::Exchanged(exchanged) => {
+                let noted = self.exchanged(tx, &exchanged);
+                closed(tx, Event::Exchanged(exchanged), noted.map(|()| None))
             }
             Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
         }
@@ -428,14 +434,6 @@ impl Broker {
         Ok(())
     }
 
-    /// An auditor should know what could be called when, and no agent is offered what cannot.
-    fn redefined(&mut self, tx: &Transaction<'_>, changed: &Changed) -> Result<(), LedgerError> {
-        let body = json!({ "redefined": changed.provider, "withdrawn": changed.withdrawn });
-        tx.append(&Draft { body, ..Draft::new(Kind::Noted, "broker") })?;
-        self.stale_snapshots.extend(self.config.groups.keys().cloned());
-        Ok(())
-    }
-
     fn stopping(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
         self.folding.write_all(tx)?;
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
@@ -503,6 +501,7 @@ impl Broker {
             resolved: Vec::new(),
             to_apply: Vec::new(),
             questions_changed: true,
+            withdrawn: BTreeMap::new(),
             outgoing: Vec::new(),
             ids,
             filters: None,

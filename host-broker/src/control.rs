@@ -11,8 +11,9 @@ use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
 use crate::chat::{self, Relayed};
 use crate::config::Config;
 use crate::config::notify::is_identity;
+use crate::daemon::Exchange;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
-use crate::event::{Event, Reports};
+use crate::event::{Event, News, Reports};
 use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
 use crate::ledger::transaction::{Committed, Probe};
@@ -33,7 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 /// What a person asks.
@@ -139,6 +140,11 @@ pub enum Control {
         /// The provider.
         provider: Provider,
     },
+    /// Let what is accepted of a provider count from now on.
+    Exchange {
+        /// The provider, as the configuration names it.
+        provider: Provider,
+    },
     /// Stop all calls, or allow them again.
     KillAll {
         /// Stop, or allow.
@@ -208,7 +214,7 @@ pub struct Clerk {
     /// Who may ask.
     pub config: Arc<Config>,
     /// What there is to look at.
-    pub catalogue: Arc<Catalogue>,
+    pub catalogue: watch::Receiver<Arc<Catalogue>>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// Where names come from.
@@ -224,7 +230,8 @@ pub struct Clerk {
 impl Clerk {
     /// A look at what a server says of its tools, as an event, and what is seen.
     fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
-        let upstream = self.catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
+        let catalogue = Arc::clone(&self.catalogue.borrow());
+        let upstream = catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
         let upstream = upstream.filter(|upstream| upstream.is_elsewhere()).ok_or_else(|| {
             format!("the daemon knows no MCP server {provider} elsewhere; after a change of broker.toml start it again")
         })?;
@@ -332,7 +339,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::UnlinkAccounts { person, capability, account_ref } => {
             Order::UnlinkAccounts { person, capability, account_ref }
         }
-        Control::Look { .. } => return Err(Own::Wrong("a look is no order".to_owned())),
+        Control::Look { .. } | Control::Exchange { .. } => return Err(Own::Wrong("it is no order".to_owned())),
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
@@ -381,6 +388,11 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
             }
             Err(why) => fault(&why),
         };
+    }
+    if let Control::Exchange { provider } = control {
+        let (answer, exchanged) = oneshot::channel();
+        reports.send(News::Accepted(Exchange::of_home(provider, answer)));
+        return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
     }
     let order = match order(&control, may_relay) {
         Ok(order) => order,
@@ -517,7 +529,7 @@ mod tests {
         let text = "[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n";
         let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
-        let catalogue = Arc::default();
+        let (_sender, catalogue) = watch::channel(Arc::default());
         let clerk = Clerk {
             config: Arc::new(config),
             catalogue,

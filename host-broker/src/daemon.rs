@@ -11,6 +11,7 @@
 //! first step goes on elsewhere.
 
 mod asked;
+mod exchanging;
 mod notices;
 mod unwritten;
 mod waiting;
@@ -20,7 +21,7 @@ use crate::broker::{Broker, run};
 use crate::call::{Header, Origin, Parsed};
 use crate::effects::clock::Clock;
 use crate::event::{Event, News, Reports};
-use crate::filter::finished::{Filters, Outcome};
+use crate::filter::finished::Outcome;
 use crate::grants;
 use crate::intake::Intake;
 use crate::ledger::store;
@@ -30,9 +31,14 @@ use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
 use crate::providers::meanwhile::Meanwhile;
+use crate::providers::registry::Catalogue;
 use crate::settling::probe_for;
 use crate::snapshot;
+use crate::terms::{Foundation, Terms};
+pub use exchanging::Exchange;
+
 use asked::Asker;
+use exchanging::Exchanges;
 use notices::Notices;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
@@ -69,8 +75,12 @@ pub struct Daemon {
     pub outbox: Outbox,
     /// The document `host.json`.
     pub host_info: Vec<u8>,
-    /// What filters results.
-    pub filters: Arc<Filters>,
+    /// What every call is held to, which is exchanged when an operator accepts what a provider says of itself.
+    pub terms: Terms,
+    /// What terms are made of.
+    pub foundation: Arc<Foundation>,
+    /// The actions that exist, for those beside the loop.
+    pub catalogue: watch::Sender<Arc<Catalogue>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What carries notices out.
@@ -103,6 +113,8 @@ struct Loop {
     lapses: Option<Timestamp>,
     // Which notices are under way, and when the next is due.
     notices: Notices,
+    // What was accepted and does not count yet.
+    exchanges: Exchanges,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -133,6 +145,7 @@ impl Daemon {
             wanted: true,
             lapses: None,
             notices: Notices::default(),
+            exchanges: Exchanges::default(),
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -262,7 +275,8 @@ impl Loop {
                 News::Happened(event @ (Event::Finished(_) | Event::Told(_))) => self.pending.push_back(event),
                 News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
-                News::Happened(_) | News::Back(_) => {}
+                News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
+                News::Happened(_) | News::Back(_) | News::Accepted(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -370,6 +384,7 @@ impl Loop {
             match resolved.kind {
                 Kind::Call | Kind::Grant => self.readmit(&resolved.key),
                 Kind::File | Kind::Account => self.wake(&resolved.key),
+                Kind::Definition => self.take_up(&resolved.key.1),
             }
         }
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
@@ -396,7 +411,7 @@ impl Loop {
         if let Some(file) = intended.retire() {
             self.daemon.outbox.retire(&file);
         }
-        let filters = Arc::clone(&self.daemon.filters);
+        let filters = Arc::clone(&self.daemon.terms.filters);
         let reports = self.daemon.reports.clone();
         let meanwhile = intended.meanwhile().map(Arc::clone);
         let talk = intended
@@ -464,6 +479,7 @@ impl Loop {
                 return;
             }
             Event::Telling(_) | Event::Redefined(_) => return,
+            Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {
                 self.notices.is_told(&attempt);
                 return;

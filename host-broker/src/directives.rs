@@ -341,10 +341,16 @@ impl Broker {
                     .to_owned()
             }
             (State::Approved, approvals::Kind::Account) => format!("The account at {} is linked.", approval.provider),
+            (State::Approved, approvals::Kind::Definition) => {
+                format!("What {} says of its tools is accepted; a running daemon exchanges it now.", approval.provider)
+            }
             (State::Approved, approvals::Kind::File) => "The changes may be applied, once.".to_owned(),
             (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
             (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
             (_, approvals::Kind::Account) => format!("No account at {} is linked.", approval.provider),
+            (_, approvals::Kind::Definition) => {
+                format!("What {} said of its tools before is what counts.", approval.provider)
+            }
             (_, approvals::Kind::File) => "The changes will not be applied.".to_owned(),
         };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });

@@ -2,13 +2,14 @@
 
 use crate::broker::event_of;
 use crate::call::{Call, Header, Origin, Parsed};
+use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
-use crate::providers::mcp::upstream::Changed;
+use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
 use std::collections::BTreeMap;
@@ -47,8 +48,10 @@ pub enum Event {
     },
     /// A group's directory was replaced and has been opened anew.
     Reopened(Group),
-    /// A server says something else of its tools than before.
-    Redefined(Box<Changed>),
+    /// A server says something else of its tools than what was accepted, or says that again.
+    Redefined(Box<Redefined>),
+    /// What was accepted of a provider has come to new terms.
+    Exchanged(Box<Exchanged>),
     /// The daemon stops.
     Stopping,
 }
@@ -62,6 +65,8 @@ pub enum News {
     Runs(Group, RequestId, Progress),
     /// A browser has brought a person back.
     Back(Back),
+    /// An operator has accepted what a provider says of itself.
+    Accepted(Exchange),
 }
 
 /// What a browser has brought back from the page on which an account is linked.
@@ -147,6 +152,7 @@ impl Event {
             | Self::Ticked { .. }
             | Self::Reopened(_)
             | Self::Redefined(_)
+            | Self::Exchanged(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -168,6 +174,7 @@ impl Event {
             | Self::Ticked { .. }
             | Self::Reopened(_)
             | Self::Redefined(_)
+            | Self::Exchanged(_)
             | Self::Stopping => None,
         }
     }
@@ -188,6 +195,7 @@ impl Event {
             | Self::Ticked { .. }
             | Self::Reopened(_)
             | Self::Redefined(_)
+            | Self::Exchanged(_)
             | Self::Stopping => None,
         }
     }

@@ -9,14 +9,11 @@ use crate::config::{Config, ConfigError, Environment};
 use crate::config::{profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
-use crate::deputy::Deputy;
 use crate::effects::clock::Clock;
 use crate::effects::commands::Commands;
 use crate::effects::http::Http;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::event::{Event, Reports};
-use crate::filter::declared;
-use crate::filter::finished::Filters;
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
 use crate::identity::issuers::Issuers;
@@ -27,9 +24,8 @@ use crate::linking;
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
-use crate::policy::authorize::Policy;
-use crate::providers::registry::Catalogue;
-use crate::providers::setup::{self, Running, Supplies};
+use crate::providers::setup::{self, Running};
+use crate::terms::{Foundation, Terms};
 use crate::vault::Vault;
 use inbox::Inbox;
 use shared::snapshot::{HostInfo, PROTOCOL};
@@ -68,12 +64,10 @@ pub struct Office {
     pub home: Home,
     /// The configuration.
     pub config: Arc<Config>,
-    /// The actions that exist.
-    pub catalogue: Arc<Catalogue>,
-    /// Who else must agree, and when.
-    pub policy: Policy,
-    /// What every result is held to.
-    pub filters: Arc<Filters>,
+    /// What every call is held to.
+    pub terms: Terms,
+    /// What that is made of.
+    pub foundation: Arc<Foundation>,
     /// What carries notices out.
     pub courier: Arc<Courier>,
     /// The key of digests.
@@ -82,8 +76,6 @@ pub struct Office {
     pub vault: Arc<Vault>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
-    /// What rows name as the version that decided.
-    pub policy_version: String,
 }
 
 /// A running daemon.
@@ -167,27 +159,18 @@ impl Office {
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
     pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
-        let config = Config::load(&home.config(), &effects.environment)?;
+        let config = Arc::new(Config::load(&home.config(), &effects.environment)?);
         let key = Arc::new(keys::ledger(&home, effects.ids.as_ref())?);
         let own = Arc::new(keys::identity(&home, effects.ids.as_ref())?);
         let secrets = setup::secrets(&config, effects);
         let issuers = Arc::new(Issuers::new(&own, &config.identity, &secrets));
         let scrubber = setup::scrubber(&secrets, &key, config.formats(&home.config())?)?;
         let vault = setup::vault(&config, &home, effects)?;
-        let running = Running { scrubber: Arc::clone(&scrubber), own, vault: Arc::clone(&vault) };
-        let supplies = Supplies { secrets: &secrets, running: Some(running) };
-        let mut catalogue = setup::catalogue(&config, &home, effects, Some(&supplies));
-        let policy = profiles::policy(&home, &config, &catalogue)?;
-        let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, effects);
-        let filters = Arc::new(setup::filters(&catalogue, scrubber, &key, deputy)?);
-        catalogue.reword(|declaration| declared::cleaned(declaration, &filters.scrubber));
-        catalogue.redescribe(|text| declared::description(text, &filters.scrubber));
-        let catalogue = Arc::new(catalogue);
         let courier = Arc::new(Courier::new(&config, &secrets, effects));
-        let text = std::fs::read_to_string(home.config()).unwrap_or_default();
-        let policy_version = version(&text, &catalogue, &policy);
-        let config = Arc::new(config);
-        Ok(Self { home, config, catalogue, policy, filters, courier, key, vault, issuers, policy_version })
+        let running = Running { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
+        let foundation = Arc::new(Foundation::lay((&home, &config), effects, secrets, running, &key)?);
+        let terms = foundation.terms()?;
+        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers })
     }
 
     /// The one writer of this home.
@@ -195,13 +178,14 @@ impl Office {
     /// # Errors
     /// [`LedgerError`], also if a daemon is running.
     pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, LedgerError> {
-        Ledger::open(self.home.path(), clock, self.policy_version.clone())
+        Ledger::open(self.home.path(), clock, self.terms.version.clone())
     }
 
     /// A broker on this configuration.
     pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
-        Broker::new(Arc::clone(&self.config), Arc::clone(&self.catalogue), self.policy.clone(), Arc::clone(ids))
-            .with_filters(Arc::clone(&self.filters))
+        let Terms { catalogue, policy, filters, version: _ } = self.terms.clone();
+        Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
+            .with_filters(filters)
             .with_vault(Arc::clone(&self.vault))
     }
 
@@ -209,7 +193,7 @@ impl Office {
     pub fn clerk(&self, effects: &Effects) -> Clerk {
         Clerk {
             config: Arc::clone(&self.config),
-            catalogue: Arc::clone(&self.catalogue),
+            catalogue: watch::channel(Arc::clone(&self.terms.catalogue)).1,
             key: Arc::clone(&self.key),
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),
@@ -217,13 +201,6 @@ impl Office {
             callback: None,
         }
     }
-}
-
-/// Twelve digits of what decides: the configuration's text, the catalogue, the profiles and the rules.
-fn version(text: &str, catalogue: &Catalogue, policy: &Policy) -> String {
-    let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
-    let all = format!("{}\n{}\n{profiles}\n{rules}", Config::digest(text), catalogue.version());
-    Config::digest(&all).hex().chars().take(12).collect()
 }
 
 /// Makes a directory that only its owner may enter.
@@ -255,7 +232,7 @@ impl Host {
         if let Err(error) = setup::furnish(&office.config, &office.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
-        for (group, provider, why) in office.policy.profiles.waivers() {
+        for (group, provider, why) in office.terms.policy.profiles.waivers() {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
         let ledger = office.ledger(Arc::clone(&effects.clock))?;
@@ -264,7 +241,7 @@ impl Host {
         let (sender, news) = channel();
         let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
         let desk = Desk {
-            catalogue: Arc::clone(&office.catalogue),
+            catalogue: Arc::clone(&office.terms.catalogue),
             key: Arc::clone(&office.key),
             issuers: Arc::clone(&office.issuers),
             ids: Arc::clone(&effects.ids),
@@ -280,6 +257,7 @@ impl Host {
         let outbox = Outbox::new(mailroom.clone());
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
+        let (catalogue, listed) = watch::channel(Arc::clone(&office.terms.catalogue));
         let served = Inbox::open(office, effects)?;
         let callback = callback_address(office, effects)?;
         let daemon = Daemon {
@@ -290,19 +268,19 @@ impl Host {
             reports: reports.clone(),
             outbox,
             host_info,
-            filters: Arc::clone(&office.filters),
+            terms: office.terms.clone(),
+            foundation: Arc::clone(&office.foundation),
+            catalogue,
             clock: Arc::clone(&effects.clock),
             courier: Arc::clone(&office.courier),
             runtime: runtime.clone(),
             questions,
         };
-        for upstream in office.catalogue.providers().filter_map(|(_, listed)| listed.upstream.as_ref()) {
-            let reports = reports.clone();
-            upstream.on_change(Box::new(move |changed| reports.happened(Event::Redefined(Box::new(changed)))));
-        }
+        office.foundation.attend(&office.terms, &reports);
         let socket = office.home.socket();
         let listener = bind(&socket, runtime)?;
         let mut clerk = office.clerk(effects);
+        clerk.catalogue = listed;
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));

@@ -12,6 +12,7 @@ use crate::effects::clock::Clock;
 use crate::event::Event;
 use crate::identity::Behalf;
 use crate::mailroom::{Mailroom, Room, Slot};
+use crate::providers::registry::Catalogue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -132,8 +133,13 @@ impl Intake {
                 let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
                 Some(Event::Arrived(Parsed::Directive(directive)))
             }
-            Kind::File | Kind::Account => None,
+            Kind::File | Kind::Account | Kind::Definition => None,
         })
+    }
+
+    /// From now on what comes in is parsed with these actions.
+    pub fn exchange(&mut self, catalogue: Arc<Catalogue>) {
+        self.desk.catalogue = catalogue;
     }
 
     /// A call that a person wants made on behalf of a group.

@@ -37,11 +37,13 @@ pub mod directives;
 pub mod questions;
 pub mod proposing;
 pub mod linking;
+pub mod redefining;
 pub mod notices;
 pub mod chat;
 pub mod folding;
 pub mod snapshot;
 
+pub mod terms;
 pub mod event;
 pub mod daemon;
 pub mod control;

@@ -181,7 +181,7 @@ impl Broker {
         let posed = Posed {
             kind: Kind::Account,
             caller: &header.caller_key,
-            group,
+            group: Some(group),
             request_id: &hidden,
             provider: &call.provider,
             action: &call.action,

@@ -225,7 +225,7 @@ impl Broker {
         let posed = Posed {
             kind: Kind::File,
             caller: asked.caller,
-            group: asked.group,
+            group: Some(asked.group),
             request_id: &hidden,
             provider: asked.provider,
             action: asked.action,

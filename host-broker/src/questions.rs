@@ -88,8 +88,8 @@ pub(crate) struct Posed<'a> {
     pub(crate) kind: Kind,
     /// Who asks, as the ledger writes callers.
     pub(crate) caller: &'a str,
-    /// Whose calls, access or files it is about.
-    pub(crate) group: &'a Group,
+    /// Whose calls, access or files it is about, if it is about a group's.
+    pub(crate) group: Option<&'a Group>,
     /// The request that the answer is for.
     pub(crate) request_id: &'a RequestId,
     pub(crate) provider: &'a Provider,
@@ -206,7 +206,7 @@ impl Broker {
         let posed = Posed {
             kind: Kind::Call,
             caller: &header.caller_key,
-            group,
+            group: Some(group),
             request_id: &header.request_id,
             provider: &call.provider,
             action: &call.action,
@@ -356,7 +356,7 @@ impl Broker {
         for approval in approvals::overdue(tx.connection(), tx.now())? {
             let proposal = match approval.kind {
                 Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
-                Kind::Call | Kind::Grant | Kind::Account => None,
+                Kind::Call | Kind::Grant | Kind::Account | Kind::Definition => None,
             };
             let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
             let evidence = tx.append(&Draft {
@@ -414,6 +414,9 @@ impl Broker {
         }
         if approval.kind == Kind::Account {
             return self.end_link(tx, approval, state, by);
+        }
+        if approval.kind == Kind::Definition && state != State::Approved {
+            return self.end_definitions(tx, approval, state);
         }
         // What was approved before is on its way back in already.
         if approval.state == State::Waiting {

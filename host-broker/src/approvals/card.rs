@@ -3,6 +3,7 @@
 //! What is shown is what the digest is taken over. Values are JSON, so a line is a line: a line break in a value is
 //! written `\n`. What a reader could not see, or could take for something else, is written as its code point.
 
+use crate::providers::accepted::Change;
 use crate::providers::sealed::Sealed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,6 +92,26 @@ impl Card {
                 flatten(&format!("header.{own}"), &Value::from(value.as_str()), &mut self.sent, left)
             })
             && flatten("body", &fields, &mut self.sent, left)
+    }
+
+    /// Adds what is different, each with where it is; `false` like [`Card::list`].
+    #[must_use]
+    pub fn changes(&mut self, changes: &[Change]) -> bool {
+        let left = &mut BYTES_MAX.clone();
+        changes.iter().all(|change| {
+            let (sign, at, what) = match change {
+                Change::Removed(at, what) => ('-', at, what),
+                Change::Added(at, what) => ('+', at, what),
+            };
+            let line = Line { field: format!("{sign} {}", quoted(at)), value: visible(what) };
+            let length = line.field.len() + line.value.len();
+            let fits = length <= *left;
+            if fits {
+                *left -= length;
+                self.params.push(line);
+            }
+            fits
+        })
     }
 
     /// Adds the changes to files; `false` if they are too long to be shown in full.

@@ -6,7 +6,7 @@ use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::digest::Digest;
-use shared::{RequestId, Timestamp};
+use shared::{Group, Provider, RequestId, Timestamp};
 
 const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
      asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
@@ -150,6 +150,15 @@ pub fn referred(connection: &Connection, caller: &str, name: &str) -> Result<Opt
     find(connection, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
 }
 
+/// The latest questions about what this provider says of itself, newest first.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn about_definitions(connection: &Connection, provider: &Provider) -> Result<Vec<Approval>, LedgerError> {
+    let condition = "kind = 'definition' AND provider = ?1 ORDER BY id DESC LIMIT 100";
+    find(connection, condition, params![provider.as_str()])
+}
+
 /// The latest closed ones, newest first.
 ///
 /// # Errors
@@ -250,7 +259,7 @@ pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, LedgerE
                 question.code,
                 question.kind.word(),
                 question.caller,
-                question.group.as_str(),
+                question.group.map(Group::as_str),
                 question.request_id.as_str(),
                 question.reply_as.map(RequestId::as_str),
                 question.provider.as_str(),

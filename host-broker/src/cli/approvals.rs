@@ -153,7 +153,7 @@ fn text(approval: &Approval, now: Timestamp) -> String {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = match approval.kind {
             Kind::File => "\n     (with --apply the change is made now, and not when the agent asks for it)",
-            Kind::Call | Kind::Grant | Kind::Account => "",
+            Kind::Call | Kind::Grant | Kind::Account | Kind::Definition => "",
         };
         let code = &approval.code;
         format!("\nYes, {what}: host-broker approvals approve {code}{at_once}\nNo:  host-broker approvals deny {code}")
@@ -167,7 +167,10 @@ fn standing(approval: &Approval, now: Timestamp) -> String {
     match (&approval.became, approval.state) {
         (Some(became), _) => became.clone(),
         (None, State::Waiting) if approval.expires_at <= now => "expired".to_owned(),
-        (None, State::Waiting) => format!("waits {} s more", approval.expires_at.since(now).as_secs()),
+        (None, State::Waiting) => match approval.expires_at.since(now).as_secs() {
+            seconds @ ..7200 => format!("waits {seconds} s more"),
+            seconds => format!("waits {} h more", seconds / 3600),
+        },
         (None, state) => state.word().to_owned(),
     }
 }

@@ -4,13 +4,14 @@ use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse, rules};
 use crate::policy::authorize::Policy;
 use crate::policy::profile::{Profile, Profiles, Setting};
+use crate::policy::rules::RuleFile;
 use crate::providers::files::rules::Patterns;
 use crate::providers::registry::Catalogue;
 use shared::digest::Digest;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a group starts with: every write that crosses to another system takes a person. Relaxing is a line of somebody
 /// who meant it.
@@ -26,11 +27,57 @@ production = \"human\"
 # actions = { create_issue = \"auto\", merge_pr = \"off\" }
 ";
 
-/// What the operators have laid down: quorums, profiles, rules, and how the providers are set up.
+/// What the operators have written beside the configuration, as it was when it was read.
+pub struct Written {
+    profiles: BTreeMap<Group, (PathBuf, Profile)>,
+    rules: Vec<RuleFile>,
+}
+
+impl Written {
+    /// Reads all of it. A home from before there were profiles has no directory for them; its groups have the starting
+    /// profile, which [`furnish`] writes down.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file, the place and what to do.
+    pub fn read(home: &Home, config: &Config) -> Result<Self, ConfigError> {
+        Ok(Self { profiles: read(home, config)?, rules: rules::files(home)? })
+    }
+
+    /// What it comes to with this catalogue: quorums, profiles, rules, and how the providers are set up.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the file, the place and what to do.
+    pub fn policy(&self, home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
+        checked(home, config, catalogue)?;
+        let digest = |name: &Provider| {
+            let (_, table) = config.table_of(name)?;
+            Some((name.clone(), Digest::of(&shared::json::canonical(table))))
+        };
+        let settings = catalogue.providers().filter_map(|(name, _)| digest(name)).collect();
+        let profiles = self.profiles(catalogue)?;
+        let rules = rules::parse(&self.rules, config, catalogue)?;
+        Ok(Policy { quorum: config.quorums(), profiles, rules, limits: config.limits.clone(), settings })
+    }
+
+    fn profiles(&self, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+        for (path, profile) in self.profiles.values() {
+            check(profile, catalogue).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
+        }
+        let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
+        Ok(Profiles::new(profiles.collect()))
+    }
+}
+
+/// What the operators have laid down, with what is written now.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
 pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Policy, ConfigError> {
+    Written::read(home, config)?.policy(home, config, catalogue)
+}
+
+/// What the configuration says of single actions: each must be there.
+fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), ConfigError> {
     for (provider, actions) in &config.approvals.actions {
         let known = |action: &Action| catalogue.provider(provider).is_some_and(|p| p.operations.contains_key(action));
         if catalogue.may_be_of_a_bridge(provider) {
@@ -52,11 +99,6 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
-    let digest = |name: &Provider| {
-        let (_, table) = config.table_of(name)?;
-        Some((name.clone(), Digest::of(&shared::json::canonical(table))))
-    };
-    let settings = catalogue.providers().filter_map(|(name, _)| digest(name)).collect();
     for (place, provider, action) in config.limits.amounts() {
         let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
         if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {
@@ -64,25 +106,26 @@ pub fn policy(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Pol
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
-    let limits = config.limits.clone();
-    let profiles = load(home, config, catalogue)?;
-    let rules = rules::load(home, config, catalogue)?;
-    Ok(Policy { quorum: config.quorums(), profiles, rules, limits, settings })
+    Ok(())
 }
 
-/// Reads every profile and holds it against the configuration and the catalogue. A home from before there were profiles
-/// has no directory for them; its groups have the starting profile, which [`furnish`] writes down.
+/// Reads every profile and holds it against the configuration and the catalogue.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
 pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
+    Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(catalogue)
+}
+
+fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profile)>, ConfigError> {
     let directory = home.profiles();
     let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
     let entries = match std::fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let starting: Profile = parse(STARTING, &directory)?;
-            return Ok(Profiles::new(config.groups.keys().map(|group| (group.clone(), starting.clone())).collect()));
+            let starting = |group: &Group| (group.clone(), (directory.clone(), starting.clone()));
+            return Ok(config.groups.keys().map(starting).collect());
         }
         Err(source) => return Err(read(&directory, source)),
     };
@@ -100,10 +143,9 @@ pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profi
         })?;
         let text = std::fs::read_to_string(&path).map_err(|source| read(&path, source))?;
         let profile: Profile = parse(&text, &path)?;
-        check(&profile, catalogue).map_err(inconsistent)?;
-        profiles.insert(group, profile);
+        profiles.insert(group, (path, profile));
     }
-    Ok(Profiles::new(profiles))
+    Ok(profiles)
 }
 
 /// Writes the starting profile of each group of a home that has no directory for profiles yet, and says whether it did.

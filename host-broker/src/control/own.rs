@@ -2,6 +2,7 @@
 
 use super::Clerk;
 use serde_json::json;
+use std::sync::Arc;
 
 /// What concerns the daemon itself.
 pub(super) enum Own {
@@ -50,6 +51,7 @@ impl Own {
 
 /// How the MCP servers are, by provider.
 fn servers(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
-    let upstreams = clerk.catalogue.providers().filter_map(|(name, listed)| Some((name, listed.upstream.as_ref()?)));
+    let catalogue = Arc::clone(&clerk.catalogue.borrow());
+    let upstreams = catalogue.providers().filter_map(|(name, listed)| Some((name, listed.upstream.as_ref()?)));
     upstreams.map(|(name, upstream)| (name.to_string(), json!(upstream.health()))).collect()
 }

@@ -35,6 +35,9 @@ impl Loop {
         };
         let (wall, now) = (self.daemon.clock.now(), Instant::now());
         for approval in open {
+            if approval.kind == Kind::Definition && approval.state == State::Approved {
+                self.take_up(&approval.request_id);
+            }
             let Some(group) = group_of(&approval.caller) else { continue };
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
             if matches!(approval.kind, Kind::File | Kind::Account) {

@@ -131,7 +131,7 @@ impl Broker {
         let posed = Posed {
             kind: approvals::Kind::Grant,
             caller: &header.caller_key,
-            group: &grant.group,
+            group: Some(&grant.group),
             request_id: &header.request_id,
             provider: &grant.provider,
             action: &action,

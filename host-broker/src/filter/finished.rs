@@ -28,12 +28,15 @@ use std::time::Duration;
 /// So much of what would leave is inspected.
 const DEPARTING_MAX: usize = 64 * 1024;
 
+/// The output schemas, compiled, by provider and action.
+pub type Schemas = BTreeMap<(Provider, Action), Arc<Validator>>;
+
 /// What every result is held to: the broker's own secrets, and what each action promises.
 pub struct Filters {
     /// Finds the broker's own secrets.
     pub scrubber: Arc<Scrubber>,
     /// The output schemas, compiled, by provider and action.
-    pub schemas: Arc<BTreeMap<(Provider, Action), Validator>>,
+    pub schemas: Arc<Schemas>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// Looks at what others may have written.
@@ -67,7 +70,7 @@ impl Filters {
             scrubber: &self.scrubber,
             // What a probe finds is not what the action itself would have answered.
             output_schema: match effect {
-                Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())),
+                Effect::Run(_) => self.schemas.get(&(provider.clone(), action.clone())).map(Arc::as_ref),
                 Effect::Prepare(_) | Effect::Probe(_) => None,
             },
             strictness: match is_namespaced {

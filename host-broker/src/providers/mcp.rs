@@ -35,6 +35,7 @@ use jsonschema::Validator;
 use link::CallFault;
 use serde_json::{Map, Value};
 use settings::Settings;
+use shared::digest::Digest;
 use shared::{Action, Code, Level, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub fn operations(
             needs_account: accounts.is_some(),
         };
         let (upstream, accounts) = (Arc::clone(upstream), accounts.cloned());
-        Ok(Arc::new(Tool { declaration, validator, patience, upstream, accounts }))
+        Ok(Arc::new(Tool { declaration, accepted: said.digest(), validator, patience, upstream, accounts }))
     };
     offered.iter().map(of).collect()
 }
@@ -85,6 +86,8 @@ pub fn operations(
 /// A tool of a server.
 struct Tool {
     declaration: Declaration,
+    // What tells what was accepted from everything else that the server could say of it.
+    accepted: Digest,
     validator: Validator,
     patience: Duration,
     upstream: Arc<Upstream>,
@@ -94,6 +97,7 @@ struct Tool {
 /// A call of one.
 struct Asked {
     tool: Action,
+    accepted: Digest,
     level: Level,
     patience: Duration,
     arguments: Map<String, Value>,
@@ -109,7 +113,7 @@ impl Operation for Tool {
     }
 
     fn withdrawn(&self) -> Option<Refusal> {
-        self.upstream.withdrawn(&self.declaration.action)
+        self.upstream.withdrawn(&self.declaration.action, &self.accepted)
     }
 
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
@@ -119,6 +123,7 @@ impl Operation for Tool {
         }
         Ok(Box::new(Asked {
             tool: self.declaration.action.clone(),
+            accepted: self.accepted,
             level: self.declaration.level,
             patience: self.patience,
             arguments: params.clone(),
@@ -181,7 +186,7 @@ impl Invocation for Asked {
 
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
-            let Self { tool, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
+            let Self { tool, accepted, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
             execution.meanwhile().listen();
             let upstream = match &accounts {
                 Some(accounts) => {
@@ -204,7 +209,7 @@ impl Invocation for Asked {
                 return Err(Failure::Unavailable { message: "it was not ready in time, and was not asked".to_owned() });
             };
             let link = link.map_err(|failure| told(failure, upstream.does_not_know_who_asks()))?;
-            if let Some(refusal) = upstream.withdrawn(&tool) {
+            if let Some(refusal) = upstream.withdrawn(&tool, &accepted) {
                 return Err(Failure::Guard(refusal));
             }
             if execution.meanwhile().is_unwanted() {

@@ -207,12 +207,12 @@ pub struct OAuth {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What is being renewed.
-    pub renewing: Renewing,
+    pub renewing: Arc<Renewing>,
 }
 
-/// The renewals of each account, by owner and account.
+/// The renewals of each account, by provider, owner and account.
 #[derive(Default)]
-pub struct Renewing(Mutex<BTreeMap<(String, String), Latest>>);
+pub struct Renewing(Mutex<BTreeMap<(Provider, String, String), Latest>>);
 
 impl OAuth {
     /// The token of the account that a call works with.
@@ -230,7 +230,8 @@ impl OAuth {
     /// # Errors
     /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
     pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
-        let key = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default().to_owned());
+        let account = execution.account().unwrap_or_default().to_owned();
+        let key = (self.provider.clone(), execution.owner().unwrap_or_default(), account);
         let latest = {
             let mut renewing = self.renewing.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(renewing.entry(key).or_default())

@@ -2,7 +2,7 @@
 
 use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
 use crate::providers::execution::Execution;
-use crate::providers::mcp::upstream::Upstream;
+use crate::providers::mcp::upstream::{Pinned, Upstream};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Every provider, with its actions and whether it takes calls.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Catalogue {
     providers: BTreeMap<Provider, Listed>,
 }
 
 /// One provider of the catalogue.
+#[derive(Clone)]
 pub struct Listed {
     /// `Err` says, for the operator, why it takes no calls.
     pub state: Result<(), String>,
@@ -31,6 +32,8 @@ pub struct Listed {
     pub kind: &'static str,
     /// The server behind it, if one is.
     pub upstream: Option<Arc<Upstream>>,
+    /// What counts of that server's tools.
+    pub pinned: Pinned,
 }
 
 impl Listed {
@@ -38,7 +41,15 @@ impl Listed {
     pub fn ready(kind: &'static str, operations: Vec<Arc<dyn Operation>>) -> Self {
         let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
         let operations = operations.into_iter().map(by_name).collect();
-        Self { state: Ok(()), patience: None, description: None, operations, kind, upstream: None }
+        Self {
+            state: Ok(()),
+            patience: None,
+            description: None,
+            operations,
+            kind,
+            upstream: None,
+            pinned: Pinned::new(),
+        }
     }
 }
 
@@ -86,6 +97,14 @@ impl Catalogue {
     /// Adds a provider, replacing one of the same name.
     pub fn insert(&mut self, provider: Provider, listed: Listed) {
         self.providers.insert(provider, listed);
+    }
+
+    /// The same, with these in the place of others.
+    #[must_use]
+    pub fn exchanged(&self, is_its: impl Fn(&Provider) -> bool, fresh: Self) -> Self {
+        let others = self.providers.iter().filter(|(listed, _)| !is_its(listed));
+        let others = others.map(|(listed, own)| (listed.clone(), own.clone()));
+        Self { providers: others.chain(fresh.providers).collect() }
     }
 
     /// Puts another declaration in front of every action for which there is one. From then on nobody sees what the

@@ -10,7 +10,7 @@ use crate::config::provider::{Kind, ProviderTable, Reach};
 use crate::config::web::Loopback;
 use crate::deputy::Deputy;
 use crate::effects::commands::{Command, Commands, Ending};
-use crate::filter::finished::Filters;
+use crate::filter::finished::{Filters, Schemas};
 use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
 use crate::filter::values::Formats;
@@ -29,15 +29,14 @@ use crate::providers::files::Spot;
 use crate::providers::linking::address::Hosts;
 use crate::providers::linking::{self, Desk};
 use crate::providers::mcp::accounts::Accounts;
-use crate::providers::mcp::tools::Offered;
-use crate::providers::mcp::upstream::{self, Upstream};
+use crate::providers::mcp::upstream::{self, Pinned, Upstream};
 use crate::providers::oauth::{OAuth, Renewing};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{Secret, SecretFault, Secrets};
 use crate::vault::Vault;
-use shared::{Action, Group, Provider};
+use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -158,6 +157,8 @@ pub struct Running {
     pub own: Arc<OwnKey>,
     /// What opens persons' credentials.
     pub vault: Arc<Vault>,
+    /// Which of them are being renewed: once, also while a provider is exchanged.
+    pub renewing: Arc<Renewing>,
 }
 
 /// Sets every configured provider up. Without `supplies` nothing is said about secrets: a provider that needs one is
@@ -165,14 +166,32 @@ pub struct Running {
 pub fn catalogue(config: &Config, home: &Home, effects: &Effects, supplies: Option<&Supplies<'_>>) -> Catalogue {
     // Clients that are made here belong to the runtime on which they will be used.
     let _guard = effects.runtime.enter();
-    let mut catalogue = Catalogue::default();
-    let workshop = Workshop { config, home, effects, supplies };
-    for (name, table) in &config.providers {
-        for (name, listed) in workshop.listed(name, table) {
-            catalogue.insert(name, listed);
-        }
-    }
-    catalogue
+    let workshop = Workshop { config, home, effects, supplies, anew: None };
+    workshop.catalogue(config.providers.iter())
+}
+
+/// A provider that is set up once more, with this as what is accepted of it.
+pub struct Anew<'a> {
+    /// The provider, as the configuration names it.
+    pub provider: &'a Provider,
+    /// What counts of what it says.
+    pub accepted: &'a Accepted,
+    /// The server behind it, which stays connected.
+    pub upstream: Option<&'a Arc<Upstream>>,
+}
+
+/// Sets up what one table of the configuration makes.
+pub fn provider(
+    config: &Config,
+    home: &Home,
+    effects: &Effects,
+    supplies: Option<&Supplies<'_>>,
+    anew: &Anew<'_>,
+) -> Catalogue {
+    let _guard = effects.runtime.enter();
+    let name = anew.provider;
+    let workshop = Workshop { config, home, effects, supplies, anew: Some(anew) };
+    workshop.catalogue(config.providers.get_key_value(name).into_iter())
 }
 
 /// Everything that a provider can be made of.
@@ -181,6 +200,7 @@ struct Workshop<'a> {
     home: &'a Home,
     effects: &'a Effects,
     supplies: Option<&'a Supplies<'a>>,
+    anew: Option<&'a Anew<'a>>,
 }
 
 /// A provider that a table makes: its name, what it is, its actions, and why they cannot be performed.
@@ -190,6 +210,7 @@ struct Made {
     operations: Vec<Arc<dyn Operation>>,
     fault: Option<String>,
     upstream: Option<Arc<Upstream>>,
+    pinned: Pinned,
 }
 
 /// Persons' accounts at a server, and what links them.
@@ -197,11 +218,21 @@ type Linked = (Arc<Accounts>, Vec<Arc<dyn Operation>>);
 
 impl Made {
     fn one(name: &Provider, operations: Vec<Arc<dyn Operation>>) -> Self {
-        Self { name: name.clone(), description: None, operations, fault: None, upstream: None }
+        Self { name: name.clone(), description: None, operations, fault: None, upstream: None, pinned: Pinned::new() }
     }
 }
 
 impl Workshop<'_> {
+    fn catalogue<'c>(&self, tables: impl Iterator<Item = (&'c Provider, &'c ProviderTable)>) -> Catalogue {
+        let mut catalogue = Catalogue::default();
+        for (name, table) in tables {
+            for (name, listed) in self.listed(name, table) {
+                catalogue.insert(name, listed);
+            }
+        }
+        catalogue
+    }
+
     /// The providers that a table makes: one, but for bridges, which have one for each capability.
     fn listed(&self, name: &Provider, table: &ProviderTable) -> Vec<(Provider, Listed)> {
         let missing = table.kind.secrets().into_keys().find_map(|secret| {
@@ -225,6 +256,7 @@ impl Workshop<'_> {
                 patience: table.patience(),
                 description: made.description,
                 upstream: made.upstream,
+                pinned: made.pinned,
                 ..Listed::ready(table.kind.word(), made.operations)
             };
             (made.name, listed)
@@ -233,7 +265,7 @@ impl Workshop<'_> {
     }
 
     fn make(&self, name: &Provider, table: &ProviderTable) -> Result<Vec<Made>, String> {
-        let Self { config, home, effects, supplies } = self;
+        let Self { config, home, effects, supplies, anew: _ } = self;
         let operations = match &table.kind {
             Kind::Mock(settings) => {
                 mock::operations(name, &home.path().join(&settings.script)).map_err(|error| error.to_string())
@@ -276,6 +308,7 @@ impl Workshop<'_> {
                 // What it can do is known, so what is configured about it keeps its meaning.
                 fault: bridge.child.as_ref().err().cloned().or_else(|| settings.unknown(&registered)),
                 upstream: None,
+                pinned: Pinned::new(),
             })
         };
         registered.iter().map(capability).collect()
@@ -311,6 +344,9 @@ impl Workshop<'_> {
     }
 
     fn accepted(&self, name: &Provider) -> Result<Accepted, String> {
+        if let Some(anew) = self.anew {
+            return Ok(anew.accepted.clone());
+        }
         let accepted = Accepted::load(&self.home.accepted(name)).map_err(|error| error.to_string())?;
         accepted.ok_or_else(|| {
             format!("nobody has accepted what it says it can do; look at it with: host-broker provider accept {name}")
@@ -319,8 +355,10 @@ impl Workshop<'_> {
 
     /// A server with those of its accepted tools that are offered. Where there are none it can still be looked at.
     fn server(&self, name: &Provider, settings: &mcp::settings::Settings, reach: &Reach) -> Made {
+        let known = self.anew.and_then(|anew| anew.upstream).map(Arc::clone);
+        let upstream = known.unwrap_or_else(|| Arc::new(self.upstream(name, reach)));
         let without_tools = |fault| {
-            let upstream = Some(Arc::new(self.upstream(name, reach, &[])));
+            let upstream = Some(Arc::clone(&upstream));
             Made { fault: Some(fault), upstream, ..Made::one(name, Vec::new()) }
         };
         let said = match self.accepted(name).and_then(|accepted| mcp::tools::read(accepted.said())) {
@@ -333,7 +371,7 @@ impl Workshop<'_> {
             Ok(offered) => offered,
             Err(fault) => return without_tools(fault),
         };
-        let upstream = Arc::new(self.upstream(name, reach, &offered));
+        let pinned = offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect();
         let linked = match self.accounts_at(name, reach, &upstream, settings) {
             Ok(linked) => linked,
             Err(fault) => return without_tools(fault),
@@ -344,7 +382,7 @@ impl Workshop<'_> {
             Ok(operations) => {
                 let fault = upstream.fault().cloned();
                 let operations = operations.into_iter().chain(linking.into_iter().flatten()).collect();
-                Made { fault, upstream: Some(upstream), ..Made::one(name, operations) }
+                Made { fault, upstream: Some(Arc::clone(&upstream)), pinned, ..Made::one(name, operations) }
             }
             Err(fault) => without_tools(fault),
         }
@@ -380,7 +418,7 @@ impl Workshop<'_> {
             http: Arc::clone(&effects.http),
             ids: Arc::clone(&effects.ids),
             clock: Arc::clone(&effects.clock),
-            renewing: Renewing::default(),
+            renewing: self.running().map(|running| Arc::clone(&running.renewing)).unwrap_or_default(),
         });
         let linking = linking::operations(&Arc::new(Desk {
             capability: name.clone(),
@@ -395,7 +433,7 @@ impl Workshop<'_> {
         Ok(Some((Arc::new(Accounts::new(client, Arc::clone(upstream))), linking)))
     }
 
-    fn upstream(&self, name: &Provider, reach: &Reach, offered: &[Offered<'_>]) -> Upstream {
+    fn upstream(&self, name: &Provider, reach: &Reach) -> Upstream {
         let scrubber = self.running().map(|running| &running.scrubber);
         let reach = match reach {
             Reach::Child(child) => self.child(name, child).map(|child| upstream::Reach::Child(Box::new(child))),
@@ -404,7 +442,7 @@ impl Workshop<'_> {
             }
         };
         let outside = (&self.effects.commands, &self.effects.http);
-        Upstream::new(name, reach, scrubber.map(Arc::clone), outside, offered)
+        Upstream::new(name, reach, scrubber.map(Arc::clone), outside)
     }
 
     fn running(&self) -> Option<&Running> {
@@ -463,7 +501,7 @@ pub fn bare_bridge(
     let Some(ProviderTable { kind: Kind::Bridge(settings, child), .. }) = config.providers.get(name) else {
         return Ok(None);
     };
-    let mut bridge = Workshop { config, home, effects, supplies: None }.bridge(name, settings, child);
+    let mut bridge = Workshop { config, home, effects, supplies: None, anew: None }.bridge(name, settings, child);
     bridge.child = Ok(bridge.child?);
     let vouching = settings.shares_secret_of.is_none().then_some(Vouching::Own(own));
     Ok(Some(Bridge { vouching, ..bridge }))
@@ -476,7 +514,7 @@ fn nothing_offered(name: &Provider) -> String {
 /// A server of the configuration, without any secret: to ask it what its tools are.
 pub fn bare_upstream(config: &Config, home: &Home, effects: &Effects, name: &Provider) -> Option<Upstream> {
     let Some(ProviderTable { kind: Kind::Mcp(_, reach), .. }) = config.providers.get(name) else { return None };
-    Some(Workshop { config, home, effects, supplies: None }.upstream(name, reach, &[]))
+    Some(Workshop { config, home, effects, supplies: None, anew: None }.upstream(name, reach))
 }
 
 /// Makes the workspaces that nobody has put elsewhere.
@@ -563,7 +601,16 @@ pub fn filters(
     key: &Arc<LedgerKey>,
     deputy: Deputy,
 ) -> Result<Filters, StartError> {
-    let mut schemas: BTreeMap<(Provider, Action), _> = BTreeMap::new();
+    let schemas = Arc::new(schemas(catalogue)?);
+    Ok(Filters { scrubber, schemas, key: Arc::clone(key), deputy: Arc::new(deputy) })
+}
+
+/// The schemas of what every action answers.
+///
+/// # Errors
+/// [`StartError`] if one is none.
+pub fn schemas(catalogue: &Catalogue) -> Result<Schemas, StartError> {
+    let mut schemas = Schemas::new();
     for (provider, listed) in catalogue.providers() {
         for (action, operation) in &listed.operations {
             let Some(schema) = &operation.declaration().output_schema else { continue };
@@ -571,10 +618,10 @@ pub fn filters(
                 .with_pattern_options(jsonschema::PatternOptions::regex())
                 .build(schema)
                 .map_err(|error| StartError::Filter(format!("{provider}.{action}: {error}")))?;
-            schemas.insert((provider.clone(), action.clone()), validator);
+            schemas.insert((provider.clone(), action.clone()), Arc::new(validator));
         }
     }
-    Ok(Filters { scrubber, schemas: Arc::new(schemas), key: Arc::clone(key), deputy: Arc::new(deputy) })
+    Ok(schemas)
 }
 
 /// Programs that print secrets.

@@ -53,6 +53,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
         Kind::Grant => "grant",
         Kind::File => "proposal",
         Kind::Account => "account",
+        Kind::Definition => "change of what a server says",
     };
     Ok(format!("A person said no to this {what}.{said}"))
 }
@@ -130,6 +131,7 @@ fn known(approval: &Approval) -> ApprovalRef {
             Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
             Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
             Kind::Account => format!("an account at {} waits for a person", approval.provider),
+            Kind::Definition => format!("what {} says of its tools waits for a person", approval.provider),
             Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
         },
     }

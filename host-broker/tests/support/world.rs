@@ -207,7 +207,15 @@ impl World {
         Self {
             ledger: open(home.path(), &clock).unwrap(),
             broker: Broker::new(Arc::clone(&config), Arc::clone(&catalogue), policy(&config), Arc::clone(&ids)),
-            clerk: Clerk { config, catalogue: Arc::default(), key, ids, uid, inbox: None, callback: None },
+            clerk: Clerk {
+                config,
+                catalogue: tokio::sync::watch::channel(Arc::default()).1,
+                key,
+                ids,
+                uid,
+                inbox: None,
+                callback: None,
+            },
             home,
             clock,
             catalogue,

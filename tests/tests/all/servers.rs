@@ -1,5 +1,6 @@
 //! MCP servers that other people wrote, as providers.
 
+mod definitions;
 mod hostile;
 mod oauth;
 mod real;
@@ -199,7 +200,7 @@ fn a_tool_that_is_different_is_withdrawn_and_noted_until_it_is_accepted_again() 
 }
 
 #[test]
-fn what_was_accepted_anew_counts_from_the_next_start() {
+fn what_was_accepted_anew_counts_at_once() {
     let Some(mut world) = odd_home(&[], TOOLS) else { return };
     open(&mut world, &["odd"]);
     let developer = world.group("developer");
@@ -210,7 +211,6 @@ fn what_was_accepted_anew_counts_from_the_next_start() {
     world.restart();
     assert_eq!(code(&developer.ask(read("echo"))), "provider_disabled");
     accept(&world, "odd");
-    world.restart();
     assert_eq!(code(&developer.ask(read("echo"))), "executed");
 }
 

@@ -11,27 +11,30 @@ use crate::cli::output::Fault;
 use crate::cli::reading::unknown;
 use crate::config::Config;
 use crate::config::provider::{Kind, Reach};
-use crate::control::Control;
-use crate::filter::inspect::{Reason, Verdict};
+use crate::control::{self, Control};
 use crate::keys;
 use crate::providers::accepted::{Accepted, Change, difference};
 use crate::providers::bridge::definitions;
+use crate::providers::setup::Anew;
 use crate::providers::{bridge, mcp, setup};
+use crate::redefining::warning;
 use clap::Args;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use std::sync::Arc;
 
 /// Look at what a bridge or an MCP server says it can do, and accept it.
 ///
-/// What was accepted is what it can do from then on, whatever it says later: names, schemas, descriptions.
+/// What was accepted is what it can do from then on, whatever it says later: names, schemas, descriptions. A running daemon
+/// exchanges it at once.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --digest it starts the program, without any secret, and shows what it says and what is different
 from what was accepted before; nothing is accepted. With --digest it accepts exactly that. A server elsewhere that wants a
 token is shown it: the daemon looks, or this command if none runs, and that is in the ledger.
 
---json prints {provider, digest, accepted, changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
+--json prints {provider, digest, accepted, counts_from (now, next_start), changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
 [{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema,
 output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, input_schema, output_schema}]"
 )]
@@ -66,18 +69,29 @@ impl Accept {
         let look = Look { name, now: &now, before: before.as_ref(), parts };
         match &self.digest {
             None => {
-                context.output.show(&look.document(false), || look.text(&context.program()));
+                context.output.show(&look.document(None), || look.text(&context.program()));
                 Ok(())
             }
             Some(digest) if *digest == now.digest() => {
+                could_start(context, config, name, &now)?;
                 let control = Control::AcceptDefinitions { provider: name.clone(), digest: *digest };
                 let reply = answer(context, &control)?;
                 if reply.get("status").and_then(Value::as_str) != Some("executed") {
                     return context.output.reply(&reply);
                 }
                 now.store(&path).map_err(|error| Fault::internal(&error))?;
-                context.output.show(&look.document(true), || {
-                    format!("What {name} says it can do is accepted. It counts from the next start of the daemon on.")
+                let exchange = Control::Exchange { provider: name.clone() };
+                let exchanged = control::send(&context.home.socket(), &exchange)?;
+                if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
+                    return Err(Fault::provider(format!(
+                        "What {name} says it can do is accepted, but the running daemon cannot exchange it: {why}"
+                    )));
+                }
+                let said = exchanged.as_ref().and_then(|reply| reply.get("summary")).and_then(Value::as_str);
+                let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
+                context.output.show(&look.document(Some(counts)), || {
+                    let said = said.unwrap_or("It counts from the next start of the daemon on.");
+                    format!("What {name} says it can do is accepted. {said}")
                 });
                 Ok(())
             }
@@ -87,6 +101,22 @@ impl Accept {
             ))),
         }
     }
+}
+
+/// From when on it counts.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Counts {
+    Now,
+    NextStart,
+}
+
+/// Nobody accepts what no daemon would start with: a profile or a rule may speak of what is gone.
+fn could_start(context: &Context, config: &Config, name: &Name, now: &Accepted) -> Result<(), Fault> {
+    let anew = Anew { provider: name, accepted: now, upstream: None };
+    let fresh = setup::provider(config, &context.home, &context.effects, None, &anew);
+    let is_its = |listed: &Name| config.table_of(listed).is_some_and(|(own, _)| own == name);
+    context.policy(config, &context.catalogue(config).exchanged(is_its, fresh)).map(drop)
 }
 
 fn of_bridge(
@@ -144,12 +174,6 @@ struct Parts {
     warnings: Vec<String>,
 }
 
-/// What an agent would read and perhaps obey, where it looks so.
-fn warning(of: &str, verdict: &Verdict) -> Option<String> {
-    let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
-    (!verdict.is_clean()).then(|| format!("{of} looks {}: {}", verdict.word(), why.join(" ")))
-}
-
 /// What is looked at.
 struct Look<'a> {
     name: &'a Name,
@@ -165,7 +189,7 @@ impl Look<'_> {
         difference(self.before.map_or(&nothing, Accepted::said), self.now.said())
     }
 
-    fn document(&self, accepted: bool) -> Value {
+    fn document(&self, accepted: Option<Counts>) -> Value {
         let changes: Vec<Value> = self
             .changes()
             .into_iter()
@@ -177,7 +201,8 @@ impl Look<'_> {
         json!({
             "provider": self.name,
             "digest": self.now.digest(),
-            "accepted": accepted || self.before == Some(self.now),
+            "accepted": accepted.is_some() || self.before == Some(self.now),
+            "counts_from": accepted,
             self.parts.key: self.parts.list,
             "changes": changes,
             "warnings": self.parts.warnings,

@@ -54,6 +54,11 @@ impl Said {
         Self(said)
     }
 
+    /// All of it.
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
     fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str().map(str::trim).filter(|text| !text.is_empty())
     }

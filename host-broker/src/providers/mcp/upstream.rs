@@ -1,7 +1,7 @@
 //! A server: how it is reached, its one connection, and what is seen of its tools.
 
 use super::link::{Link, Looked};
-use super::tools::{self, Offered, Said};
+use super::tools::{self, Said};
 use crate::effects::commands::{Command, CommandFault, Commands};
 use crate::effects::http::Http;
 use crate::filter::scrub::Scrubber;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use shared::digest::Digest;
 use shared::{Action, Code, Provider};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
@@ -47,6 +47,9 @@ pub struct Changed {
     pub withdrawn: Withdrawn,
 }
 
+/// What tells the tools that are offered from everything else that the server could say of them.
+pub type Pinned = BTreeMap<Action, Digest>;
+
 /// Tools that may not be called, and why, in words of the broker's own: a server's would reach whoever asks.
 pub type Withdrawn = BTreeMap<Action, &'static str>;
 
@@ -54,8 +57,8 @@ const GONE: &str = "the server does not have it any more";
 const DIFFERENT: &str = "the server says something else of it than what was accepted";
 const TWICE: &str = "the server has two tools of one name";
 
-/// Told when a look at a server's tools finds others than the look before.
-pub type OnChange = Box<dyn Fn(Changed) + Send + Sync>;
+/// Told when a look at a server's tools finds some that are not what was accepted, or none any more; with what it says.
+pub type OnChange = Box<dyn Fn(Changed, &[Said]) + Send + Sync>;
 
 /// How a server is, for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -115,8 +118,8 @@ pub struct Upstream {
     scrubber: Option<Arc<Scrubber>>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
-    // What was accepted of the tools that are offered.
-    accepted: BTreeMap<Action, Digest>,
+    // What counts of the tools that are offered.
+    accepted: Mutex<Pinned>,
     connection: Mutex<Connection>,
     seen: Mutex<Seen>,
     looks: Semaphore,
@@ -138,8 +141,27 @@ struct Connection {
 /// What was seen the last time somebody looked.
 #[derive(Default)]
 struct Seen {
+    // By the names that a tool can have here.
+    said: Pinned,
+    has_twins: bool,
     withdrawn: Withdrawn,
     at: Option<Instant>,
+}
+
+impl Seen {
+    /// Why a tool of which this was accepted may not be called.
+    fn why(&self, tool: &Action, accepted: &Digest) -> Option<&'static str> {
+        match self.said.get(tool) {
+            _ if self.has_twins => Some(TWICE),
+            None => Some(GONE),
+            Some(said) if said == accepted => None,
+            Some(_) => Some(DIFFERENT),
+        }
+    }
+
+    fn withdrawn(&self, accepted: &Pinned) -> Withdrawn {
+        accepted.iter().filter_map(|(tool, pinned)| Some((tool.clone(), self.why(tool, pinned)?))).collect()
+    }
 }
 
 #[derive(Default)]
@@ -176,14 +198,12 @@ impl Connection {
 }
 
 impl Upstream {
-    /// A server that is reached so, of whose tools these were accepted and are offered. `scrubber` cleans what it complains of,
-    /// for the log; without, it is given no secret.
+    /// A server that is reached so. `scrubber` cleans what it complains of, for the log; without, it is given no secret.
     pub fn new(
         name: &Provider,
         reach: Result<Reach, String>,
         scrubber: Option<Arc<Scrubber>>,
         (commands, http): (&Arc<dyn Commands>, &Arc<dyn Http>),
-        offered: &[Offered<'_>],
     ) -> Self {
         Self {
             name: name.clone(),
@@ -191,7 +211,7 @@ impl Upstream {
             scrubber,
             commands: Arc::clone(commands),
             http: Arc::clone(http),
-            accepted: offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect(),
+            accepted: Mutex::default(),
             connection: Mutex::default(),
             seen: Mutex::default(),
             looks: Semaphore::new(1),
@@ -219,12 +239,29 @@ impl Upstream {
             scrubber,
             commands: Arc::clone(&self.commands),
             http: Arc::clone(&self.http),
-            accepted: self.accepted.clone(),
+            accepted: Mutex::new(self.accepted().clone()),
             connection: Mutex::default(),
             seen: Mutex::default(),
             looks: Semaphore::new(1),
             on_change: OnceLock::new(),
         }
+    }
+
+    /// From now on this counts of its tools. What is connected stays so, and what was seen is held against it.
+    pub fn accept(&self, pinned: Pinned) {
+        let mut seen = self.seen();
+        if seen.at.is_some() {
+            seen.withdrawn = seen.withdrawn(&pinned);
+        }
+        *self.accepted() = pinned;
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Pinned> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it could not be connected because the server does not know who asks.
@@ -264,7 +301,7 @@ impl Upstream {
             (Phase::Down, _) => "down",
         };
         let fault = connection.fault.as_ref().map(ToString::to_string);
-        let withdrawn = self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.clone();
+        let withdrawn = self.seen().withdrawn.clone();
         Health { state, starts: connection.starts, fault, withdrawn }
     }
 
@@ -443,40 +480,35 @@ impl Upstream {
 
     fn compare(&self, said: &[Said]) {
         let mut names = BTreeSet::new();
-        let is_list = said.iter().all(|said| names.insert(said.name()));
-        let why = |action: &Action, accepted: &Digest| match said.iter().find(|said| said.name() == action.as_str()) {
-            _ if !is_list => Some(TWICE),
-            None => Some(GONE),
-            Some(said) if said.digest() == *accepted => None,
-            Some(_) => Some(DIFFERENT),
-        };
-        let now: Withdrawn =
-            self.accepted.iter().filter_map(|(action, digest)| Some((action.clone(), why(action, digest)?))).collect();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.at = Some(Instant::now());
-        if seen.withdrawn == now {
-            return;
-        }
-        for (tool, why) in &now {
+        let has_twins = !said.iter().all(|said| names.insert(said.name()));
+        let own = said.iter().filter_map(|said| Some((said.name().parse().ok()?, said.digest())));
+        let own: Pinned = own.collect();
+        let mut seen = self.seen();
+        (seen.said, seen.has_twins, seen.at) = (own, has_twins, Some(Instant::now()));
+        let now = seen.withdrawn(&self.accepted());
+        let is_new = seen.withdrawn != now;
+        for (tool, why) in now.iter().filter(|_| is_new) {
             tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn");
         }
         seen.withdrawn.clone_from(&now);
-        if let Some(told) = self.on_change.get() {
-            told(Changed { provider: self.name.clone(), withdrawn: now });
+        drop(seen);
+        // As long as there are any it is said again: what the server says of them may be something else again.
+        if let Some(told) = self.on_change.get().filter(|_| is_new || !now.is_empty()) {
+            told(Changed { provider: self.name.clone(), withdrawn: now }, said);
         }
     }
 
-    /// Whether it was seen, in a look that still counts, that the tool is not what was accepted.
-    pub(super) fn withdrawn(&self, tool: &Action) -> Option<Refusal> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether it was seen, in a look that still counts, that the tool is not what was accepted of it.
+    pub(super) fn withdrawn(&self, tool: &Action, accepted: &Digest) -> Option<Refusal> {
+        let seen = self.seen();
         // A look that does not count any more is made again before anything is called.
         seen.at.filter(|at| at.elapsed() <= LOOK_COUNTS + LOOK_PATIENCE)?;
-        let why = seen.withdrawn.get(tool)?;
+        let why = seen.why(tool, accepted)?;
         Some(Refusal { code: Code::DefinitionChanged, reason: format!("Tool {tool} is withdrawn: {why}.") })
     }
 
     fn has_withdrawn(&self) -> bool {
-        !self.seen.lock().unwrap_or_else(PoisonError::into_inner).withdrawn.is_empty()
+        !self.seen().withdrawn.is_empty()
     }
 
     pub(super) fn is_up(&self) -> bool {

@@ -18,7 +18,7 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
         h1 { (name(approval)) }
         (live(now, listed, false))
         @match &approval.card {
-            Some(card) => (shown(card)),
+            Some(card) => (shown(approval.kind, card)),
             None => p.none { "What would have run is no longer kept." },
         }
         @if waits(approval, now) { (buttons(visitor, approval)) }
@@ -71,7 +71,17 @@ fn said(answer: &Answered) -> Markup {
     }
 }
 
-fn shown(card: &Card) -> Markup {
+/// What is above that which a person agrees to.
+fn heading(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Call | Kind::File => "What will run",
+        Kind::Grant => "What is given",
+        Kind::Account => "What the provider says of the account",
+        Kind::Definition => "What is different",
+    }
+}
+
+fn shown(kind: Kind, card: &Card) -> Markup {
     html! {
         section.card aria-label="Who asks" { (lines::all(&card.head)) }
         @if !card.reasons.is_empty() {
@@ -82,7 +92,7 @@ fn shown(card: &Card) -> Markup {
         }
         @if card.diff.is_none() || !card.params.is_empty() {
             section.card {
-                h2 { "What will run" }
+                h2 { (heading(kind)) }
                 @if card.params.is_empty() { p.none { "It has no parameters." } }
                 (lines::all(&card.params))
             }
@@ -99,6 +109,15 @@ fn shown(card: &Card) -> Markup {
     }
 }
 
+fn what_a_yes_does(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Call | Kind::File => "A yes is to exactly this, and it runs once.",
+        Kind::Grant => "A yes is to exactly this, and it counts until it ends or is revoked.",
+        Kind::Account => "A yes is to exactly this account, and it is linked at once.",
+        Kind::Definition => "A yes is to exactly this, and it is what counts from then on.",
+    }
+}
+
 /// Two forms, so that neither button is the other's default.
 fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
     let action = format!("/approvals/{}/answer", approval.reference());
@@ -111,7 +130,7 @@ fn buttons(visitor: &Visitor, approval: &Approval) -> Markup {
             h2 #answer { "Your answer" }
             form.yes method="post" action=(action) {
                 (hidden)
-                p { "A yes is to exactly this, and it runs once." }
+                p { (what_a_yes_does(approval.kind)) }
                 button #approve.go type="submit" name="answer" value="yes" { "Approve" }
                 @if approval.kind == Kind::File {
                     p { "The agent makes the change when it asks for it; or you make it now." }

@@ -1,0 +1,183 @@
+//! What every call is held to: the actions that there are, what the operators have laid down about them, and what cleans what
+//! they bring back. It is one value, so that all of it is exchanged at once.
+//!
+//! ```text
+//! home ─► Foundation: configuration, secrets, profiles, rules, as they were when they were read
+//!             ├─ terms()   at the start
+//!             └─ with()    when an operator has accepted what a provider says of itself, under a running daemon
+//! ```
+
+use crate::config::home::Home;
+use crate::config::profiles::Written;
+use crate::config::provider::Kind;
+use crate::config::{Config, ConfigError};
+use crate::deputy::Deputy;
+use crate::event::{Event, Reports};
+use crate::filter::finished::{Filters, Schemas};
+use crate::filter::{declared, holds_own};
+use crate::host::{Effects, StartError};
+use crate::ledger::LedgerKey;
+use crate::policy::authorize::Policy;
+use crate::providers::accepted::Accepted;
+use crate::providers::mcp::tools::Said;
+use crate::providers::registry::Catalogue;
+use crate::providers::setup::{self, Anew, Running, Supplies};
+use crate::redefining::{Proposed, Redefined};
+use crate::secrets::Secrets;
+use serde_json::Value;
+use shared::Provider;
+use shared::digest::Digest;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What every call is held to.
+#[derive(Clone)]
+pub struct Terms {
+    /// The actions that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// Who else must agree, and when.
+    pub policy: Policy,
+    /// What every result is held to.
+    pub filters: Arc<Filters>,
+    /// What rows name as the version that decided.
+    pub version: String,
+}
+
+/// What terms are made of.
+pub struct Foundation {
+    home: Home,
+    config: Arc<Config>,
+    effects: Effects,
+    secrets: Secrets,
+    running: Running,
+    written: Written,
+    key: Arc<LedgerKey>,
+    // Of the configuration's text.
+    text: Digest,
+}
+
+impl Foundation {
+    /// Of this home, whose configuration and secrets these are.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: what the operators have written beside the configuration cannot be read.
+    pub fn lay(
+        (home, config): (&Home, &Arc<Config>),
+        effects: &Effects,
+        secrets: Secrets,
+        running: Running,
+        key: &Arc<LedgerKey>,
+    ) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(home.config()).unwrap_or_default();
+        Ok(Self {
+            home: home.clone(),
+            config: Arc::clone(config),
+            effects: effects.clone(),
+            secrets,
+            running,
+            written: Written::read(home, config)?,
+            key: Arc::clone(key),
+            text: Config::digest(&text),
+        })
+    }
+
+    /// The terms, with what was accepted of each provider.
+    ///
+    /// # Errors
+    /// [`StartError`], naming what is wrong and what to do.
+    pub fn terms(&self) -> Result<Terms, StartError> {
+        let catalogue = setup::catalogue(&self.config, &self.home, &self.effects, Some(&self.supplies()));
+        let schemas = setup::schemas(&catalogue)?;
+        let catalogue = self.cleaned(catalogue);
+        let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
+        let deputy = Deputy::new(&self.config.deputy, policy.profiles.clone(), &self.secrets, &self.effects);
+        Ok(self.over(catalogue, policy, schemas, Arc::new(deputy)))
+    }
+
+    /// These terms, with this in the place of what was accepted of one provider before. Everything else is as it was when it
+    /// was read, also if it has been changed since.
+    ///
+    /// # Errors
+    /// [`StartError`]: why a daemon with them would not start.
+    pub fn with(&self, present: &Terms, provider: &Provider, accepted: &Accepted) -> Result<Terms, StartError> {
+        let supplies = Some(&self.supplies());
+        // Whatever is under way there goes on, and a server that remembers goes on remembering.
+        let upstream = present.catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
+        let anew = Anew { provider, accepted, upstream };
+        let fresh = setup::provider(&self.config, &self.home, &self.effects, supplies, &anew);
+        let mut schemas: Schemas = setup::schemas(&fresh)?;
+        let is_its = |listed: &Provider| self.config.table_of(listed).is_some_and(|(name, _)| name == provider);
+        let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
+        let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
+        schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
+        let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
+        Ok(self.over(catalogue, policy, schemas, Arc::clone(&present.filters.deputy)))
+    }
+
+    /// Where what is accepted of a provider lies.
+    ///
+    /// # Errors
+    /// There is no such provider.
+    pub fn accepted(&self, provider: &Provider) -> Result<PathBuf, String> {
+        let known = self.config.providers.contains_key(provider);
+        known.then(|| self.home.accepted(provider)).ok_or_else(|| {
+            format!("the daemon knows no provider {provider}; after a change of broker.toml start it again")
+        })
+    }
+
+    /// From now on these terms count for the servers, and the loop is told when one says something else of its tools.
+    pub fn attend(self: &Arc<Self>, terms: &Terms, reports: &Reports) {
+        for (_, listed) in terms.catalogue.providers() {
+            let Some(upstream) = &listed.upstream else { continue };
+            upstream.accept(listed.pinned.clone());
+            let (foundation, reports) = (Arc::clone(self), reports.clone());
+            upstream.on_change(Box::new(move |changed, said| {
+                let proposed = foundation.proposed(&changed.provider, said).unwrap_or_else(|why| {
+                    tracing::warn!(provider = %changed.provider, why, "nobody is asked about what the server says now");
+                    None
+                });
+                reports.happened(Event::Redefined(Box::new(Redefined { changed, proposed })));
+            }));
+        }
+    }
+
+    /// What a person can be asked about, where a server says something else than what was accepted.
+    fn proposed(&self, provider: &Provider, said: &[Said]) -> Result<Option<Proposed>, String> {
+        let Some(Kind::Mcp(settings, _)) = self.config.providers.get(provider).map(|table| &table.kind) else {
+            return Ok(None);
+        };
+        let before = Accepted::load(&self.home.accepted(provider)).map_err(|error| error.to_string())?;
+        let Some(before) = before else { return Ok(None) };
+        let text = Value::Array(said.iter().map(|said| Value::Object(said.members().clone())).collect());
+        // SECURITY: it has the broker's secrets, and what it says of itself is kept and shown.
+        if holds_own(text, &self.running.scrubber) {
+            return Err("it holds a secret of the broker's own".to_owned());
+        }
+        Proposed::new(provider, settings, &before, said).map(Some)
+    }
+
+    fn supplies(&self) -> Supplies<'_> {
+        Supplies { secrets: &self.secrets, running: Some(self.running.clone()) }
+    }
+
+    /// What an agent may be shown of it.
+    fn cleaned(&self, mut catalogue: Catalogue) -> Catalogue {
+        catalogue.reword(|declaration| declared::cleaned(declaration, &self.running.scrubber));
+        catalogue.redescribe(|text| declared::description(text, &self.running.scrubber));
+        catalogue
+    }
+
+    fn over(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, deputy: Arc<Deputy>) -> Terms {
+        let (scrubber, key) = (Arc::clone(&self.running.scrubber), Arc::clone(&self.key));
+        let version = self.version(&catalogue, &policy);
+        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, deputy });
+        Terms { catalogue: Arc::new(catalogue), policy, filters, version }
+    }
+
+    /// Twelve digits of what decides: the configuration's text, the catalogue, the profiles and the rules.
+    fn version(&self, catalogue: &Catalogue, policy: &Policy) -> String {
+        let (profiles, rules) = (policy.profiles.version(), policy.rules.version());
+        let all = format!("{}\n{}\n{profiles}\n{rules}", self.text, catalogue.version());
+        Config::digest(&all).hex().chars().take(12).collect()
+    }
+}
