@@ -11,19 +11,25 @@
 //!
 //! Source: RFC 6749, RFC 7636 (S256 only), RFC 8628, RFC 8707; OAuth 2.1 where it differs.
 
+mod claims;
+mod renewal;
+mod settings;
+
+pub use renewal::Renewing;
+pub use settings::Settings;
+
 use crate::effects::clock::Clock;
 use crate::effects::http::{Http, HttpFault, Post};
 use crate::effects::ids::Ids;
-use crate::providers::contract::{Failure, Renewal};
+use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
-use crate::providers::linking::address::{Brought, Hosts};
+use crate::providers::linking::address::Brought;
 use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
 use crate::secrets::Secret;
-use crate::secrets::source::SecretSource;
-use crate::vault::witness::{Credential, Unfit};
-use crate::vault::{self, Place, Sealed, Vault};
+use crate::vault::Vault;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use claims::{claims, named, shown};
 use oauth2::basic::{
     BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
     BasicTokenType,
@@ -31,19 +37,17 @@ use oauth2::basic::{
 use oauth2::{
     AsyncHttpClient, AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, DeviceAuthorizationUrl,
     DeviceCodeErrorResponse, DeviceCodeErrorResponseType, EndpointNotSet, EndpointSet, ExtraTokenFields, HttpRequest,
-    HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken, RequestTokenError, Scope,
+    HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use shared::{AccountRef, Code, Provider, Timestamp};
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use shared::{Code, Provider, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use url::Url;
 
@@ -53,78 +57,6 @@ const SKEW: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The longest answer of one, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
-
-/// How persons link their accounts at a server elsewhere.
-///
-/// ```toml
-/// [providers."team.tasks".oauth]
-/// client_id = "broker"
-/// client_secret = { env = "TASKS_CLIENT_SECRET" }
-/// authorize_url = "https://tasks.example.com/authorize"
-/// token_url = "https://tasks.example.com/token"
-/// scopes = ["read", "write"]
-/// ```
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// As whom the broker is registered there.
-    pub client_id: String,
-    /// What it proves that with; absent for a client that has none.
-    #[serde(default)]
-    pub client_secret: Option<SecretSource>,
-    /// The page on which persons sign in.
-    pub authorize_url: String,
-    /// Where tokens are given and renewed.
-    pub token_url: String,
-    /// Where a code to be typed elsewhere is given. Then persons type one, and bring nothing back.
-    #[serde(default)]
-    pub device_url: Option<String>,
-    /// The hosts of pages on which persons sign in beside that of `authorize_url`: where a code is typed may be elsewhere.
-    #[serde(default)]
-    pub auth_hosts: Vec<String>,
-    /// What is asked for.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// Where the page leads to, as it is registered there; no two providers' pages lead to one place. Absent means the callback
-    /// of `[identity]` or `http://localhost`, with `/` and the provider's name: `http://127.0.0.1:7421/callback/team.tasks`.
-    #[serde(default)]
-    pub redirect_url: Option<String>,
-}
-
-impl Settings {
-    /// What cannot be so.
-    ///
-    /// # Errors
-    /// One sentence without a period.
-    pub fn check(&self) -> Result<(), String> {
-        if self.client_id.is_empty() {
-            return Err("oauth.client_id: it is empty".to_owned());
-        }
-        self.hosts()?.admit(&self.authorize_url).map_err(|why| format!("oauth.authorize_url: {why}"))?;
-        let asked = [("token_url", Some(&self.token_url)), ("device_url", self.device_url.as_ref())];
-        for (key, url) in asked.into_iter().filter_map(|(key, url)| Some((key, url?))) {
-            let own = host(url).and_then(|host| Hosts::new(&[host]).ok());
-            let own = own.ok_or_else(|| format!("oauth.{key}: it is no address"))?;
-            own.admit(url).map_err(|why| format!("oauth.{key}: {why}"))?;
-        }
-        let redirect = self.redirect_url.as_deref().map_or(Ok(()), |url| Url::parse(url).map(drop));
-        redirect.map_err(|error| format!("oauth.redirect_url: {error}"))
-    }
-
-    /// Where persons are sent to.
-    ///
-    /// # Errors
-    /// One sentence without a period.
-    pub fn hosts(&self) -> Result<Hosts, String> {
-        let host = host(&self.authorize_url).ok_or("oauth.authorize_url: it is no address")?;
-        let all: Vec<String> = self.auth_hosts.iter().cloned().chain([host]).collect();
-        Hosts::new(&all).map_err(|why| format!("oauth.{why}"))
-    }
-}
-
-fn host(url: &str) -> Option<String> {
-    Url::parse(url).ok()?.host_str().map(str::to_owned)
-}
 
 /// What an answer may have beside tokens.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -178,14 +110,6 @@ enum Way {
     Device(Box<StandardDeviceAuthorizationResponse>),
 }
 
-/// What others who want the same renewal get: what was renewed, and what it was renewed to.
-struct Renewed {
-    of: Sealed,
-    to: Arc<Kept>,
-}
-
-type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
-
 /// A client of one OAuth server, for one provider.
 pub struct OAuth {
     /// The provider.
@@ -210,95 +134,7 @@ pub struct OAuth {
     pub renewing: Arc<Renewing>,
 }
 
-/// The renewals of each account, by provider, owner and account.
-#[derive(Default)]
-pub struct Renewing(Mutex<BTreeMap<(Provider, String, String), Latest>>);
-
 impl OAuth {
-    /// The token of the account that a call works with.
-    ///
-    /// # Errors
-    /// [`Failure`]: there is none that can be used; nothing was done.
-    pub fn token(&self, sealed: Option<&Sealed>, execution: &Execution) -> Result<String, Failure> {
-        let sealed = sealed.ok_or_else(|| unlinked("nothing is kept for this account"))?;
-        self.kept(sealed, execution).map(|kept| kept.access_token)
-    }
-
-    /// Renews what an account is worked with. Whoever else wants the same gets the same, also if whoever was first has given
-    /// up meanwhile: what was asked of the server is heard to its end.
-    ///
-    /// # Errors
-    /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
-    pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
-        let account = execution.account().unwrap_or_default().to_owned();
-        let key = (self.provider.clone(), execution.owner().unwrap_or_default(), account);
-        let latest = {
-            let mut renewing = self.renewing.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(renewing.entry(key).or_default())
-        };
-        // INVARIANT: a refresh token is used once. Servers take a second use for theft, and revoke everything.
-        let latest = latest.lock_owned().await;
-        let known = latest.as_ref().filter(|renewed| renewed.of == *sealed).map(|renewed| Arc::clone(&renewed.to));
-        let kept = match known {
-            Some(kept) => kept,
-            None => self.renew_with(latest, sealed, execution).await?,
-        };
-        self.renewal(sealed, &kept, execution)
-    }
-
-    async fn renew_with(
-        self: &Arc<Self>,
-        latest: OwnedMutexGuard<Option<Renewed>>,
-        sealed: &Sealed,
-        execution: &Execution,
-    ) -> Result<Arc<Kept>, Failure> {
-        let Some(refresh_token) = self.kept(sealed, execution)?.refresh_token else {
-            return Err(unlinked("its time is over, and it cannot be renewed"));
-        };
-        let (this, client, of) = (Arc::clone(self), self.client(execution)?, sealed.clone());
-        // A caller's patience must not end in the middle of it: the server may have renewed it by then.
-        let asked = tokio::spawn(async move { this.ask_for_new(latest, client, refresh_token, of).await });
-        asked
-            .await
-            .unwrap_or_else(|_panic| Err(Failure::Unavailable { message: "the broker itself failed".to_owned() }))
-    }
-
-    async fn ask_for_new(
-        &self,
-        mut latest: OwnedMutexGuard<Option<Renewed>>,
-        client: Registered,
-        refresh_token: String,
-        of: Sealed,
-    ) -> Result<Arc<Kept>, Failure> {
-        let token = RefreshToken::new(refresh_token.clone());
-        let request = client.exchange_refresh_token(&token).add_extra_param("resource", self.resource.as_str());
-        let tokens = request.request_async(&Carrier(Arc::clone(&self.http))).await;
-        let mut kept = self.to_keep(&tokens.map_err(|fault| self.not_renewed(fault))?);
-        // A server that gives no new one leaves the old one good. (RFC 6749, section 6)
-        kept.refresh_token.get_or_insert(refresh_token);
-        let to = Arc::new(kept);
-        *latest = Some(Renewed { of, to: Arc::clone(&to) });
-        Ok(to)
-    }
-
-    fn renewal(&self, old: &Sealed, kept: &Kept, execution: &Execution) -> Result<Renewal, Failure> {
-        let unfit = |unfit: Unfit| Failure::InvalidOutput { message: unfit.to_string() };
-        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
-        let credential = Credential::new(json!(kept), account, &Value::Null).map_err(unfit)?;
-        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
-        let new = self.vault()?.seal_credential(&place, &credential, execution);
-        let new = new.map_err(|fault| Failure::Unavailable { message: fault.to_string() })?;
-        Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(kept) })
-    }
-
-    fn kept(&self, sealed: &Sealed, execution: &Execution) -> Result<Kept, Failure> {
-        let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
-        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
-        let credential = self.vault()?.open_credential(&place, sealed, execution);
-        let credential = credential.map_err(|fault| unlinked(&fault.to_string()))?;
-        Kept::deserialize(&credential.given).map_err(|_damaged| unlinked("what is kept for this account is damaged"))
-    }
-
     fn to_keep(&self, tokens: &Tokens) -> Kept {
         Kept {
             access_token: tokens.access_token().secret().clone(),
@@ -322,22 +158,6 @@ impl OAuth {
             Some(secret) => client.set_client_secret(ClientSecret::new(secret.expose(execution).to_owned())),
             None => client,
         })
-    }
-
-    /// Why nothing was renewed. What was begun before may have been: with the next call it is tried again.
-    fn not_renewed(&self, fault: TokenFault) -> Failure {
-        self.note(&fault);
-        match fault {
-            RequestTokenError::ServerResponse(said) if *said.error() == BasicErrorResponseType::InvalidGrant => {
-                unlinked("the server does not renew it any more")
-            }
-            RequestTokenError::ServerResponse(_)
-            | RequestTokenError::Request(_)
-            | RequestTokenError::Parse(..)
-            | RequestTokenError::Other(_) => {
-                Failure::Unavailable { message: "the account's token could not be renewed".to_owned() }
-            }
-        }
     }
 
     /// Why there are no tokens for a code, and whether it was sent.
@@ -609,56 +429,9 @@ fn unlinked(why: &str) -> Failure {
     Failure::Said { code: Code::CapabilityAuthRequired, message: format!("{why}; link it anew") }
 }
 
-/// What an ID token says of the person. It comes from the server itself, over a connection that proves it, so its signature
-/// adds nothing (`OpenID Connect Core 1.0`, section 3.1.3.7); and it is only shown to the person who decides.
-fn claims(token: &str) -> Map<String, Value> {
-    let body = token.split('.').nth(1).and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
-    body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
-}
-
-/// What the account is called: by the server, or else by the person.
-fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountRef {
-    let said = ["email", "preferred_username", "sub"].iter().filter_map(|name| claims.get(*name)?.as_str());
-    let mut names = said.chain(hint).filter_map(|name| name.parse().ok());
-    #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
-    names.next().unwrap_or_else(|| "default".parse().expect("an account's name"))
-}
-
-/// What the person who decides is shown.
-fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<String, Value> {
-    let mut shown = Map::from_iter([("server".to_owned(), json!(resource))]);
-    for name in ["email", "name", "preferred_username", "sub", "iss"] {
-        shown.extend(claims.get(name).filter(|value| value.is_string()).map(|value| (name.to_owned(), value.clone())));
-    }
-    let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "));
-    shown.extend(scopes.map(|scopes| ("scopes".to_owned(), json!(scopes))));
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn token(body: &[u8]) -> String {
-        format!("e30.{}.x", URL_SAFE_NO_PAD.encode(body))
-    }
-
-    #[test]
-    fn an_account_is_called_what_the_server_says_or_else_what_the_person_said() {
-        let of = |body: &str, hint| named(&claims(&token(body.as_bytes())), hint).to_string();
-        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com"}"#, Some("work")), "ann@example.com");
-        assert_eq!(of(r#"{"sub":"1","email":"Ann <ann@example.com>"}"#, Some("work")), "1");
-        assert_eq!(of(r#"{"sub":"auth0|1","email":7}"#, Some("work")), "work");
-        assert_eq!(of(r#"{"sub":"../../etc"}"#, Some("my mail")), "default");
-        assert_eq!(of("[]", None), "default");
-    }
-
-    #[test]
-    fn what_is_no_id_token_says_nothing() {
-        for odd in ["", "a", "a.b.c", "..", "a.!!.c", &token(b"\xff\xfe"), &token(b"{\"sub\":")] {
-            assert!(claims(odd).is_empty(), "{odd}");
-        }
-    }
 
     #[test]
     fn a_person_is_back_where_this_providers_page_leads_and_nowhere_else() {

@@ -1,0 +1,121 @@
+//! Everything that is sealed, whatever it is: which master keys it is under, and how it is put under another one.
+
+use super::change;
+use crate::accounts;
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at};
+use crate::vault::{KeyName, Kind, Place, Sealed, Vault};
+use rusqlite::{Connection, params};
+use shared::Provider;
+use std::collections::BTreeSet;
+
+/// A record of the vault, and where it is kept.
+struct Record {
+    table: &'static str,
+    person: String,
+    capability: Provider,
+    name: String,
+    sealed: Sealed,
+    question: Option<i64>,
+}
+
+/// Every record that is sealed.
+const RECORDS: [(&str, &str); 3] = [
+    ("credentials", "SELECT person, capability, account_ref, sealed, NULL FROM credentials"),
+    (
+        "account_links",
+        "SELECT person, capability, account_ref, sealed, approval FROM account_links WHERE sealed IS NOT NULL",
+    ),
+    ("auth_flows", "SELECT person, capability, id, sealed, NULL FROM auth_flows WHERE sealed IS NOT NULL"),
+];
+
+fn records(connection: &Connection) -> Result<Vec<Record>, LedgerError> {
+    let mut all = Vec::new();
+    for (table, select) in RECORDS {
+        let mut statement = connection.prepare(select).map_err(at("read the vault"))?;
+        let rows = statement.query_map([], |row| {
+            let sealed = Sealed::stored(row.get(3)?);
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, sealed, row.get(4)?))
+        });
+        let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(at("read the vault"))?;
+        for (person, capability, name, sealed, question) in rows {
+            let capability = capability.parse().map_err(|_bad| LedgerError::Stored { what: "capability" })?;
+            all.push(Record { table, person, capability, name, sealed, question });
+        }
+    }
+    Ok(all)
+}
+
+/// The master keys that records are under.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn keys_in_use(connection: &Connection) -> Result<BTreeSet<KeyName>, LedgerError> {
+    Ok(records(connection)?.iter().filter_map(|record| record.sealed.key_name()).collect())
+}
+
+/// How many records there are of a kind: credentials, accounts that wait for a yes, flows.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn count(connection: &Connection) -> Result<[usize; 3], LedgerError> {
+    let all = records(connection)?;
+    Ok(RECORDS.map(|(table, _)| all.iter().filter(|record| record.table == table).count()))
+}
+
+/// What came of sealing every record anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// How many are under the present master key now and were not before.
+    pub renewed: usize,
+    /// How many cannot be opened, and are as they were.
+    pub unreadable: usize,
+    /// How many could not be opened and are gone, with the accounts that they belonged to.
+    pub forgotten: usize,
+    /// The questions about accounts that could not be opened, which nobody can answer any more.
+    pub questions: Vec<i64>,
+}
+
+/// Seals every record under the present master key. One that cannot be opened is left as it is, or forgotten.
+///
+/// # Errors
+/// [`LedgerError`]; all of them are as they were, once the transaction is undone.
+pub fn reseal(tx: &Transaction<'_>, vault: &Vault, forget: bool) -> Result<Resealed, LedgerError> {
+    let mut done = Resealed::default();
+    for record in records(tx.connection())? {
+        let Record { table, person, capability, name, sealed, question: _ } = &record;
+        let what = if *table == "auth_flows" { Kind::Flow } else { Kind::Credential };
+        match vault.resealed(&Place { what, person, capability, name }, sealed) {
+            Ok(None) => {}
+            Ok(Some(renewed)) => done.renewed += record.replace(tx, Some(&renewed))?,
+            Err(_) if forget => {
+                done.questions.extend(record.question);
+                done.forgotten += record.replace(tx, None)?;
+            }
+            Err(_) => done.unreadable += 1,
+        }
+    }
+    Ok(done)
+}
+
+impl Record {
+    /// Puts another one in its place, or none. Says in how many rows.
+    fn replace(&self, tx: &Transaction<'_>, with: Option<&Sealed>) -> Result<usize, LedgerError> {
+        let Self { table, person, capability, name, sealed, question: _ } = self;
+        let is_credential = *table == "credentials";
+        let key = if *table == "auth_flows" { "id" } else { "account_ref" };
+        // The record itself is part of the condition: two questions may be about one account.
+        let which = format!("person = ?1 AND capability = ?2 AND {key} = ?3 AND sealed = ?4");
+        let rows = if with.is_none() && *table != "account_links" {
+            let of = params![person, capability.as_str(), name, sealed.bytes()];
+            change(tx, &format!("DELETE FROM {table} WHERE {which}"), of)?
+        } else {
+            let new = params![person, capability.as_str(), name, sealed.bytes(), with.map(Sealed::bytes)];
+            change(tx, &format!("UPDATE {table} SET sealed = ?5 WHERE {which}"), new)?
+        };
+        if with.is_none() && is_credential {
+            accounts::unlink(tx, person, Some(capability), Some(name))?;
+        }
+        Ok(rows)
+    }
+}

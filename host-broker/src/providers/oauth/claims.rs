@@ -1,0 +1,67 @@
+//! What an ID token says of the person whose account it is.
+
+use super::Tokens;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use oauth2::TokenResponse as _;
+use serde_json::{Map, Value, json};
+use shared::AccountRef;
+
+/// What an ID token says of the person. It comes from the server itself, over a connection that proves it, so its signature
+/// adds nothing (`OpenID Connect Core 1.0`, section 3.1.3.7); and it is only shown to the person who decides.
+pub(super) fn claims(token: &str) -> Map<String, Value> {
+    let body = token.split('.').nth(1).and_then(|body| URL_SAFE_NO_PAD.decode(body).ok());
+    body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
+}
+
+/// What the account is called: by the server, or else by the person.
+pub(super) fn named(claims: &Map<String, Value>, hint: Option<&str>) -> AccountRef {
+    // Whoever may claim any address could take the name of an account that is linked.
+    let is_unproven = claims.get("email_verified") == Some(&Value::Bool(false));
+    let names = ["email", "preferred_username", "sub"].into_iter().filter(|name| !(is_unproven && *name == "email"));
+    let said = names.filter_map(|name| claims.get(name)?.as_str());
+    let mut names = said.chain(hint).filter_map(|name| name.parse().ok());
+    #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
+    names.next().unwrap_or_else(|| "default".parse().expect("an account's name"))
+}
+
+/// What the person who decides is shown.
+pub(super) fn shown(claims: &Map<String, Value>, resource: &str, tokens: &Tokens) -> Map<String, Value> {
+    let mut shown = Map::from_iter([("server".to_owned(), json!(resource))]);
+    for name in ["email", "name", "preferred_username", "sub", "iss"] {
+        shown.extend(claims.get(name).filter(|value| value.is_string()).map(|value| (name.to_owned(), value.clone())));
+    }
+    shown.extend(claims.get("email_verified").map(|is| ("email_verified".to_owned(), json!(is == &Value::Bool(true)))));
+    let scopes = tokens.scopes().map(|scopes| scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" "));
+    shown.extend(scopes.map(|scopes| ("scopes".to_owned(), json!(scopes))));
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(body: &[u8]) -> String {
+        format!("e30.{}.x", URL_SAFE_NO_PAD.encode(body))
+    }
+
+    #[test]
+    fn an_account_is_called_what_the_server_says_or_else_what_the_person_said() {
+        let of = |body: &str, hint| named(&claims(&token(body.as_bytes())), hint).to_string();
+        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com"}"#, Some("work")), "ann@example.com");
+        assert_eq!(of(r#"{"sub":"1","email":"Ann <ann@example.com>"}"#, Some("work")), "1");
+        assert_eq!(of(r#"{"sub":"auth0|1","email":7}"#, Some("work")), "work");
+        assert_eq!(of(r#"{"sub":"../../etc"}"#, Some("my mail")), "default");
+        assert_eq!(of("[]", None), "default");
+        // What the server has not proved is no name.
+        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":false}"#, None), "1");
+        assert_eq!(of(r#"{"sub":"1","email":"ann@example.com","email_verified":true}"#, None), "ann@example.com");
+    }
+
+    #[test]
+    fn what_is_no_id_token_says_nothing() {
+        for odd in ["", "a", "a.b.c", "..", "a.!!.c", &token(b"\xff\xfe"), &token(b"{\"sub\":")] {
+            assert!(claims(odd).is_empty(), "{odd}");
+        }
+    }
+}
