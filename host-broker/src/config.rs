@@ -487,6 +487,12 @@ impl Config {
         self.asking_by(self.approvals.grants)
     }
 
+    /// How many must agree to what a provider says of its actions: as many as to any of them.
+    pub fn quorum_for_definitions(&self, provider: &Provider) -> usize {
+        let tables = self.approvals.actions.get(provider).into_iter().flat_map(BTreeMap::values);
+        tables.filter_map(|table| table.quorum).max().unwrap_or(1)
+    }
+
     fn asking_by(&self, table: AskTable) -> (usize, Duration) {
         let seconds = table.expires_s.unwrap_or(self.approvals.expires_s);
         (table.quorum.unwrap_or(1), Duration::from_secs(seconds))

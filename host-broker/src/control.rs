@@ -144,6 +144,8 @@ pub enum Control {
     Exchange {
         /// The provider, as the configuration names it.
         provider: Provider,
+        /// What tells what was accepted from everything else.
+        digest: Digest,
     },
     /// Stop all calls, or allow them again.
     KillAll {
@@ -389,9 +391,9 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
             Err(why) => fault(&why),
         };
     }
-    if let Control::Exchange { provider } = control {
+    if let Control::Exchange { provider, digest } = control {
         let (answer, exchanged) = oneshot::channel();
-        reports.send(News::Accepted(Exchange::of_home(provider, answer)));
+        reports.send(News::Accepted(Exchange::of_home(provider, digest, answer)));
         return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
     }
     let order = match order(&control, may_relay) {

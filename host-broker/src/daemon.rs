@@ -303,6 +303,7 @@ impl Loop {
             || outbox.has_unsent()
             || !self.unsettled.is_empty()
             || !self.postponed.is_empty()
+            || self.exchanges.are_postponed()
             || self.wanted
             || self.daemon.ledger.lives_on_its_reserve()
     }
@@ -333,6 +334,7 @@ impl Loop {
             for key in std::mem::take(&mut self.postponed) {
                 self.readmit(&key);
             }
+            self.take_up_what_was_postponed();
             self.daemon.outbox.send_again();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
@@ -478,7 +480,8 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Redefined(_) => return,
+            Event::Telling(_) => return,
+            Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {
                 self.notices.is_told(&attempt);

@@ -88,6 +88,7 @@ impl Broker {
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::AcceptDefinitions { provider, digest } => {
+                self.accepted_elsewhere(tx, provider)?;
                 let body = json!({ "accepted": provider, "digest": digest });
                 let summary = format!("What {provider} says it can do is accepted.");
                 Said::done(Kind::Noted, body.clone(), body, summary)

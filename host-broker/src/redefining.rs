@@ -7,7 +7,7 @@
 //!
 //! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
 
-use crate::approvals::card::Card;
+use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, Kind, State};
 use crate::broker::Broker;
 use crate::call::{Caller, Header, Origin};
@@ -39,8 +39,15 @@ use tokio::time::Instant;
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// So long after a question no other one is put about the same server: one that changes with every look asks nobody to death.
 const PAUSE: Duration = Duration::from_secs(10 * 60);
+/// What a yes has come to that cannot be made to count.
+const FAILED: &str = "failed";
+/// What is said where terms are not made of what is written now.
+const BEHIND: &str =
+    " What was written since the start in broker.toml, profiles or rules does not: it counts from the next start on.";
 /// What is longer, in bytes, is looked at at the command line.
 const LENGTH_MAX: usize = 256 * 1024;
+/// Of so many tools it is said that they look odd.
+const WARNINGS_MAX: usize = 10;
 
 /// A look at a server's tools, after which some are withdrawn, or none is any more.
 #[derive(Debug)]
@@ -54,6 +61,8 @@ pub struct Redefined {
 /// What a server says now, to be accepted.
 #[derive(Debug)]
 pub struct Proposed {
+    // What was accepted before, which the card shows the difference from.
+    before: Digest,
     said: Accepted,
     card: Card,
     level: Level,
@@ -86,12 +95,21 @@ impl Proposed {
              read."
                 .to_owned(),
         );
-        card.reasons.extend(said.iter().filter_map(|tool| warning(&shown(tool.name()), &tool.verdict())));
-        if !card.changes(&difference(before.said(), now.said())) {
-            return Err("what is different is too long for a question".to_owned());
+        let warnings: Vec<String> = said.iter().filter_map(warned).collect();
+        let more = warnings.len().saturating_sub(WARNINGS_MAX);
+        card.reasons.extend(warnings.into_iter().take(WARNINGS_MAX));
+        card.reasons.extend((more > 0).then(|| format!("{more} more of its tools look so.")));
+        let changes = difference(before.said(), now.said(), BYTES_MAX).filter(|changes| !changes.is_empty());
+        if !changes.is_some_and(|changes| card.changes(&changes)) {
+            return Err("what is different cannot be shown in a question".to_owned());
         }
-        Ok(Self { said: now, card, level })
+        Ok(Self { before: before.digest(), said: now, card, level })
     }
+}
+
+/// Of one tool, under its name between quotes: a name is the server's own choice, too.
+fn warned(tool: &Said) -> Option<String> {
+    warning(&Value::from(shown(tool.name())).to_string(), &tool.verdict())
 }
 
 /// What an agent would read and perhaps obey, where it looks so.
@@ -108,6 +126,8 @@ pub struct Exchanged {
     pub digest: Option<Digest>,
     /// The terms with it, or why there are none: then everything stays as it is.
     pub terms: Result<Terms, String>,
+    /// Whether what the operators have written since the start is not in them.
+    pub is_behind: bool,
     /// The question whose yes it was.
     pub question: Option<RequestId>,
     /// Where the reply goes.
@@ -129,9 +149,10 @@ impl Exchanged {
                 let listed = terms.catalogue.provider(&self.provider);
                 let idle = listed.and_then(|listed| listed.state.as_ref().err());
                 let but = idle.map_or_else(String::new, |why| format!(", but {} takes no calls: {why}", self.provider));
+                let behind = if self.is_behind { BEHIND } else { "" };
                 json!({
                     "status": "executed",
-                    "summary": format!("It counts from now on{but}."),
+                    "summary": format!("It counts from now on{but}.{behind}"),
                     "data": { "provider": self.provider, "digest": self.digest, "policy_version": terms.version },
                 })
             }
@@ -140,12 +161,13 @@ impl Exchanged {
     }
 }
 
-/// Everything that a person agrees to: what the server says, and how the operator has set it up.
-pub(crate) fn agreed(provider: &Provider, said: Digest, policy: &Policy) -> Digest {
+/// Everything that a person agrees to: what the server says, in the place of what, and how the operator has set it up.
+pub(crate) fn agreed(provider: &Provider, said: Digest, before: Option<Digest>, policy: &Policy) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
         "provider": provider,
         "provider_settings": policy.settings.get(provider),
         "definitions": said,
+        "instead_of": before,
     })))
 }
 
@@ -161,15 +183,20 @@ pub(crate) fn asked_about(document: &[u8]) -> Result<Accepted, String> {
 impl Broker {
     /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
     pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &Redefined) -> Result<(), LedgerError> {
-        let Redefined { changed: Changed { provider, withdrawn }, proposed } = redefined;
+        if !self.is_of_now(&redefined.changed) {
+            return Ok(());
+        }
+        let Redefined { changed: Changed { provider, withdrawn, epoch: _ }, proposed } = redefined;
+        let proposed = proposed.as_ref().filter(|_| !withdrawn.is_empty());
         if self.withdrawn.get(provider).unwrap_or(&Withdrawn::new()) != withdrawn {
             let body = json!({ "redefined": provider, "withdrawn": withdrawn });
             tx.append(&Draft { body, ..Draft::new(chain::Kind::Noted, "broker") })?;
-            self.withdrawn.insert(provider.clone(), withdrawn.clone());
             self.stale_snapshots.extend(self.config.groups.keys().cloned());
         }
         let earlier = approvals::about_definitions(tx.connection(), provider)?;
-        let digest = proposed.as_ref().map(|proposed| agreed(provider, proposed.said.digest(), &self.policy));
+        let agreed_to =
+            |proposed: &Proposed| agreed(provider, proposed.said.digest(), Some(proposed.before), &self.policy);
+        let digest = proposed.map(agreed_to);
         // What it does not say any more nobody is to agree to.
         self.cancel_definitions(tx, &earlier, |asked| Some(asked.digest) == digest)?;
         let (Some(proposed), Some(digest)) = (proposed, digest) else { return Ok(()) };
@@ -191,7 +218,7 @@ impl Broker {
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(()) };
         let said = shared::json::canonical(proposed.said.said());
         let action = definitions();
-        let (quorum, _) = self.config.asking(provider, &action);
+        let quorum = self.config.quorum_for_definitions(provider);
         let header = Header {
             caller_key: Caller::Broker.to_string().into(),
             caller: Caller::Broker,
@@ -239,12 +266,12 @@ impl Broker {
 
     /// New terms, or none: said before they count.
     pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &Exchanged) -> Result<(), LedgerError> {
-        let Exchanged { provider, digest, terms, question, answer: _ } = exchanged;
+        let Exchanged { provider, digest, terms, is_behind: _, question, answer: _ } = exchanged;
         let (body, became) = match terms {
             Ok(terms) => {
                 (json!({ "exchanged": provider, "digest": digest, "policy_version": terms.version }), "accepted")
             }
-            Err(why) => (json!({ "not_exchanged": provider, "digest": digest, "why": why }), "failed"),
+            Err(why) => (json!({ "not_exchanged": provider, "digest": digest, "why": why }), FAILED),
         };
         tx.append(&Draft { body, ..Draft::new(chain::Kind::Noted, "broker") })?;
         if let Some(question) = question {
@@ -257,6 +284,31 @@ impl Broker {
         }
         self.questions_changed = true;
         Ok(())
+    }
+
+    /// An operator has accepted something at the command line: what people were asked, or have agreed to and does not count
+    /// yet, is over.
+    pub(crate) fn accepted_elsewhere(&mut self, tx: &Transaction<'_>, provider: &Provider) -> Result<(), LedgerError> {
+        let earlier = approvals::about_definitions(tx.connection(), provider)?;
+        self.cancel_definitions(tx, &earlier, |_asked| false)?;
+        for agreed in earlier.iter().filter(|asked| asked.state == State::Approved) {
+            self.end_definitions(tx, agreed, State::Cancelled)?;
+        }
+        Ok(())
+    }
+
+    /// What was last seen of a server is durable.
+    pub(crate) fn has_noted(&mut self, redefined: Redefined) {
+        if self.is_of_now(&redefined.changed) {
+            let Changed { provider, withdrawn, epoch: _ } = redefined.changed;
+            self.withdrawn.insert(provider, withdrawn);
+        }
+    }
+
+    /// Whether it was held against what counts now.
+    fn is_of_now(&self, changed: &Changed) -> bool {
+        let upstream = self.catalogue.provider(&changed.provider).and_then(|listed| listed.upstream.as_ref());
+        upstream.is_some_and(|upstream| upstream.epoch() == changed.epoch)
     }
 
     fn cancel_definitions(

@@ -28,7 +28,7 @@ use serde_json::Value;
 use shared::Provider;
 use shared::digest::Digest;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What every call is held to.
 #[derive(Clone)]
@@ -125,15 +125,35 @@ impl Foundation {
         })
     }
 
+    /// What is accepted of a provider; `None` if nothing is.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no such provider.
+    pub fn accepted_of(&self, provider: &Provider) -> Result<Option<Accepted>, String> {
+        Accepted::load(&self.accepted(provider)?).map_err(|error| error.to_string())
+    }
+
+    /// Whether what the operators have written is another by now than when it was read.
+    pub fn is_behind(&self) -> bool {
+        let text = std::fs::read_to_string(self.home.config()).unwrap_or_default();
+        Config::digest(&text) != self.text
+            || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.written)
+    }
+
     /// From now on these terms count for the servers, and the loop is told when one says something else of its tools.
     pub fn attend(self: &Arc<Self>, terms: &Terms, reports: &Reports) {
         for (_, listed) in terms.catalogue.providers() {
             let Some(upstream) = &listed.upstream else { continue };
             upstream.accept(listed.pinned.clone());
-            let (foundation, reports) = (Arc::clone(self), reports.clone());
+            let (foundation, reports, told) = (Arc::clone(self), reports.clone(), Mutex::new(String::new()));
             upstream.on_change(Box::new(move |changed, said| {
                 let proposed = foundation.proposed(&changed.provider, said).unwrap_or_else(|why| {
-                    tracing::warn!(provider = %changed.provider, why, "nobody is asked about what the server says now");
+                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    // It is looked at again and again.
+                    if *told != why {
+                        tracing::warn!(provider = %changed.provider, why, "nobody is asked about what the server says now");
+                        *told = why;
+                    }
                     None
                 });
                 reports.happened(Event::Redefined(Box::new(Redefined { changed, proposed })));
@@ -146,8 +166,7 @@ impl Foundation {
         let Some(Kind::Mcp(settings, _)) = self.config.providers.get(provider).map(|table| &table.kind) else {
             return Ok(None);
         };
-        let before = Accepted::load(&self.home.accepted(provider)).map_err(|error| error.to_string())?;
-        let Some(before) = before else { return Ok(None) };
+        let Some(before) = self.accepted_of(provider)? else { return Ok(None) };
         let text = Value::Array(said.iter().map(|said| Value::Object(said.members().clone())).collect());
         // SECURITY: it has the broker's secrets, and what it says of itself is kept and shown.
         if holds_own(text, &self.running.scrubber) {

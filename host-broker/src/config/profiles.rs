@@ -28,6 +28,7 @@ production = \"human\"
 ";
 
 /// What the operators have written beside the configuration, as it was when it was read.
+#[derive(PartialEq)]
 pub struct Written {
     profiles: BTreeMap<Group, (PathBuf, Profile)>,
     rules: Vec<RuleFile>,

@@ -6,7 +6,7 @@ use crate::call::Caller;
 use crate::event::Event;
 use crate::providers::accepted::Accepted;
 use crate::redefining::{Exchanged, agreed, asked_about};
-use crate::terms::Foundation;
+use crate::terms::{Foundation, Terms};
 use shared::digest::Digest;
 use shared::{Provider, RequestId};
 use std::collections::VecDeque;
@@ -20,14 +20,22 @@ pub struct Exchange {
     pub provider: Provider,
     /// Where the reply goes.
     pub answer: Option<oneshot::Sender<Vec<u8>>>,
-    /// What, if it was by a yes to a question; otherwise it lies in the home.
-    said: Option<(RequestId, Accepted)>,
+    what: What,
+}
+
+/// What was accepted.
+#[derive(Debug)]
+enum What {
+    /// What lies in the home, if it has this digest.
+    Home(Digest),
+    /// What a question was about, or why that cannot be taken up.
+    Asked(RequestId, Result<Accepted, String>),
 }
 
 impl Exchange {
-    /// What lies in the home of this provider.
-    pub fn of_home(provider: Provider, answer: oneshot::Sender<Vec<u8>>) -> Self {
-        Self { provider, answer: Some(answer), said: None }
+    /// What lies in the home of this provider, if it has this digest.
+    pub fn of_home(provider: Provider, digest: Digest, answer: oneshot::Sender<Vec<u8>>) -> Self {
+        Self { provider, answer: Some(answer), what: What::Home(digest) }
     }
 }
 
@@ -36,6 +44,14 @@ impl Exchange {
 pub(super) struct Exchanges {
     waiting: VecDeque<Exchange>,
     is_under_way: bool,
+    // Questions that could not be read when they were answered.
+    postponed: Vec<RequestId>,
+}
+
+impl Exchanges {
+    pub(super) fn are_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
 }
 
 impl Loop {
@@ -48,24 +64,32 @@ impl Loop {
             Ok((Some(approval), Some(waiting))) => (approval, waiting),
             // It is over.
             Ok(_) => return,
-            Err(error) => return tracing::error!(error = ?error, "what was agreed to cannot be read"),
+            Err(error) => {
+                tracing::error!(error = ?error, "what was agreed to cannot be read");
+                return self.exchanges.postponed.push(question.clone());
+            }
         };
         let provider = approval.provider;
-        let policy = &self.daemon.broker.policy;
+        let (foundation, policy) = (&self.daemon.foundation, &self.daemon.broker.policy);
         let said = asked_about(&waiting.document).and_then(|said| {
-            let is_so = agreed(&provider, said.digest(), policy) == approval.digest;
-            is_so.then_some(said).ok_or_else(|| format!("{provider} is set up in another way than when it was asked"))
+            let before = foundation.accepted_of(&provider)?;
+            // A daemon that died in the middle has stored it already.
+            let counts = before.as_ref() == Some(&said);
+            let before = before.map(|before| before.digest());
+            let is_so = counts || agreed(&provider, said.digest(), before, policy) == approval.digest;
+            is_so.then_some(said).ok_or_else(|| {
+                format!(
+                    "{provider} is set up in another way than when it was asked, or something else was accepted since"
+                )
+            })
         });
-        match said {
-            Ok(said) => {
-                let said = Some((question.clone(), said));
-                self.exchange(Exchange { provider, answer: None, said });
-            }
-            Err(why) => {
-                let (terms, question) = (Err(why), Some(question.clone()));
-                let nothing = Exchanged { provider, digest: None, terms, question, answer: None };
-                self.pending.push_back(Event::Exchanged(Box::new(nothing)));
-            }
+        self.exchange(Exchange { provider, answer: None, what: What::Asked(question.clone(), said) });
+    }
+
+    /// What could not be read before is read now.
+    pub(super) fn take_up_what_was_postponed(&mut self) {
+        for question in std::mem::take(&mut self.exchanges.postponed) {
+            self.take_up(&question);
         }
     }
 
@@ -79,28 +103,24 @@ impl Loop {
         if self.exchanges.is_under_way {
             return;
         }
-        let Some(Exchange { provider, answer, said }) = self.exchanges.waiting.pop_front() else { return };
+        let Some(Exchange { provider, answer, what }) = self.exchanges.waiting.pop_front() else { return };
         self.exchanges.is_under_way = true;
         let (foundation, present) = (Arc::clone(&self.daemon.foundation), self.daemon.terms.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
-        let (question, said) = said.unzip();
+        let question = match &what {
+            What::Home(_) => None,
+            What::Asked(question, _) => Some(question.clone()),
+        };
         self.daemon.runtime.spawn(async move {
             let of = provider.clone();
-            let made = runtime.spawn_blocking(move || {
-                let (digest, accepted) = found(&foundation, &of, said)?;
-                // What a daemon would not start with is not kept, either.
-                let terms = foundation.with(&present, &of, &accepted.document).map_err(|error| error.to_string());
-                if terms.is_ok() && accepted.is_new {
-                    accepted.document.store(&foundation.accepted(&of)?).map_err(|error| error.to_string())?;
-                }
-                Ok((digest, terms))
-            });
-            let made = made.await.unwrap_or_else(|_panic| Err("the broker itself failed".to_owned()));
-            let (digest, terms) = match made {
-                Ok((digest, terms)) => (Some(digest), terms),
-                Err(why) => (None, Err(why)),
+            let made = runtime.spawn_blocking(move || make(&foundation, &present, &of, what)).await;
+            let failed = |why| Made { digest: None, terms: Err(why), is_behind: false };
+            let Made { digest, terms, is_behind } = match made {
+                Ok(Ok(made)) => made,
+                Ok(Err(why)) => failed(why),
+                Err(_panic) => failed("the broker itself failed".to_owned()),
             };
-            let exchanged = Exchanged { provider, digest, terms, question, answer };
+            let exchanged = Exchanged { provider, digest, terms, is_behind, question, answer };
             reports.happened(Event::Exchanged(Box::new(exchanged)));
         });
     }
@@ -130,18 +150,26 @@ impl Loop {
     }
 }
 
-/// What was accepted, and whether it is still to be kept.
-struct Kept {
-    document: Accepted,
-    is_new: bool,
+/// What an exchange comes to.
+struct Made {
+    digest: Option<Digest>,
+    terms: Result<Terms, String>,
+    // Whether what the operators have written is another than these terms know.
+    is_behind: bool,
 }
 
-fn found(foundation: &Foundation, provider: &Provider, said: Option<Accepted>) -> Result<(Digest, Kept), String> {
-    let is_new = said.is_some();
-    let document = match said {
-        Some(said) => Some(said),
-        None => Accepted::load(&foundation.accepted(provider)?).map_err(|error| error.to_string())?,
+fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: What) -> Result<Made, String> {
+    let (accepted, is_new) = match what {
+        What::Asked(_, said) => (said?, true),
+        What::Home(digest) => {
+            let accepted = foundation.accepted_of(provider)?.filter(|accepted| accepted.digest() == digest);
+            (accepted.ok_or("something else was accepted meanwhile; look at it again")?, false)
+        }
     };
-    let document = document.ok_or_else(|| format!("nothing was accepted of {provider}"))?;
-    Ok((document.digest(), Kept { document, is_new }))
+    // What a daemon would not start with is not kept, either.
+    let terms = foundation.with(present, provider, &accepted).map_err(|error| error.to_string());
+    if terms.is_ok() && is_new {
+        accepted.store(&foundation.accepted(provider)?).map_err(|error| error.to_string())?;
+    }
+    Ok(Made { digest: Some(accepted.digest()), terms, is_behind: foundation.is_behind() })
 }

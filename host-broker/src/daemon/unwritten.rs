@@ -30,7 +30,11 @@ impl Loop {
         } else if matches!(event, Event::Telling(_)) {
             self.notices.hold();
         } else if matches!(event, Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_)) {
-            // What is not recorded when it is seen would be seen by nobody else.
+            // What is not recorded when it is seen would be seen by nobody else; of what is seen again and again the last is.
+            if let Event::Redefined(new) = &event {
+                let provider = &new.changed.provider;
+                self.unsettled.retain(|old| !matches!(old, Event::Redefined(old) if old.changed.provider == *provider));
+            }
             self.unsettled.push(event);
         } else {
             self.unrecorded(event);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 9] = [
+const VERSIONS: [&str; 10] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -24,8 +24,9 @@ const VERSIONS: [&str; 9] = [
     include_str!("identity.sql"),
     include_str!("accounts.sql"),
     include_str!("vault.sql"),
+    include_str!("definitions.sql"),
 ];
-const SCHEMA_VERSION: i64 = 9;
+const SCHEMA_VERSION: i64 = 10;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

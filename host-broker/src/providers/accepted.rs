@@ -122,9 +122,10 @@ pub enum Change {
     Removed(String, String),
 }
 
-/// What is different between two things that a program says, member by member: each with where it is and what.
-pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<Change> {
-    let (before, after) = (leaves(before), leaves(after));
+/// What is different between two things that a program says, member by member: each with where it is and what. `None` if that
+/// is longer than `most` bytes on either side: a deep place with a long name is short to write and long to tell.
+pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>, most: usize) -> Option<Vec<Change>> {
+    let (before, after) = (leaves(before, most)?, leaves(after, most)?);
     let mut changes = Vec::new();
     let places: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for place in places {
@@ -134,40 +135,65 @@ pub fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Ve
             changes.extend(new.map(|new| Change::Added(place.clone(), new.clone())));
         }
     }
-    changes
+    Some(changes)
 }
 
-/// Every value that holds no other, by where it is: a JSON pointer (RFC 6901), but what has a name of its own stands under
-/// `[name]`, wherever in its list it is.
-fn leaves(said: &Map<String, Value>) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// Every value that holds no other, by where it is: like a JSON pointer (RFC 6901), but what stands in a list has `#` before
+/// its number, and what has a name of its own in a list of such things (`tools`, `definitions` and their `operations`) stands
+/// under `[name]`, wherever in that list it is. Lists of schemas are none of those: there the order means something.
+fn leaves(said: &Map<String, Value>, most: usize) -> Option<BTreeMap<String, String>> {
+    let mut leaves = Leaves { found: BTreeMap::new(), left: most };
     for (name, item) in said {
-        walk(item, &format!("/{}", escaped(name)), &mut found);
+        leaves.walk(item, &format!("/{}", escaped(name)), Lists::Named)?;
     }
-    found
+    Some(leaves.found)
 }
 
-fn walk(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (name, item) in map {
-                walk(item, &format!("{place}/{}", escaped(name)), found);
+/// Whether a list is one of things that have names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    Named,
+    // Of what is in one of those: its operations are.
+    OfNamed,
+    Plain,
+}
+
+struct Leaves {
+    found: BTreeMap<String, String>,
+    left: usize,
+}
+
+impl Leaves {
+    fn walk(&mut self, value: &Value, place: &str, lists: Lists) -> Option<()> {
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                for (name, item) in map {
+                    let is_operations = lists == Lists::OfNamed && name == "operations";
+                    let inner = if is_operations { Lists::Named } else { Lists::Plain };
+                    self.walk(item, &format!("{place}/{}", escaped(name)), inner)?;
+                }
+                Some(())
             }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            let names: Vec<Option<&str>> = items.iter().map(name).collect();
-            for (index, (item, own)) in items.iter().zip(&names).enumerate() {
-                // A name that two have would hide one of them.
-                let is_one = names.iter().filter(|other| own.is_some() && *other == own).count() == 1;
-                let step = match own {
-                    Some(name) if is_one => format!("[{}]", escaped(name)),
-                    Some(_) | None => index.to_string(),
-                };
-                walk(item, &format!("{place}/{step}"), found);
+            Value::Array(items) if !items.is_empty() => {
+                let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+                for own in items.iter().filter_map(name) {
+                    *names.entry(own).or_default() += 1;
+                }
+                for (index, item) in items.iter().enumerate() {
+                    // A name that two have would hide one of them.
+                    let own = name(item).filter(|own| lists == Lists::Named && names.get(own) == Some(&1));
+                    let step = own.map_or_else(|| format!("#{index}"), |own| format!("[{}]", escaped(own)));
+                    let inner = if lists == Lists::Named { Lists::OfNamed } else { Lists::Plain };
+                    self.walk(item, &format!("{place}/{step}"), inner)?;
+                }
+                Some(())
             }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            found.insert(place.to_owned(), value.to_string());
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                let told = value.to_string();
+                self.left = self.left.checked_sub(place.len() + told.len())?;
+                self.found.insert(place.to_owned(), told);
+                Some(())
+            }
         }
     }
 }
@@ -176,9 +202,9 @@ fn name(item: &Value) -> Option<&str> {
     ["id", "name"].into_iter().find_map(|key| item.get(key)?.as_str())
 }
 
-/// As a pointer has it, and so that no member looks like a named item.
+/// As a pointer has it, and so that no member looks like something in a list.
 fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1").replace('[', "~2")
+    name.replace('~', "~0").replace('/', "~1").replace('[', "~2").replace('#', "~3")
 }
 
 #[cfg(test)]
@@ -192,7 +218,7 @@ mod tests {
             Change::Added(at, what) => format!("+ {at} {what}"),
             Change::Removed(at, what) => format!("- {at} {what}"),
         };
-        difference(&object(before), &object(after)).into_iter().map(line).collect()
+        difference(&object(before), &object(after), 1 << 20).unwrap().into_iter().map(line).collect()
     }
 
     #[test]
@@ -214,6 +240,16 @@ mod tests {
             (json!({ "a": "1" }), json!({ "a": 1 })),
             (json!({ "a": { "[x]": 1 } }), json!({ "a": [{ "id": "x" }] })),
             (json!({ "a~1b": 1 }), json!({ "a/b": 1 })),
+            (json!({ "a": [1] }), json!({ "a": { "0": 1 } })),
+            (json!({ "a": [1] }), json!({ "a": { "#0": 1 } })),
+            (
+                json!({ "tools": [{ "name": "t", "s": { "prefixItems": [{ "name": "a" }, { "name": "b" }] } }] }),
+                json!({ "tools": [{ "name": "t", "s": { "prefixItems": [{ "name": "b" }, { "name": "a" }] } }] }),
+            ),
+            (
+                json!({ "tools": [{ "name": "t", "s": { "operations": [{ "name": "a" }, { "name": "b" }] } }] }),
+                json!({ "tools": [{ "name": "t", "s": { "operations": [{ "name": "b" }, { "name": "a" }] } }] }),
+            ),
         ] {
             assert!(!changes(&before, &after).is_empty(), "{before} and {after}");
             assert!(changes(&before, &before).is_empty());
@@ -222,8 +258,19 @@ mod tests {
 
     #[test]
     fn beside_nothing_all_of_it_is_new_and_nothing_is_gone() {
-        assert_eq!(changes(&json!({}), &json!({ "a": {}, "b": [1] })), ["+ /a {}", "+ /b/0 1"]);
+        assert_eq!(changes(&json!({}), &json!({ "a": {}, "b": [1] })), ["+ /a {}", "+ /b/#0 1"]);
         assert!(changes(&json!({}), &json!({})).is_empty());
+    }
+
+    #[test]
+    fn what_is_longer_than_can_be_told_is_not_told_in_part() {
+        // Short to write, and as long to tell as its name and its length together.
+        let long = json!({ "n".repeat(1 << 17): vec![1; 1 << 16] });
+        let object = long.as_object().unwrap();
+        assert_eq!(difference(&Map::new(), object, 4 << 20), None);
+        let many: Vec<Value> = (0..30_000).map(|n| json!({ "id": n.to_string() })).collect();
+        let many = json!({ "tools": many });
+        assert_eq!(difference(&Map::new(), many.as_object().unwrap(), 4 << 20).unwrap().len(), 30_000);
     }
 
     #[test]

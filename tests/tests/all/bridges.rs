@@ -150,8 +150,10 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     assert_ne!(code(&refused), "executed", "{refused}");
     // While the daemon runs, a person looks, and accepts.
     accept(&world, "odd");
-    assert_eq!(world.query("SELECT body FROM ledger WHERE kind = 'noted'").len(), 1);
-    world.restart();
+    let noted: Vec<Value> = world.query("SELECT body FROM ledger WHERE kind = 'noted'");
+    let body = |row: &Value| serde_json::from_str::<Value>(row["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body(&noted[0])["accepted"], "odd");
+    assert_eq!(body(&noted[1])["exchanged"], "odd", "it counts at once");
     grant(&world, "odd.thing");
     assert_eq!(code(&developer.ask(call("odd.thing", "do", &json!({}), &ann))), "capability_invalid_output");
 
@@ -174,7 +176,6 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     let old = world.cli(&["provider", "accept", "odd", "--digest", &format!("sha256:{}", "0".repeat(64))]);
     assert_eq!(old.status.code(), Some(3), "{}", said(&old));
     accept(&world, "odd");
-    world.restart();
     // The grant was for what it was then.
     let refused = developer.ask(call("odd.thing", "do", &json!({}), &ann));
     assert_eq!(code(&refused), "action_not_allowed", "{refused}");

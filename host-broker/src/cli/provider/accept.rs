@@ -67,9 +67,10 @@ impl Accept {
             }
         };
         let look = Look { name, now: &now, before: before.as_ref(), parts };
+        let changes = look.changes()?;
         match &self.digest {
             None => {
-                context.output.show(&look.document(None), || look.text(&context.program()));
+                context.output.show(&look.document(&changes, None), || look.text(&changes, &context.program()));
                 Ok(())
             }
             Some(digest) if *digest == now.digest() => {
@@ -80,7 +81,7 @@ impl Accept {
                     return context.output.reply(&reply);
                 }
                 now.store(&path).map_err(|error| Fault::internal(&error))?;
-                let exchange = Control::Exchange { provider: name.clone() };
+                let exchange = Control::Exchange { provider: name.clone(), digest: *digest };
                 let exchanged = control::send(&context.home.socket(), &exchange)?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
                     return Err(Fault::provider(format!(
@@ -89,7 +90,7 @@ impl Accept {
                 }
                 let said = exchanged.as_ref().and_then(|reply| reply.get("summary")).and_then(Value::as_str);
                 let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
-                context.output.show(&look.document(Some(counts)), || {
+                context.output.show(&look.document(&changes, Some(counts)), || {
                     let said = said.unwrap_or("It counts from the next start of the daemon on.");
                     format!("What {name} says it can do is accepted. {said}")
                 });
@@ -174,6 +175,9 @@ struct Parts {
     warnings: Vec<String>,
 }
 
+/// A difference longer than this, in bytes, nobody reads.
+const TOLD_MAX: usize = 64 * 1024 * 1024;
+
 /// What is looked at.
 struct Look<'a> {
     name: &'a Name,
@@ -184,15 +188,16 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// All of it, where nothing was accepted before.
-    fn changes(&self) -> Vec<Change> {
+    fn changes(&self) -> Result<Vec<Change>, Fault> {
         let nothing = Map::new();
-        difference(self.before.map_or(&nothing, Accepted::said), self.now.said())
+        let changes = difference(self.before.map_or(&nothing, Accepted::said), self.now.said(), TOLD_MAX);
+        let too_long = || Fault::provider(format!("what {} says is too long to be looked at", self.name));
+        changes.ok_or_else(too_long)
     }
 
-    fn document(&self, accepted: Option<Counts>) -> Value {
-        let changes: Vec<Value> = self
-            .changes()
-            .into_iter()
+    fn document(&self, changes: &[Change], accepted: Option<Counts>) -> Value {
+        let changes: Vec<Value> = changes
+            .iter()
             .map(|change| match change {
                 Change::Added(at, after) => json!({ "at": at, "after": after }),
                 Change::Removed(at, before) => json!({ "at": at, "before": before }),
@@ -209,14 +214,13 @@ impl Look<'_> {
         })
     }
 
-    fn text(&self, program: &str) -> String {
+    fn text(&self, changes: &[Change], program: &str) -> String {
         let mut parts = self.parts.tables.clone();
-        let changes: Vec<String> = self
-            .changes()
-            .into_iter()
+        let changes: Vec<String> = changes
+            .iter()
             .map(|change| match change {
-                Change::Added(at, after) => format!("+ {} {}", visible(&at), visible(&after)),
-                Change::Removed(at, before) => format!("- {} {}", visible(&at), visible(&before)),
+                Change::Added(at, after) => format!("+ {} {}", visible(at), visible(after)),
+                Change::Removed(at, before) => format!("- {} {}", visible(at), visible(before)),
             })
             .collect();
         if !changes.is_empty() {

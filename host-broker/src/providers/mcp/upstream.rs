@@ -45,6 +45,8 @@ pub struct Changed {
     pub provider: Provider,
     /// The tools that are not what was accepted, and why.
     pub withdrawn: Withdrawn,
+    /// How often something else had been accepted by then.
+    pub epoch: u64,
 }
 
 /// What tells the tools that are offered from everything else that the server could say of them.
@@ -118,8 +120,8 @@ pub struct Upstream {
     scrubber: Option<Arc<Scrubber>>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
-    // What counts of the tools that are offered.
-    accepted: Mutex<Pinned>,
+    // What counts of the tools that are offered, and how often that has been something else.
+    accepted: Mutex<(Pinned, u64)>,
     connection: Mutex<Connection>,
     seen: Mutex<Seen>,
     looks: Semaphore,
@@ -239,7 +241,7 @@ impl Upstream {
             scrubber,
             commands: Arc::clone(&self.commands),
             http: Arc::clone(&self.http),
-            accepted: Mutex::new(self.accepted().clone()),
+            accepted: Mutex::new((self.accepted().0.clone(), 0)),
             connection: Mutex::default(),
             seen: Mutex::default(),
             looks: Semaphore::new(1),
@@ -253,10 +255,18 @@ impl Upstream {
         if seen.at.is_some() {
             seen.withdrawn = seen.withdrawn(&pinned);
         }
-        *self.accepted() = pinned;
+        let mut accepted = self.accepted();
+        if accepted.0 != pinned {
+            *accepted = (pinned, accepted.1 + 1);
+        }
     }
 
-    fn accepted(&self) -> MutexGuard<'_, Pinned> {
+    /// How often something else has been accepted of it.
+    pub fn epoch(&self) -> u64 {
+        self.accepted().1
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, (Pinned, u64)> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -485,7 +495,10 @@ impl Upstream {
         let own: Pinned = own.collect();
         let mut seen = self.seen();
         (seen.said, seen.has_twins, seen.at) = (own, has_twins, Some(Instant::now()));
-        let now = seen.withdrawn(&self.accepted());
+        let (now, epoch) = {
+            let accepted = self.accepted();
+            (seen.withdrawn(&accepted.0), accepted.1)
+        };
         let is_new = seen.withdrawn != now;
         for (tool, why) in now.iter().filter(|_| is_new) {
             tracing::warn!(provider = %self.name, %tool, why, "the tool is withdrawn");
@@ -494,7 +507,7 @@ impl Upstream {
         drop(seen);
         // As long as there are any it is said again: what the server says of them may be something else again.
         if let Some(told) = self.on_change.get().filter(|_| is_new || !now.is_empty()) {
-            told(Changed { provider: self.name.clone(), withdrawn: now }, said);
+            told(Changed { provider: self.name.clone(), withdrawn: now, epoch }, said);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use host_broker::control::Control;
 use host_broker::providers::accepted::Accepted;
+use shared::digest::Digest;
 use std::time::Duration;
 
 /// The latest question about what the server says; `None` if nobody was asked yet.
@@ -143,6 +144,23 @@ fn a_yes_that_nobody_took_up_counts_from_the_next_start() {
     world.start_process();
     became(&world, "accepted");
     assert_eq!(text(&developer.ask(write("count"))), "1");
+}
+
+#[test]
+fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
+    let Some((mut world, developer)) = odd() else { return };
+    change(&developer, "for_good");
+    let question = asked(&world);
+    world.kill();
+    assert_eq!(code(&world.in_place(&answered(&question))), "executed");
+    let other = Control::AcceptDefinitions { provider: "odd".parse().unwrap(), digest: Digest::of(b"something else") };
+    assert_eq!(code(&world.in_place(&other)), "executed");
+    assert_eq!(latest(&world).unwrap()["became"], "cancelled");
+    let before = std::fs::read(world.path("accepted/odd.json")).unwrap();
+    world.start_process();
+    assert_eq!(code(&developer.ask(write("count"))), "definition_changed");
+    assert_eq!(std::fs::read(world.path("accepted/odd.json")).unwrap(), before);
+    assert_eq!(noted(&world, "exchanged").len(), 0);
 }
 
 fn answered(question: &str) -> Control {
