@@ -51,10 +51,12 @@ pub enum Kind {
     Account,
     /// What a server says of its tools, which is what counts after the yes.
     Definition,
+    /// A version of a flow, which is the canonical one after the yes.
+    Flow,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition];
+    const ALL: [Self; 6] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow];
 
     /// The word in the table.
     pub fn word(self) -> &'static str {
@@ -64,6 +66,7 @@ impl Kind {
             Self::File => "file",
             Self::Account => "account",
             Self::Definition => "definition",
+            Self::Flow => "flow",
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
+use shared::flow::Vault;
+use shared::flow::request::FlowRequest;
 use shared::reply::Notice;
 use shared::request::{
     self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
@@ -343,6 +345,24 @@ pub struct Directive {
     pub asked: bool,
 }
 
+/// What is asked about flows, and in which vault.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowOrder {
+    /// Where flows are kept apart. It is never taken from the request.
+    pub vault: Vault,
+    /// What is asked.
+    pub request: FlowRequest,
+}
+
+impl FlowOrder {
+    /// What a group asks, which knows of one vault.
+    pub fn of_group(request: FlowRequest) -> Self {
+        #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
+        let vault = "default".parse().expect("a vault");
+        Self { vault, request }
+    }
+}
+
 /// What a directive asks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
@@ -362,6 +382,8 @@ pub enum Order {
     Result(ResultRequest),
     /// `ext_cancel`
     Cancel(CancelRequest),
+    /// `flow_list` and its kin
+    Flow(FlowOrder),
     /// A person closes a task.
     TaskClose {
         /// The task.

@@ -126,6 +126,7 @@ pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<Ask>) -> 
         approvals::Kind::Call | approvals::Kind::File => Err("Production actions are never answered in a chat"),
         approvals::Kind::Grant => Err("Access is never given in a chat"),
         approvals::Kind::Account => Err("Accounts are never linked in a chat"),
+        approvals::Kind::Flow => Err("Flows are never approved in a chat"),
         approvals::Kind::Definition => Err("What servers say of themselves is never accepted in a chat"),
     }
 }

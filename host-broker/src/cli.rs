@@ -21,6 +21,7 @@ pub mod config;
 pub mod demo;
 pub mod evidence;
 pub mod explain;
+pub mod flow;
 pub mod gate;
 pub mod grant;
 pub mod group;
@@ -103,6 +104,7 @@ enum Command {
     Token(token::Token),
     Account(account::Account),
     Vault(vault::Vault),
+    Flow(flow::Flow),
     Gate(gate::Gate),
     Kill(kill::Kill),
     Session(session::Session),
@@ -201,6 +203,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Token(command) => command.run(context),
         Command::Account(command) => command.run(context),
         Command::Vault(command) => command.run(context),
+        Command::Flow(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
         Command::Session(command) => command.run(context),

@@ -5,6 +5,7 @@
 
 pub mod filter;
 pub mod deputy;
+pub mod flows;
 pub mod home;
 pub mod identity;
 pub mod limits;
@@ -21,6 +22,7 @@ use crate::policy::rules::RulesError;
 use crate::providers::mcp::settings::Address;
 use deputy::DeputyTable;
 use filter::FilterTable;
+use flows::FlowsTable;
 use identity::IdentityTable;
 use limits::Limits;
 use notify::{NoticesTable, NotifyTable};
@@ -69,6 +71,9 @@ pub struct Config {
     /// What becomes of results that others may have written.
     #[serde(default)]
     pub deputy: DeputyTable,
+    /// Flows, and what agents outside may be given.
+    #[serde(default)]
+    pub flows: FlowsTable,
     /// How much a group may do in a time.
     #[serde(default)]
     pub limits: Limits,
@@ -190,6 +195,8 @@ pub struct ApprovalsTable {
     pub actions: BTreeMap<Provider, BTreeMap<Action, AskTable>>,
     /// What differs from that where the main group's agent asks for a grant above its ceiling.
     pub grants: AskTable,
+    /// What differs from that where a version of a flow is to be canonical; without `expires_s` such a question waits a day.
+    pub flows: AskTable,
 }
 
 /// How people are asked about one action.
@@ -204,7 +211,7 @@ pub struct AskTable {
 
 impl Default for ApprovalsTable {
     fn default() -> Self {
-        Self { expires_s: 300, actions: BTreeMap::new(), grants: AskTable::default() }
+        Self { expires_s: 300, actions: BTreeMap::new(), grants: AskTable::default(), flows: AskTable::default() }
     }
 }
 
@@ -308,6 +315,7 @@ impl Config {
     }
 
     fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        self.flows.apply(environment)?;
         if let Some(text) = environment.get("EXT_CALL_TIMEOUT") {
             self.broker.patience_ms = text.parse().map_err(|_bad| ConfigError::Environment {
                 name: "EXT_CALL_TIMEOUT",
@@ -338,6 +346,7 @@ impl Config {
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
         self.vault.check().or_else(fault)?;
+        self.flows.check().or_else(fault)?;
         self.check_providers().or_else(fault)?;
         self.check_notify(path.parent().unwrap_or(Path::new("."))).or_else(fault)?;
         for (gate, table) in &self.gates {
@@ -491,6 +500,13 @@ impl Config {
     pub fn quorum_for_definitions(&self, provider: &Provider) -> usize {
         let tables = self.approvals.actions.get(provider).into_iter().flat_map(BTreeMap::values);
         tables.filter_map(|table| table.quorum).max().unwrap_or(1)
+    }
+
+    /// How people are asked about a version of a flow: how many must say yes, and for how long.
+    pub fn asking_for_flows(&self) -> (usize, Duration) {
+        const DAY_S: u64 = 24 * 3600;
+        let table = self.approvals.flows;
+        self.asking_by(AskTable { expires_s: table.expires_s.or(Some(DAY_S)), ..table })
     }
 
     fn asking_by(&self, table: AskTable) -> (usize, Duration) {

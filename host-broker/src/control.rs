@@ -7,7 +7,7 @@ mod own;
 
 use crate::accounts::Share;
 use crate::broker::{Broker, run};
-use crate::call::{Caller, Directive, Header, KillScope, Order, Origin, Parsed};
+use crate::call::{Caller, Directive, FlowOrder, Header, KillScope, Order, Origin, Parsed};
 use crate::chat::{self, Relayed};
 use crate::config::Config;
 use crate::config::notify::is_identity;
@@ -28,6 +28,8 @@ use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::digest::Digest;
+use shared::flow::Vault;
+use shared::flow::request::FlowRequest;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::{Group, Provider, TaskId, limits};
 use std::path::Path;
@@ -139,6 +141,13 @@ pub enum Control {
     Look {
         /// The provider.
         provider: Provider,
+    },
+    /// Something about flows.
+    Flow {
+        /// In which vault.
+        vault: Vault,
+        /// What.
+        request: FlowRequest,
     },
     /// Let what is accepted of a provider count from now on.
     Exchange {
@@ -312,6 +321,7 @@ pub struct Asked<'a> {
 fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     Ok(match control.clone() {
         Control::Grant(request) => Order::Grant(request),
+        Control::Flow { vault, request } => Order::Flow(FlowOrder { vault, request }),
         Control::Revoke(request) => Order::Revoke(request),
         Control::List(request) => Order::List(request),
         Control::TaskCreate(request) => Order::TaskCreate(request),

@@ -385,7 +385,7 @@ impl Loop {
         for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
             match resolved.kind {
                 Kind::Call | Kind::Grant => self.readmit(&resolved.key),
-                Kind::File | Kind::Account => self.wake(&resolved.key),
+                Kind::File | Kind::Account | Kind::Flow => self.wake(&resolved.key),
                 Kind::Definition => self.take_up(&resolved.key.1),
             }
         }

@@ -3,6 +3,7 @@
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
 mod accounts;
+mod flows;
 mod granting;
 
 pub use granting::grant_value;
@@ -87,6 +88,7 @@ impl Broker {
             Order::GateApprove(request) => self.approve_gate(tx, header, request)?,
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
+            Order::Flow(order) => self.flow(tx, header, order)?,
             Order::AcceptDefinitions { provider, digest } => {
                 self.accepted_elsewhere(tx, provider)?;
                 let body = json!({ "accepted": provider, "digest": digest });
@@ -349,6 +351,11 @@ impl Broker {
             (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
             (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
             (_, approvals::Kind::Account) => format!("No account at {} is linked.", approval.provider),
+            (State::Approved, approvals::Kind::Flow) if became.as_deref() != Some(State::Approved.word()) => {
+                "Nothing became canonical: what you were shown is not what is proposed any more.".to_owned()
+            }
+            (State::Approved, approvals::Kind::Flow) => "The flow is canonical.".to_owned(),
+            (_, approvals::Kind::Flow) => "The flow stays proposed.".to_owned(),
             (_, approvals::Kind::Definition) => {
                 format!("What {} said of its tools before is what counts.", approval.provider)
             }
@@ -411,7 +418,7 @@ fn out_of_reach(behalf: &Behalf) -> Said {
 fn main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
-        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_)
+        Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
         // What follows comes from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }

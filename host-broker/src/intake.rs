@@ -133,7 +133,7 @@ impl Intake {
                 let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
                 Some(Event::Arrived(Parsed::Directive(directive)))
             }
-            Kind::File | Kind::Account | Kind::Definition => None,
+            Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
         })
     }
 

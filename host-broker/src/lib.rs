@@ -16,6 +16,7 @@ pub mod gates;
 pub mod accounts;
 pub mod approvals;
 pub mod proposals;
+pub mod flows;
 pub mod kill;
 pub mod limits;
 pub mod sessions;

@@ -356,7 +356,7 @@ impl Broker {
         for approval in approvals::overdue(tx.connection(), tx.now())? {
             let proposal = match approval.kind {
                 Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
-                Kind::Call | Kind::Grant | Kind::Account | Kind::Definition => None,
+                Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
             };
             let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
             let evidence = tx.append(&Draft {
@@ -414,6 +414,9 @@ impl Broker {
         }
         if approval.kind == Kind::Account {
             return self.end_link(tx, approval, state, by);
+        }
+        if approval.kind == Kind::Flow {
+            return self.end_flow(tx, approval, state, by);
         }
         if approval.kind == Kind::Definition && state != State::Approved {
             return self.end_definitions(tx, approval, state);

@@ -53,7 +53,8 @@ impl Calls {
             | Request::TaskCreate(_)
             | Request::GateApprove(_)
             | Request::Result(_)
-            | Request::Cancel(_) => (None, None),
+            | Request::Cancel(_)
+            | Request::Flow(_) => (None, None),
         };
         let entry = Entry {
             request_id: id.clone(),

@@ -80,7 +80,8 @@ impl Rendezvous {
             | Request::TaskCreate(_)
             | Request::GateApprove(_)
             | Request::Cancel(_)
-            | Request::Auth(_) => None,
+            | Request::Auth(_)
+            | Request::Flow(_) => None,
         };
         let own = Wanted::new(id.clone());
         // That a person is asked is what it said then, and a mount that cannot be written keeps it lying there.

@@ -70,7 +70,8 @@ fn patience(settings: &Settings, view: &View, request: &mut Request) -> Duration
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
-        | Request::Cancel(_) => (None, None),
+        | Request::Cancel(_)
+        | Request::Flow(_) => (None, None),
     };
     let patience = settings.patience(provider.and_then(|provider| view.patience(&provider)));
     if let Some(told) = told {

@@ -16,6 +16,14 @@ mod ext_grant;
 mod ext_list;
 mod ext_result;
 mod ext_revoke;
+mod flow_approve;
+mod flow_deprecate;
+mod flow_export;
+mod flow_get;
+mod flow_import;
+mod flow_list;
+mod flow_project;
+mod flow_propose;
 mod gate_approve;
 mod task_create;
 
@@ -58,7 +66,7 @@ enum Effect {
     Changes { destructive: bool, idempotent: bool },
 }
 
-const TOOLS: [&Entry; 14] = [
+const TOOLS: [&Entry; 22] = [
     &ext_call::ENTRY,
     &ext_capabilities::ENTRY,
     &ext_result::ENTRY,
@@ -73,6 +81,14 @@ const TOOLS: [&Entry; 14] = [
     &ext_list::ENTRY,
     &task_create::ENTRY,
     &gate_approve::ENTRY,
+    &flow_list::ENTRY,
+    &flow_get::ENTRY,
+    &flow_propose::ENTRY,
+    &flow_import::ENTRY,
+    &flow_export::ENTRY,
+    &flow_approve::ENTRY,
+    &flow_deprecate::ENTRY,
+    &flow_project::ENTRY,
 ];
 
 /// The tools to list, given a snapshot.

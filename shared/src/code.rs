@@ -125,6 +125,14 @@ pub enum Code {
     ProposalUnknown,
     /// Nobody agreed in time, or it was not applied in time.
     ProposalExpired,
+    /// There is no such flow, or none that the caller may see.
+    UnknownFlow,
+    /// Flows cannot be had for this harness.
+    FlowHarnessUnsupported,
+    /// There are to be no agents outside.
+    FlowExternalAgentPolicyForbidden,
+    /// A flow from elsewhere names a tool that is not allowed.
+    FlowImportExternalToolDenied,
     /// The provider refused or failed, definitely.
     ProviderFailed,
     /// The provider was too slow; nothing was changed.
@@ -216,6 +224,10 @@ impl Code {
         Self::BaseChanged,
         Self::ProposalUnknown,
         Self::ProposalExpired,
+        Self::UnknownFlow,
+        Self::FlowHarnessUnsupported,
+        Self::FlowExternalAgentPolicyForbidden,
+        Self::FlowImportExternalToolDenied,
         Self::ProviderFailed,
         Self::ProviderTimeout,
         Self::ProviderRateLimited,
@@ -530,6 +542,26 @@ impl Code {
                 "proposal_expired",
                 "The proposal was not approved or not applied in time; nothing was changed.",
                 "Make a new proposal if the change is still wanted.",
+            ),
+            Self::UnknownFlow => denied(
+                "unknown_flow",
+                "There is no such flow or version, or none that this caller may see.",
+                "List the flows that there are with flow_list.",
+            ),
+            Self::FlowHarnessUnsupported => denied(
+                "FLOW_HARNESS_UNSUPPORTED",
+                "Flows cannot be had for this harness here.",
+                "Ask the operator, who can switch agents outside on in [flows.external_agent].",
+            ),
+            Self::FlowExternalAgentPolicyForbidden => denied(
+                "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN",
+                "The operator has forbidden agents outside.",
+                "Work without them.",
+            ),
+            Self::FlowImportExternalToolDenied => denied(
+                "FLOW_IMPORT_EXTERNAL_TOOL_DENIED",
+                "The flow names a tool for agents outside that is not allowed here; nothing of it was taken.",
+                "Ask the operator to allow the tool in [flows.external_agent], or take it out of the flow.",
             ),
             Self::ProviderFailed => failed(
                 "provider_failed",

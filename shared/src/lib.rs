@@ -9,6 +9,7 @@
 pub mod auth;
 pub mod code;
 pub mod digest;
+pub mod flow;
 pub mod json;
 pub mod level;
 pub mod limits;

@@ -5,6 +5,7 @@
 //! unknown members are refused.
 
 use crate::auth::AuthRequest;
+use crate::flow::request::FlowRequest;
 use crate::json::{self, JsonFault};
 use crate::level::Level;
 use crate::limits;
@@ -61,6 +62,8 @@ pub enum Request {
     Cancel(CancelRequest),
     /// `ext_auth_begin`, `ext_auth_complete`, `ext_auth_poll`, `ext_auth_list`, `ext_auth_unlink`
     Auth(AuthRequest),
+    /// `flow_list` and its kin
+    Flow(FlowRequest),
 }
 
 /// Perform an action at a provider.
@@ -258,6 +261,7 @@ impl Request {
             Self::Result(_) => "ext_result",
             Self::Cancel(_) => "ext_cancel",
             Self::Auth(body) => body.word(),
+            Self::Flow(body) => body.word(),
         }
     }
 
@@ -276,7 +280,8 @@ impl Request {
             | Self::TaskCreate(_)
             | Self::GateApprove(_)
             | Self::Result(_)
-            | Self::Cancel(_)) => Err(Box::new(other)),
+            | Self::Cancel(_)
+            | Self::Flow(_)) => Err(Box::new(other)),
         }
     }
 
@@ -293,6 +298,7 @@ impl Request {
             Self::Result(body) => serde_json::to_value(body),
             Self::Cancel(body) => serde_json::to_value(body),
             Self::Auth(body) => serde_json::to_value(body),
+            Self::Flow(body) => return body.body(),
         };
         let mut map = match body {
             Ok(Value::Object(map)) => map,
@@ -402,6 +408,14 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "ext_auth_poll" => Request::Auth(AuthRequest::Poll(body("ext_auth_poll", map)?)),
         "ext_auth_list" => Request::Auth(AuthRequest::List(body("ext_auth_list", map)?)),
         "ext_auth_unlink" => Request::Auth(AuthRequest::Unlink(body("ext_auth_unlink", map)?)),
+        "flow_list" => Request::Flow(FlowRequest::FlowList(body("flow_list", map)?)),
+        "flow_get" => Request::Flow(FlowRequest::FlowGet(body("flow_get", map)?)),
+        "flow_propose" => Request::Flow(FlowRequest::FlowPropose(body("flow_propose", map)?)),
+        "flow_import" => Request::Flow(FlowRequest::FlowImport(body("flow_import", map)?)),
+        "flow_export" => Request::Flow(FlowRequest::FlowExport(body("flow_export", map)?)),
+        "flow_approve" => Request::Flow(FlowRequest::FlowApprove(body("flow_approve", map)?)),
+        "flow_deprecate" => Request::Flow(FlowRequest::FlowDeprecate(body("flow_deprecate", map)?)),
+        "flow_project" => Request::Flow(FlowRequest::FlowProject(body("flow_project", map)?)),
         _ => return Err(Malformed::UnknownType),
     };
     Ok(Document { envelope, request })

@@ -6,6 +6,7 @@
 //! group without a grant learns nothing from it.
 
 use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
+use crate::call::FlowOrder;
 use crate::config::ForeignTypes;
 use crate::effects::ids::{Ids, Nonce};
 use crate::identity::issuers::Issuers;
@@ -120,6 +121,7 @@ fn sort(document: Document, header: Header, bytes: &[u8], desk: &Desk) -> Parsed
         Request::GateApprove(body) => Order::GateApprove(body),
         Request::Result(body) => Order::Result(body),
         Request::Cancel(body) => Order::Cancel(body),
+        Request::Flow(request) => Order::Flow(FlowOrder::of_group(request)),
     };
     Parsed::Directive(Box::new(Directive { header, order, asked: false }))
 }
@@ -212,7 +214,8 @@ fn patience(request: &Request, desk: &Desk) -> Duration {
         | Request::List(_)
         | Request::TaskCreate(_)
         | Request::GateApprove(_)
-        | Request::Cancel(_) => (None, None),
+        | Request::Cancel(_)
+        | Request::Flow(_) => (None, None),
     };
     let patience = provider.unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     said.map_or(patience, |ms| patience.min(Duration::from_millis(ms)))

@@ -153,7 +153,7 @@ fn text(approval: &Approval, now: Timestamp) -> String {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = match approval.kind {
             Kind::File => "\n     (with --apply the change is made now, and not when the agent asks for it)",
-            Kind::Call | Kind::Grant | Kind::Account | Kind::Definition => "",
+            Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => "",
         };
         let code = &approval.code;
         format!("\nYes, {what}: host-broker approvals approve {code}{at_once}\nNo:  host-broker approvals deny {code}")

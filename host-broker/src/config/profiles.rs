@@ -100,6 +100,9 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
+    if let Err(fault) = config.flows.check_against(catalogue) {
+        return Err(ConfigError::Inconsistent { path: home.config(), fault });
+    }
     for (place, provider, action) in config.limits.amounts() {
         let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
         if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {

@@ -40,7 +40,7 @@ impl Loop {
             }
             let Some(group) = group_of(&approval.caller) else { continue };
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
-            if matches!(approval.kind, Kind::File | Kind::Account) {
+            if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
                 // The request that it came of is over: whoever wants to know asks again.
                 continue;
             }

@@ -70,6 +70,8 @@ pub enum Kind {
     Released,
     /// A group's session began anew.
     SessionReset,
+    /// A version of a flow was proposed, deprecated or withdrawn.
+    Flow,
     /// Something about the directories or the configuration that an auditor should know.
     Noted,
 }
@@ -105,6 +107,7 @@ impl Kind {
             Self::Revived => "revived",
             Self::Released => "released",
             Self::SessionReset => "session_reset",
+            Self::Flow => "flow",
             Self::Noted => "noted",
         }
     }

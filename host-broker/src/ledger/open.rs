@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 10] = [
+const VERSIONS: [&str; 11] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -25,8 +25,9 @@ const VERSIONS: [&str; 10] = [
     include_str!("accounts.sql"),
     include_str!("vault.sql"),
     include_str!("definitions.sql"),
+    include_str!("flows.sql"),
 ];
-const SCHEMA_VERSION: i64 = 10;
+const SCHEMA_VERSION: i64 = 11;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

@@ -54,6 +54,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
         Kind::File => "proposal",
         Kind::Account => "account",
         Kind::Definition => "change of what a server says",
+        Kind::Flow => "version of a flow",
     };
     Ok(format!("A person said no to this {what}.{said}"))
 }
@@ -131,6 +132,7 @@ fn known(approval: &Approval) -> ApprovalRef {
             Kind::Call => format!("{}.{} waits for a person", approval.provider, approval.action),
             Kind::Grant => format!("a grant for {} waits for a person", approval.provider),
             Kind::Account => format!("an account at {} waits for a person", approval.provider),
+            Kind::Flow => "a version of a flow waits for a person".to_owned(),
             Kind::Definition => format!("what {} says of its tools waits for a person", approval.provider),
             Kind::File => "the proposal waits for a person; apply it again later".to_owned(),
         },

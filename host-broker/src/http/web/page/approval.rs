@@ -78,6 +78,7 @@ fn heading(kind: Kind) -> &'static str {
         Kind::Grant => "What is given",
         Kind::Account => "What the provider says of the account",
         Kind::Definition => "What is different",
+        Kind::Flow => "What it says, or what is different",
     }
 }
 
@@ -114,6 +115,7 @@ fn what_a_yes_does(kind: Kind) -> &'static str {
         Kind::Call | Kind::File => "A yes is to exactly this, and it runs once.",
         Kind::Grant => "A yes is to exactly this, and it counts until it ends or is revoked.",
         Kind::Account => "A yes is to exactly this account, and it is linked at once.",
+        Kind::Flow => "A yes is to exactly this, and it is canonical from then on.",
         Kind::Definition => "A yes is to exactly this, and it is what counts from then on.",
     }
 }

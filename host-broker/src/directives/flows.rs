@@ -1,0 +1,403 @@
+//! What becomes of requests about flows, whoever makes them and over which surface they come.
+
+use super::{Said, Subject};
+use crate::approvals::card::{BYTES_MAX, Card};
+use crate::approvals::{self, Approval, State as Asked};
+use crate::broker::Broker;
+use crate::call::{FlowOrder, Header};
+use crate::config::flows::ImportPolicy;
+use crate::effects::ids::Nonce;
+use crate::flows::project::project;
+use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored, VERSIONS_MAX};
+use crate::ledger::LedgerError;
+use crate::ledger::chain::Kind;
+use crate::ledger::transaction::Transaction;
+use crate::policy::facts::Ask;
+use crate::proposing::named_after;
+use crate::providers::accepted::difference;
+use crate::questions::Posed;
+use serde_json::{Map, Value, json};
+use shared::digest::Digest;
+use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, State};
+use shared::flow::{BUNDLE_MAX, Bundle, SkillKind, SkillRef, Vault};
+use shared::{Code, Level};
+use std::collections::BTreeSet;
+
+/// How many versions a list has where it does not say how many it wants, and at most.
+const LISTED: usize = 100;
+const LISTED_MAX: usize = 200;
+/// So many faults of a flow are told.
+const FAULTS_TOLD: usize = 20;
+
+impl Broker {
+    /// Does what is asked about flows.
+    pub(super) fn flow(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        order: &FlowOrder,
+    ) -> Result<Said, LedgerError> {
+        let FlowOrder { vault, request } = order;
+        if !self.config.flows.vaults.contains(vault) {
+            return Ok(Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning()));
+        }
+        match request {
+            FlowRequest::FlowList(wanted) => list(tx, vault, wanted),
+            FlowRequest::FlowGet(named) => Ok(match named_in(tx, vault, named)? {
+                Some(stored) => shown(&stored),
+                None => unknown(),
+            }),
+            FlowRequest::FlowExport(named) => Ok(match named_in(tx, vault, named)? {
+                Some(stored) => Said::told(json!(stored.bundle), "The flow, as it can be imported."),
+                None => unknown(),
+            }),
+            FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, vault, bundle),
+            FlowRequest::FlowImport(bundle) => self.import(tx, header, vault, bundle.clone()),
+            FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, vault, version),
+            FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, vault, version),
+            FlowRequest::FlowProject(wanted) => self.projected(tx, vault, wanted),
+        }
+    }
+
+    /// A flow from elsewhere: like any other, but for the tools that it names.
+    fn import(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &Vault,
+        mut bundle: Bundle,
+    ) -> Result<Said, LedgerError> {
+        let allowed = self.config.flows.tools();
+        let is_inert = |skill: &SkillRef| skill.kind == SkillKind::ExternalTool && !allowed.contains(&skill.id);
+        if bundle.external_tools().any(|tool| !allowed.contains(tool)) {
+            match self.config.flows.external_agent.import_policy {
+                ImportPolicy::Reject => {
+                    let code = Code::FlowImportExternalToolDenied;
+                    return Ok(Said::no(code, code.meaning()));
+                }
+                ImportPolicy::StripInert => {
+                    for step in &mut bundle.steps {
+                        step.skill_refs.retain(|skill| !is_inert(skill));
+                    }
+                }
+            }
+        }
+        self.propose_flow(tx, header, vault, &bundle)
+    }
+
+    fn propose_flow(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &Vault,
+        bundle: &Bundle,
+    ) -> Result<Said, LedgerError> {
+        let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
+        let faults = bundle.faults();
+        if !faults.is_empty() {
+            let told = faults.iter().take(FAULTS_TOLD).map(|fault| format!("{}: {}", fault.pointer, fault.fault));
+            return no(format!("The flow is not valid: {}.", told.collect::<Vec<_>>().join("; ")));
+        }
+        let document = shared::json::canonical(bundle);
+        if document.len() > BUNDLE_MAX {
+            return no(format!("The flow is longer than {BUNDLE_MAX} bytes."));
+        }
+        let (flow, connection) = (&bundle.flow, tx.connection());
+        let (id, version) = (&flow.flow_id, &flow.version);
+        let before = store::version(connection, vault, id, version)?;
+        match &before {
+            Some(before) if before.state != State::Proposed => {
+                return no(format!("Version {version} of {id} is {} and stays as it is.", before.state.word()));
+            }
+            Some(before) if before.digest == Digest::of(&document) => {
+                return Ok(Said::told(json!(standing(vault, before)), "It is proposed already, exactly so."));
+            }
+            Some(_) | None => {}
+        }
+        let canonical = store::canonical(connection, vault, id)?;
+        if let Some(canonical) = canonical.filter(|canonical| canonical.bundle.flow.version >= *version) {
+            return no(format!("Version {} is canonical; propose a higher one.", canonical.bundle.flow.version));
+        }
+        let (versions, proposed) = store::count(connection, vault, id)?;
+        if before.is_none() && (versions >= VERSIONS_MAX || proposed >= PROPOSED_MAX) {
+            let reason = "Too many versions are proposed or kept; approve some, or deprecate what is only proposed.";
+            return Ok(Said::no(Code::Busy, reason));
+        }
+        if let Some(before) = &before {
+            self.cancel_flow_question(tx, before)?;
+        }
+        let digest = store::propose(tx, vault, bundle, &header.caller_key)?;
+        let data = json!({
+            "vault_id": vault, "flow_id": id, "version": version, "state": State::Proposed, "digest": digest,
+        });
+        Ok(changed(
+            data,
+            format!("Version {version} of {id} is proposed; it takes a person's yes to become canonical."),
+        ))
+    }
+
+    /// Asks people whether a version is to be the canonical one.
+    fn ask_for_flow(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &Vault,
+        FlowVersion { flow_id, version }: &FlowVersion,
+    ) -> Result<Said, LedgerError> {
+        let connection = tx.connection();
+        let Some(stored) = store::version(connection, vault, flow_id, version)? else { return Ok(unknown()) };
+        if stored.state != State::Proposed {
+            let reason = format!("Version {version} of {flow_id} is {}, not proposed.", stored.state.word());
+            return Ok(Said::no(Code::InvalidParams, reason));
+        }
+        let asked = match stored.approval {
+            Some(approval) => approvals::numbered(connection, approval)?,
+            None => None,
+        };
+        if let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting && asked.expires_at > tx.now()) {
+            return Ok(Said::told(question(&asked), "People are asked already."));
+        }
+        let canonical = store::canonical(connection, vault, flow_id)?;
+        if let Some(newer) = canonical.as_ref().filter(|canonical| canonical.bundle.flow.version >= *version) {
+            let reason = format!("Version {} has become canonical since.", newer.bundle.flow.version);
+            return Ok(Said::no(Code::InvalidParams, reason));
+        }
+        let Some(card) = card(vault, &stored, canonical.as_ref()) else {
+            return Ok(Said::no(Code::Guardrail, "The flow is too long to be shown to a person in full."));
+        };
+        let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
+            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+        };
+        let hidden = named_after("flow", &nonce);
+        #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
+        let (provider, action) = ("flows".parse().expect("a provider"), "approve".parse().expect("an action"));
+        let posed = Posed {
+            kind: approvals::Kind::Flow,
+            caller: &header.caller_key,
+            group: header.caller.group(),
+            request_id: &hidden,
+            provider: &provider,
+            action: &action,
+            level: Level::Write,
+            digest: agreed(vault, &stored, canonical.as_ref()),
+            asking: self.config.asking_for_flows(),
+            born_approved: None,
+            asks: BTreeSet::from([Ask::Tier]),
+            card: &card,
+            document: None,
+            params_digest: None,
+            summary: Some(format!("make {flow_id}@{version} canonical")),
+            task_id: None,
+        };
+        let approval = match self.pose(tx, header, &posed)? {
+            Ok(approval) => approval,
+            Err(refusal) => return Ok(Said::no(refusal.code, refusal.reason)),
+        };
+        store::ask(tx, vault, &stored.bundle, approval)?;
+        let asked = approvals::numbered(tx.connection(), approval)?;
+        let asked = asked.ok_or(LedgerError::Stored { what: "approval" })?;
+        Ok(Said::told(
+            question(&asked),
+            "People are asked, who find it in their inbox or with: host-broker approvals list",
+        ))
+    }
+
+    /// A question about a flow is over: with a yes to what is still so, it is canonical.
+    pub(crate) fn end_flow(
+        &mut self,
+        tx: &Transaction<'_>,
+        asked: &Approval,
+        state: Asked,
+        by: &str,
+    ) -> Result<(), LedgerError> {
+        let mut became = state.word();
+        if state == Asked::Approved {
+            let about = store::asked_by(tx.connection(), asked.id)?;
+            let is_so = match &about {
+                Some((vault, stored)) => {
+                    let canonical = store::canonical(tx.connection(), vault, &stored.bundle.flow.flow_id)?;
+                    stored.state == State::Proposed && agreed(vault, stored, canonical.as_ref()) == asked.digest
+                }
+                None => false,
+            };
+            match about.filter(|_| is_so) {
+                Some((vault, stored)) => store::approve(tx, &vault, &stored.bundle, by)?,
+                // The card showed a difference from another version.
+                None => became = Asked::Cancelled.word(),
+            }
+        }
+        self.questions_changed = true;
+        approvals::close(tx, &asked.caller, &asked.request_id, became)
+    }
+
+    /// Nobody is to answer a question about what is not proposed any more.
+    fn cancel_flow_question(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), LedgerError> {
+        let asked = match stored.approval {
+            Some(approval) => approvals::numbered(tx.connection(), approval)?,
+            None => None,
+        };
+        match asked.filter(|asked| asked.state == Asked::Waiting) {
+            Some(asked) => self.end_flow(tx, &asked, Asked::Cancelled, ""),
+            None => Ok(()),
+        }
+    }
+
+    fn deprecate(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &Vault,
+        FlowVersion { flow_id, version }: &FlowVersion,
+    ) -> Result<Said, LedgerError> {
+        let Some(stored) = store::version(tx.connection(), vault, flow_id, version)? else { return Ok(unknown()) };
+        let state = match stored.state {
+            State::Proposed => {
+                self.cancel_flow_question(tx, &stored)?;
+                store::withdraw(tx, vault, flow_id, version)?;
+                "withdrawn"
+            }
+            State::Approved => {
+                store::deprecate(tx, vault, flow_id, &header.caller_key)?;
+                State::Deprecated.word()
+            }
+            State::Deprecated => {
+                return Ok(Said::told(json!(standing(vault, &stored)), "It is deprecated already."));
+            }
+        };
+        let data = json!({
+            "vault_id": vault, "flow_id": flow_id, "version": version, "state": state, "digest": stored.digest,
+        });
+        Ok(changed(data, format!("Version {version} of {flow_id} is {state}.")))
+    }
+
+    fn projected(&self, tx: &Transaction<'_>, vault: &Vault, wanted: &FlowProject) -> Result<Said, LedgerError> {
+        let FlowProject { flow_id, version, harness } = wanted;
+        let flows = &self.config.flows;
+        if *harness == Harness::AgentBundle && flows.external_agent.forbidden {
+            let code = Code::FlowExternalAgentPolicyForbidden;
+            return Ok(Said::no(code, code.meaning()));
+        }
+        if *harness == Harness::AgentBundle && !flows.serves_outside() {
+            return Ok(Said::no(Code::FlowHarnessUnsupported, Code::FlowHarnessUnsupported.meaning()));
+        }
+        let named = FlowNamed { flow_id: flow_id.clone(), version: version.clone() };
+        // What is only proposed nobody works by.
+        let stored = named_in(tx, vault, &named)?.filter(|stored| stored.state != State::Proposed);
+        let Some(stored) = stored else { return Ok(unknown()) };
+        let canonical = store::canonical(tx.connection(), vault, flow_id)?;
+        let canonical = canonical.map(|canonical| canonical.bundle.flow.version);
+        let Some(projection) = project(&stored.bundle, *harness, &flows.tools()) else {
+            return Ok(Said::no(Code::TooLarge, Code::TooLarge.meaning()));
+        };
+        let data = json!({
+            "schema": "knowtation.flow_project/v0",
+            "projection": projection,
+            "stale": canonical.as_ref() != Some(&stored.bundle.flow.version),
+            "canonical_version": canonical,
+        });
+        Ok(Said::told(data, format!("{flow_id} for {}.", harness.word())))
+    }
+}
+
+fn list(tx: &Transaction<'_>, vault: &Vault, wanted: &FlowList) -> Result<Said, LedgerError> {
+    let after = match wanted.cursor.as_deref().map(cursor) {
+        Some(None) => return Ok(Said::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
+        Some(Some(after)) => Some(after),
+        None => None,
+    };
+    let most = wanted.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
+    let which = (wanted.state.unwrap_or(State::Approved), wanted.scope);
+    // One more than wanted, to know whether there is more.
+    let mut found = store::list(tx.connection(), vault, which, after.as_ref(), most + 1)?;
+    let has_more = found.len() > most;
+    found.truncate(most);
+    let last = found.last().filter(|_| has_more).map(|last| format!("{}@{}", last.flow_id, last.version));
+    let summary = format!("{} version(s)", found.len());
+    Ok(Said::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
+}
+
+/// `flow_weekly_review@1.2.0`
+fn cursor(text: &str) -> Option<Cursor> {
+    text.split_once('@').map(|(flow, version)| (flow.to_owned(), version.to_owned()))
+}
+
+fn named_in(tx: &Transaction<'_>, vault: &Vault, named: &FlowNamed) -> Result<Option<Stored>, LedgerError> {
+    match &named.version {
+        Some(version) => store::version(tx.connection(), vault, &named.flow_id, version),
+        None => store::canonical(tx.connection(), vault, &named.flow_id),
+    }
+}
+
+fn unknown() -> Said {
+    Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning())
+}
+
+/// A version without what it says.
+fn standing(vault: &Vault, stored: &Stored) -> Map<String, Value> {
+    let flow = &stored.bundle.flow;
+    Map::from_iter([
+        ("vault_id".to_owned(), json!(vault)),
+        ("flow_id".to_owned(), json!(flow.flow_id)),
+        ("version".to_owned(), json!(flow.version)),
+        ("state".to_owned(), json!(stored.state)),
+        ("digest".to_owned(), json!(stored.digest)),
+    ])
+}
+
+fn shown(stored: &Stored) -> Said {
+    let data = json!({
+        "state": stored.state,
+        "digest": stored.digest,
+        "proposed_by": stored.proposed_by,
+        "proposed_at": stored.proposed_at,
+        "flow": stored.bundle.flow,
+        "steps": stored.bundle.steps,
+    });
+    let flow = &stored.bundle.flow;
+    Said::told(data, format!("{}@{} is {}.", flow.flow_id, flow.version, stored.state.word()))
+}
+
+/// What whoever asked may know of the question.
+fn question(asked: &Approval) -> Value {
+    json!({ "approval": asked.reference(), "state": asked.state, "expires_at": asked.expires_at })
+}
+
+fn changed(data: Value, summary: String) -> Said {
+    Said::Done { kind: Kind::Flow, subject: Subject::default(), body: data.clone(), data, summary }
+}
+
+/// Everything that a person agrees to: what becomes canonical, and in the place of what.
+fn agreed(vault: &Vault, stored: &Stored, canonical: Option<&Stored>) -> Digest {
+    Digest::of(&shared::json::canonical(&json!({
+        "vault": vault,
+        "flow": stored.digest,
+        "instead_of": canonical.map(|canonical| canonical.digest),
+    })))
+}
+
+/// The whole flow, or the whole difference from the canonical version; `None` if it cannot be shown in full.
+fn card(vault: &Vault, stored: &Stored, canonical: Option<&Stored>) -> Option<Card> {
+    let flow = &stored.bundle.flow;
+    let mut card = Card::new();
+    card.say("Flow", flow.flow_id.as_str());
+    card.say("Title", &flow.title);
+    card.say("Version", &flow.version.to_string());
+    card.say("Scope", flow.scope.word());
+    card.say("Vault", vault.as_str());
+    card.say("Proposed by", &stored.proposed_by);
+    let tools: Vec<&str> = stored.bundle.external_tools().map(shared::flow::Opaque::as_str).collect();
+    if !tools.is_empty() {
+        card.say("Tools for agents outside", &tools.join(", "));
+    }
+    card.reasons
+        .push("Once it is canonical, people and agents work by it, and agents outside may be given it.".to_owned());
+    let members = |stored: &Stored| json!(stored.bundle).as_object().cloned().unwrap_or_default();
+    let is_whole = match canonical {
+        Some(before) => {
+            card.say("In the place of", &format!("version {}", before.bundle.flow.version));
+            difference(&members(before), &members(stored), BYTES_MAX).is_some_and(|changes| card.changes(&changes))
+        }
+        None => card.list(&Value::Object(members(stored))),
+    };
+    is_whole.then_some(card)
+}

@@ -1,0 +1,261 @@
+//! The table of flows' versions.
+
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde::Serialize;
+use shared::Timestamp;
+use shared::digest::Digest;
+use shared::flow::request::State;
+use shared::flow::{Bundle, Id, Scope, Vault, Version};
+
+/// How many versions of one flow are kept.
+pub const VERSIONS_MAX: usize = 200;
+/// How many versions of all flows of a vault may be proposed at once.
+pub const PROPOSED_MAX: usize = 1_000;
+
+/// A version of a flow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The flow and its steps.
+    pub bundle: Bundle,
+    /// Where it stands.
+    pub state: State,
+    /// Of the bundle's canonical form.
+    pub digest: Digest,
+    /// Who wanted it, as the ledger writes callers.
+    pub proposed_by: String,
+    /// When.
+    pub proposed_at: Timestamp,
+    /// The number of the question about it, if one was put.
+    pub approval: Option<i64>,
+}
+
+/// A version of a flow, without its steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Listed {
+    /// The flow.
+    pub flow_id: String,
+    /// The version.
+    pub version: String,
+    /// Where it stands.
+    pub state: String,
+    /// Whose it is.
+    pub scope: String,
+    /// What people call it.
+    pub title: String,
+    /// How many steps it has.
+    pub steps: i64,
+    /// Of the bundle's canonical form.
+    pub digest: Digest,
+    /// Who wanted it.
+    pub proposed_by: String,
+    /// When.
+    pub proposed_at: Timestamp,
+}
+
+const COLUMNS: &str = "document, state, digest, proposed_by, proposed_at, approval";
+
+fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Option<Stored>, LedgerError> {
+    let statement = format!("SELECT {COLUMNS} FROM flow_versions WHERE {condition}");
+    let read = |row: &Row<'_>| {
+        let texts: (Vec<u8>, String, [u8; 32], String) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok((texts, row.get::<_, i64>(4)?, row.get::<_, Option<i64>>(5)?))
+    };
+    let found = connection
+        .prepare_cached(&statement)
+        .and_then(|mut s| s.query_row(with, read).optional())
+        .map_err(at("look a flow up"))?;
+    let bad = |what: &'static str| LedgerError::Stored { what };
+    found
+        .map(|((document, state, digest, proposed_by), proposed_at, approval)| {
+            Ok(Stored {
+                bundle: serde_json::from_slice(&document).map_err(|_bad| bad("flow"))?,
+                state: State::ALL.into_iter().find(|known| known.word() == state).ok_or_else(|| bad("flow's state"))?,
+                digest: Digest::from_bytes(digest),
+                proposed_by,
+                proposed_at: Timestamp::from_millis(proposed_at),
+                approval,
+            })
+        })
+        .transpose()
+}
+
+/// One version.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn version(
+    connection: &Connection,
+    vault: &Vault,
+    flow: &Id,
+    version: &Version,
+) -> Result<Option<Stored>, LedgerError> {
+    let with = params![vault.as_str(), flow.as_str(), version.to_string()];
+    find(connection, "vault = ?1 AND flow_id = ?2 AND version = ?3", with)
+}
+
+/// The canonical version.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn canonical(connection: &Connection, vault: &Vault, flow: &Id) -> Result<Option<Stored>, LedgerError> {
+    let with = params![vault.as_str(), flow.as_str()];
+    find(connection, "vault = ?1 AND flow_id = ?2 AND state = 'approved'", with)
+}
+
+/// The version that this question is about, and its vault.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<(Vault, Stored)>, LedgerError> {
+    let vault: Option<String> = connection
+        .prepare_cached("SELECT vault FROM flow_versions WHERE approval = ?1")
+        .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)).optional())
+        .map_err(at("look a flow up"))?;
+    let Some(vault) = vault else { return Ok(None) };
+    let vault = vault.parse().map_err(|_bad| LedgerError::Stored { what: "vault" })?;
+    Ok(find(connection, "approval = ?1", params![approval])?.map(|stored| (vault, stored)))
+}
+
+/// How many versions of this flow there are, and how many of all flows of the vault are proposed.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be counted; no more may then be proposed.
+pub fn count(connection: &Connection, vault: &Vault, flow: &Id) -> Result<(usize, usize), LedgerError> {
+    let count = |statement: &str, with: &[&dyn rusqlite::ToSql]| {
+        let found: Result<i64, _> =
+            connection.prepare_cached(statement).and_then(|mut s| s.query_row(with, |r| r.get(0)));
+        found.map(|count| usize::try_from(count).unwrap_or(usize::MAX)).map_err(at("count flows"))
+    };
+    let versions = "SELECT count(*) FROM flow_versions WHERE vault = ?1 AND flow_id = ?2";
+    let proposed = "SELECT count(*) FROM flow_versions WHERE vault = ?1 AND state = 'proposed'";
+    let (vault, flow) = (vault.as_str(), flow.as_str());
+    Ok((count(versions, &[&vault, &flow])?, count(proposed, &[&vault])?))
+}
+
+/// Where a list goes on: after this version of this flow.
+pub type Cursor = (String, String);
+
+/// Versions in this state, of this scope if one is given, by flow and version, after the cursor; at most `most`.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn list(
+    connection: &Connection,
+    vault: &Vault,
+    (state, scope): (State, Option<Scope>),
+    after: Option<&Cursor>,
+    most: usize,
+) -> Result<Vec<Listed>, LedgerError> {
+    const SELECT: &str = "SELECT flow_id, version, state, scope, title, steps, digest, proposed_by, proposed_at
+        FROM flow_versions
+        WHERE vault = ?1 AND state = ?2 AND (flow_id, version) > (?3, ?4) AND scope = coalesce(?5, scope)
+        ORDER BY flow_id, version LIMIT ?6";
+    let (flow, version) = after.map_or(("", ""), |(flow, version)| (flow, version));
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let read = |row: &Row<'_>| {
+        Ok(Listed {
+            flow_id: row.get(0)?,
+            version: row.get(1)?,
+            state: row.get(2)?,
+            scope: row.get(3)?,
+            title: row.get(4)?,
+            steps: row.get(5)?,
+            digest: Digest::from_bytes(row.get(6)?),
+            proposed_by: row.get(7)?,
+            proposed_at: Timestamp::from_millis(row.get(8)?),
+        })
+    };
+    connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            let with = params![vault.as_str(), state.word(), flow, version, scope.map(Scope::word), most];
+            s.query_map(with, read)?.collect()
+        })
+        .map_err(at("list flows"))
+}
+
+/// Stores a version as proposed, in the place of one that was.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was stored. A version that is more than proposed is not replaced.
+pub fn propose(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -> Result<Digest, LedgerError> {
+    const UPSERT: &str = "INSERT INTO flow_versions
+            (vault, flow_id, version, state, scope, title, steps, document, digest, proposed_by, proposed_at)
+            VALUES (?1, ?2, ?3, 'proposed', ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+        ON CONFLICT (vault, flow_id, version) DO UPDATE SET
+            scope = excluded.scope, title = excluded.title, steps = excluded.steps, document = excluded.document,
+            digest = excluded.digest, proposed_by = excluded.proposed_by, proposed_at = excluded.proposed_at,
+            approval = NULL, decided_by = NULL, decided_at = NULL
+        WHERE state = 'proposed'";
+    let document = shared::json::canonical(bundle);
+    let digest = Digest::of(&document);
+    let flow = &bundle.flow;
+    let with = params![
+        vault.as_str(),
+        flow.flow_id.as_str(),
+        flow.version.to_string(),
+        flow.scope.word(),
+        flow.title,
+        i64::try_from(bundle.steps.len()).unwrap_or(i64::MAX),
+        document,
+        digest.as_bytes(),
+        by,
+        tx.now().millis(),
+    ];
+    change_one(tx, UPSERT, with)?;
+    Ok(digest)
+}
+
+/// Notes which question is about a version.
+///
+/// # Errors
+/// [`LedgerError`], also if it is not proposed.
+pub fn ask(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, approval: i64) -> Result<(), LedgerError> {
+    const UPDATE: &str = "UPDATE flow_versions SET approval = ?4
+        WHERE vault = ?1 AND flow_id = ?2 AND version = ?3 AND state = 'proposed'";
+    let flow = &bundle.flow;
+    change_one(tx, UPDATE, params![vault.as_str(), flow.flow_id.as_str(), flow.version.to_string(), approval])
+}
+
+/// Makes a proposed version the canonical one; the one that was is deprecated.
+///
+/// # Errors
+/// [`LedgerError`], also if it is not proposed; everything is as it was, once the transaction is undone.
+pub fn approve(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -> Result<(), LedgerError> {
+    const APPROVE: &str = "UPDATE flow_versions SET state = 'approved', decided_by = ?4, decided_at = ?5
+        WHERE vault = ?1 AND flow_id = ?2 AND version = ?3 AND state = 'proposed'";
+    deprecate(tx, vault, &bundle.flow.flow_id, by)?;
+    let flow = &bundle.flow;
+    let now = tx.now().millis();
+    change_one(tx, APPROVE, params![vault.as_str(), flow.flow_id.as_str(), flow.version.to_string(), by, now])
+}
+
+/// Deprecates the canonical version; `false` if there is none.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn deprecate(tx: &Transaction<'_>, vault: &Vault, flow: &Id, by: &str) -> Result<bool, LedgerError> {
+    const UPDATE: &str = "UPDATE flow_versions SET state = 'deprecated', decided_by = ?3, decided_at = ?4
+        WHERE vault = ?1 AND flow_id = ?2 AND state = 'approved'";
+    change(tx, UPDATE, params![vault.as_str(), flow.as_str(), by, tx.now().millis()]).map(|changed| changed > 0)
+}
+
+/// Forgets a proposed version; `false` if it is none.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn withdraw(tx: &Transaction<'_>, vault: &Vault, flow: &Id, version: &Version) -> Result<bool, LedgerError> {
+    const DELETE: &str =
+        "DELETE FROM flow_versions WHERE vault = ?1 AND flow_id = ?2 AND version = ?3 AND state = 'proposed'";
+    change(tx, DELETE, params![vault.as_str(), flow.as_str(), version.to_string()]).map(|changed| changed > 0)
+}
+
+fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<usize, LedgerError> {
+    tx.connection().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change a flow"))
+}
+
+fn change_one(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<(), LedgerError> {
+    if change(tx, statement, with)? == 1 { Ok(()) } else { Err(LedgerError::Stored { what: "flow" }) }
+}

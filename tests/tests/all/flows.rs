@@ -1,0 +1,332 @@
+//! Flows: proposed, approved by a person, and only then worked by; the same over every surface.
+
+use serde_json::{Value, json};
+use std::process::Output;
+use tests::World;
+use tests::group::{code, error};
+use tests::shim::Shim;
+use tests::world::CONFIG;
+
+/// Agents outside are served, and may be given one tool.
+const OUTSIDE: &str = "[flows.external_agent]\nenabled = true\n\
+     allowed_tools = [{ id = \"note\", description = \"Writes a note\", provider = \"demo\", action = \"echo\" }]\n";
+
+fn world(more: &str) -> World {
+    World::builder().config(&format!("{CONFIG}\n{more}")).up()
+}
+
+/// A flow of one step that works with these tools for agents outside.
+fn bundle(version: &str, instruction: &str, tools: &[&str]) -> Value {
+    let tools: Vec<Value> = tools.iter().map(|id| json!({ "kind": "external_tool", "id": id })).collect();
+    json!({
+        "flow": {
+            "schema": "knowtation.flow/v0", "flow_id": "flow_daily", "title": "Daily", "version": version,
+            "scope": "project", "summary": "What is done each day.", "tags": ["work"], "steps": ["flow_daily#1"],
+            "updated": "2026-02-14T10:00:00.000Z", "truncated": false,
+        },
+        "steps": [{
+            "schema": "knowtation.flow_step/v0", "step_id": "flow_daily#1", "flow_id": "flow_daily", "ordinal": 1,
+            "owned_job": "Read", "instruction": instruction, "trigger": "Each morning", "when_not_to_run": "On holidays",
+            "requires": [{ "kind": "file", "id": "inbox.md" }], "boundaries": ["Writes nothing"], "skill_refs": tools,
+            "outputs": [{ "name": "list", "type": "markdown" }], "output_shape": "A list",
+            "verification": { "kind": "human_review", "evidence_required": true, "description": "Somebody has read it" },
+            "automatable": "automatable",
+        }],
+    })
+}
+
+fn flow(world: &World, request: &Value) -> Value {
+    world.command(json!({ "type": "flow", "vault": "default", "request": request }))
+}
+
+fn with(kind: &str, bundle: &Value) -> Value {
+    let mut request = bundle.clone();
+    request["type"] = json!(kind);
+    request
+}
+
+fn version(kind: &str, version: &str) -> Value {
+    json!({ "type": kind, "flow_id": "flow_daily", "version": version })
+}
+
+fn get(world: &World) -> Value {
+    flow(world, &json!({ "type": "flow_get", "flow_id": "flow_daily" }))
+}
+
+/// The code of the question that waits.
+fn asked(world: &World) -> String {
+    let waiting = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'flow'");
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    waiting[0]["code"].as_str().unwrap().to_owned()
+}
+
+fn answer(world: &World, question: &str, yes: bool) -> Value {
+    world.command(json!({ "type": "answer", "code": question, "yes": yes, "reason": null }))
+}
+
+/// Proposes it, asks, and says yes.
+fn approved(world: &World, own: &Value) {
+    let proposed = flow(world, &with("flow_propose", own));
+    assert_eq!(code(&proposed), "executed", "{proposed}");
+    let asking = flow(world, &version("flow_approve", own["flow"]["version"].as_str().unwrap()));
+    assert_eq!(code(&asking), "executed", "{asking}");
+    assert_eq!(code(&answer(world, &asked(world), true)), "executed");
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_version_is_canonical_with_a_persons_yes_and_the_one_before_is_no_more() {
+    let world = world("");
+    assert_eq!(code(&get(&world)), "unknown_flow");
+    let first = bundle("1.0.0", "Read the inbox.", &[]);
+    let proposed = flow(&world, &with("flow_propose", &first));
+    assert_eq!((code(&proposed), &proposed["data"]["state"]), ("executed", &json!("proposed")), "{proposed}");
+    assert_eq!(code(&get(&world)), "unknown_flow", "what is only proposed is not what is worked by");
+    flow(&world, &version("flow_approve", "1.0.0"));
+    let question = asked(&world);
+    let shown = said(&world.cli(&["approvals", "show", &question]));
+    for part in
+        ["Flow: flow_daily", "Version: 1.0.0", "steps[0].instruction: \"Read the inbox.\"", "Proposed by: person:"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // Asked again it is the same question.
+    assert!(flow(&world, &version("flow_approve", "1.0.0"))["summary"].as_str().unwrap().contains("already"));
+    assert_eq!(answer(&world, &question, true)["summary"], "The flow is canonical.");
+    let canonical = get(&world);
+    assert_eq!((&canonical["data"]["state"], &canonical["data"]["flow"]), (&json!("approved"), &first["flow"]));
+    // A newer one: people see what is different, all of it and nothing else.
+    flow(&world, &with("flow_propose", &bundle("1.1.0", "Read the inbox twice.", &[])));
+    flow(&world, &version("flow_approve", "1.1.0"));
+    let shown = said(&world.cli(&["approvals", "show", &asked(&world)]));
+    assert!(shown.contains("+ \"/steps/#0/instruction\": \"Read the inbox twice.\""), "{shown}");
+    assert!(shown.contains("In the place of: version 1.0.0") & !shown.contains("owned_job"), "{shown}");
+    answer(&world, &asked(&world), true);
+    assert_eq!(get(&world)["data"]["flow"]["version"], "1.1.0");
+    let listed = |state: &str| flow(&world, &json!({ "type": "flow_list", "state": state }))["data"]["flows"].clone();
+    assert_eq!(listed("approved"), json!([listed("approved")[0]]));
+    assert_eq!(
+        (&listed("approved")[0]["version"], &listed("deprecated")[0]["version"]),
+        (&json!("1.1.0"), &json!("1.0.0"))
+    );
+    // It can be ended, and nothing older is worked by again.
+    assert_eq!(code(&flow(&world, &version("flow_deprecate", "1.1.0"))), "executed");
+    assert_eq!(code(&get(&world)), "unknown_flow");
+    let kinds: Vec<String> = world.rows().into_iter().map(|row| row.kind).collect();
+    let count = |kind: &str| kinds.iter().filter(|own| *own == kind).count();
+    assert_eq!((count("flow"), count("asked"), count("approved")), (3, 2, 2), "{kinds:?}");
+}
+
+#[test]
+fn nobody_agrees_to_what_is_not_so_any_more() {
+    let world = world("");
+    flow(&world, &with("flow_propose", &bundle("1.0.0", "One.", &[])));
+    flow(&world, &version("flow_approve", "1.0.0"));
+    let question = asked(&world);
+    // Proposed anew under the same name, it is another one: the question about the other is over.
+    flow(&world, &with("flow_propose", &bundle("1.0.0", "Another.", &[])));
+    assert!(error(&answer(&world, &question, true)).contains("too late"));
+    assert_eq!(code(&get(&world)), "unknown_flow");
+    // A difference from a version that is canonical no more is none.
+    flow(&world, &version("flow_approve", "1.0.0"));
+    let older = asked(&world);
+    flow(&world, &with("flow_propose", &bundle("2.0.0", "Two.", &[])));
+    flow(&world, &version("flow_approve", "2.0.0"));
+    let waiting = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'flow' ORDER BY id");
+    assert_eq!(code(&answer(&world, waiting[1]["code"].as_str().unwrap(), true)), "executed");
+    let late = answer(&world, &older, true);
+    assert!(late["summary"].as_str().unwrap().contains("Nothing became canonical"), "{late}");
+    assert_eq!(get(&world)["data"]["flow"]["version"], "2.0.0");
+    // After a no it stays proposed.
+    flow(&world, &with("flow_propose", &bundle("2.1.0", "Three.", &[])));
+    flow(&world, &version("flow_approve", "2.1.0"));
+    assert_eq!(answer(&world, &asked(&world), false)["summary"], "The flow stays proposed.");
+    assert_eq!(get(&world)["data"]["flow"]["version"], "2.0.0");
+}
+
+#[test]
+fn what_is_no_flow_or_no_step_forward_is_refused_with_every_fault() {
+    let world = world("");
+    let refused = |own: &Value| flow(&world, &with("flow_propose", own));
+    let mut odd = bundle("1.0.0", "x", &[]);
+    odd["steps"][0]["trigger"] = json!("");
+    odd["flow"]["truncated"] = json!(true);
+    let said = refused(&odd);
+    assert_eq!(code(&said), "invalid_params");
+    assert!(error(&said).contains("/flow/truncated") & error(&said).contains("/steps/0/trigger"), "{said}");
+    approved(&world, &bundle("1.2.0", "x", &[]));
+    for lower in ["1.2.0", "1.1.9", "1.2.0-rc.1"] {
+        let said = refused(&bundle(lower, "y", &[]));
+        assert_eq!(code(&said), "invalid_params", "{lower}: {said}");
+    }
+    let foreign = json!({ "type": "flow", "vault": "elsewhere", "request": { "type": "flow_list" } });
+    assert_eq!(code(&world.command(foreign)), "unknown_flow");
+    let odd = flow(&world, &json!({ "type": "flow_list", "cursor": "x" }));
+    assert_eq!(code(&odd), "invalid_params", "{odd}");
+}
+
+#[test]
+fn what_is_exported_can_be_imported_and_means_the_same() {
+    let world = world(
+        "[flows.external_agent]\nallowed_tools = [{ id = \"note\", description = \"x\", provider = \"demo\", \
+                       action = \"echo\" }]\n",
+    );
+    let own = bundle("1.0.0", "Read ``` and \u{2028} \"all\".", &["note"]);
+    approved(&world, &own);
+    let exported = flow(&world, &json!({ "type": "flow_export", "flow_id": "flow_daily" }));
+    assert_eq!(exported["data"], own);
+    assert_eq!(code(&flow(&world, &version("flow_deprecate", "1.0.0"))), "executed");
+    let mut other = exported["data"].clone();
+    other["flow"]["version"] = json!("1.0.1");
+    let imported = flow(&world, &with("flow_import", &other));
+    assert_eq!((code(&imported), &imported["data"]["state"]), ("executed", &json!("proposed")), "{imported}");
+}
+
+#[test]
+fn a_flow_from_elsewhere_brings_no_tool_that_is_not_allowed() {
+    for (policy, outcome) in [("reject", "FLOW_IMPORT_EXTERNAL_TOOL_DENIED"), ("strip_inert", "executed")] {
+        let world = world(&format!("{OUTSIDE}import_policy = \"{policy}\"\n"));
+        let imported = flow(&world, &with("flow_import", &bundle("1.0.0", "Use web_search.", &["note", "web_search"])));
+        assert_eq!(code(&imported), outcome, "{imported}");
+        // Refused as a whole: nothing of it is there.
+        let found = flow(&world, &json!({ "type": "flow_get", "flow_id": "flow_daily", "version": "1.0.0" }));
+        if policy == "reject" {
+            assert_eq!(code(&found), "unknown_flow");
+        } else {
+            let refs = json!([{ "kind": "external_tool", "id": "note" }]);
+            assert_eq!(found["data"]["steps"][0]["skill_refs"], refs);
+        }
+        // Whoever writes a flow here may name what it likes; naming gives nothing.
+        let proposed = flow(&world, &with("flow_propose", &bundle("2.0.0", "x", &["web_search"])));
+        assert_eq!(code(&proposed), "executed", "{proposed}");
+    }
+}
+
+#[test]
+fn a_harness_reads_the_canonical_version_and_hears_when_it_is_stale() {
+    let world = world(OUTSIDE);
+    approved(&world, &bundle("1.0.0", "Read.\n```\n# Heading", &["note", "web_search"]));
+    let project = |harness: &str, version: Option<&str>| {
+        flow(
+            &world,
+            &json!({ "type": "flow_project", "flow_id": "flow_daily", "harness": harness, "version": version }),
+        )
+    };
+    for harness in ["cursor_rule", "cli_runbook", "agent_bundle"] {
+        let projected = project(harness, None);
+        let data = &projected["data"];
+        assert_eq!(
+            (&data["schema"], &data["stale"]),
+            (&json!("knowtation.flow_project/v0"), &json!(false)),
+            "{projected}"
+        );
+        assert_eq!(data["projection"]["harness"], harness);
+    }
+    let inner: Value =
+        serde_json::from_str(project("agent_bundle", None)["data"]["projection"]["rendered"].as_str().unwrap())
+            .unwrap();
+    assert_eq!((&inner["allowed_tools"], &inner["grant_required"]), (&json!(["note"]), &json!(true)));
+    flow(&world, &with("flow_propose", &bundle("1.1.0", "x", &[])));
+    assert_eq!(code(&project("cli_runbook", Some("1.1.0"))), "unknown_flow", "nobody works by what is only proposed");
+    approved(&world, &bundle("1.2.0", "x", &[]));
+    let old = project("cursor_rule", Some("1.0.0"));
+    assert_eq!((&old["data"]["stale"], &old["data"]["canonical_version"]), (&json!(true), &json!("1.2.0")), "{old}");
+}
+
+#[test]
+fn agents_outside_are_off_unless_they_are_switched_on_and_can_be_forbidden() {
+    for (table, outcome) in [
+        ("", "FLOW_HARNESS_UNSUPPORTED"),
+        ("[flows.external_agent]\nenabled = true\nforbidden = true\n", "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN"),
+    ] {
+        let world = world(table);
+        approved(&world, &bundle("1.0.0", "x", &[]));
+        let wanted = json!({ "type": "flow_project", "flow_id": "flow_daily", "harness": "agent_bundle" });
+        assert_eq!(code(&flow(&world, &wanted)), outcome);
+    }
+    // A tool that no action is behind keeps the host from starting.
+    let table = OUTSIDE.replace("action = \"echo\"", "action = \"absent\"");
+    let mut down = World::builder().config(&format!("{CONFIG}\n{table}")).down();
+    let error = down.try_start().unwrap_err().to_string();
+    assert!(error.contains("allowed_tools.note: provider demo has no action `absent`"), "{error}");
+}
+
+#[test]
+fn the_main_group_and_the_command_line_do_the_same_and_nobody_else_does_anything() {
+    let world = world("");
+    let main = Shim::start(&world, "main");
+    let tools = main.tool_names();
+    for tool in ["flow_list", "flow_get", "flow_propose", "flow_import", "flow_export", "flow_approve", "flow_project"]
+    {
+        assert!(tools.iter().any(|own| own == tool), "{tool}: {tools:?}");
+    }
+    let own = bundle("1.0.0", "Read.", &[]);
+    let proposed = main.call("flow_propose", own.clone());
+    assert_eq!(proposed["isError"], false, "{proposed}");
+    let asking = main.call("flow_approve", json!({ "flow_id": "flow_daily", "version": "1.0.0" }));
+    assert!(!asking.to_string().contains(&asked(&world)), "no agent learns the code: {asking}");
+    answer(&world, &asked(&world), true);
+    let by_main = main.call("flow_get", json!({ "flow_id": "flow_daily" }))["structuredContent"]["data"].clone();
+    let by_person: Value = serde_json::from_slice(&world.cli(&["--json", "flow", "get", "flow_daily"]).stdout).unwrap();
+    assert_eq!(by_main, by_person);
+    assert_eq!(by_main["proposed_by"], "group:main");
+    // Another group has none of it.
+    let developer = Shim::start(&world, "developer");
+    assert!(!developer.tool_names().iter().any(|tool| tool.starts_with("flow_")));
+    let refused = world.group("developer").ask(json!({ "type": "flow_list" }));
+    assert_eq!(code(&refused), "main_only");
+}
+
+#[test]
+fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
+    let world = world("");
+    let denied = world.cli(&["flow", "import", "--starter", "incident_triage"]);
+    assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
+    assert!(said(&denied).contains("names a tool for agents outside that is not allowed"), "{}", said(&denied));
+    let path = world.path("own.json");
+    for (text, fault) in [
+        ("{", "it is no flow"),
+        ("[]", "it is no flow"),
+        ("{\"flow\": {}, \"steps\": []}", "it is no flow: flow"),
+        ("{\"flow\": {\"flow_id\": \"x\", \"flow_id\": \"y\"}}", "it is no flow"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let refused = world.cli(&["flow", "propose", path.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(2), "{text}: {}", said(&refused));
+        assert!(said(&refused).contains(fault), "{text}: {}", said(&refused));
+    }
+    std::fs::write(&path, bundle("1.0.0", "Read.", &[]).to_string()).unwrap();
+    assert!(world.cli(&["flow", "propose", path.to_str().unwrap()]).status.success());
+    let listed = said(&world.cli(&["flow", "list", "--state", "proposed"]));
+    assert!(listed.contains("flow_daily") & listed.contains("1.0.0"), "{listed}");
+    assert_eq!(world.cli(&["flow", "get", "flow_other"]).status.code(), Some(3));
+    assert!(said(&world.cli(&["flow", "deprecate", "flow_daily", "1.0.0"])).contains("withdrawn"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn ten_thousand_flows_are_listed_page_by_page() {
+    let world = world("");
+    approved(&world, &bundle("1.0.0", "x", &[]));
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    ledger.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    // As if so many had been approved before.
+    let copy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+        INSERT INTO flow_versions
+        SELECT vault, printf('flow_n%05d', i), version, state, scope, title, steps, document, digest, proposed_by,
+               proposed_at, NULL, decided_by, decided_at FROM flow_versions, n WHERE flow_id = 'flow_daily'";
+    assert_eq!(ledger.execute(copy, []).unwrap(), 10_000);
+    let mut cursor = Value::Null;
+    let mut seen = std::collections::BTreeSet::new();
+    let pages = (0..60).find(|_| {
+        let page = flow(&world, &json!({ "type": "flow_list", "limit": 200, "cursor": cursor }));
+        let flows = page["data"]["flows"].as_array().unwrap();
+        seen.extend(flows.iter().map(|flow| flow["flow_id"].as_str().unwrap().to_owned()));
+        cursor = page["data"]["next_cursor"].clone();
+        cursor.is_null()
+    });
+    assert_eq!((pages, seen.len()), (Some(50), 10_001));
+}
