@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
+use crate::flows::reads::Reads;
 use crate::folding::Folding;
 use crate::identity::Behalf;
 use crate::kill;
@@ -70,6 +71,10 @@ pub struct Broker {
     pub(crate) to_apply: Vec<ToApply>,
     /// Whether the time of the next silence may be another one.
     pub(crate) questions_changed: bool,
+    /// How much groups have read of flows.
+    pub(crate) flow_reads: Reads,
+    /// Providers that are exchanged in the batch that is being written.
+    pub(crate) exchanging: BTreeSet<Provider>,
     /// The tools that servers were last seen to have withdrawn.
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     /// Notices that may leave once this is durable.
@@ -501,6 +506,8 @@ impl Broker {
             resolved: Vec::new(),
             to_apply: Vec::new(),
             questions_changed: true,
+            flow_reads: Reads::default(),
+            exchanging: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
             outgoing: Vec::new(),
             ids,

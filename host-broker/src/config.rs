@@ -215,6 +215,9 @@ impl Default for ApprovalsTable {
     }
 }
 
+/// Under which name people are asked about flows, in the place of a provider's.
+pub const FLOWS: &str = "flows";
+
 /// The longest that a question may wait, in seconds.
 const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
 
@@ -376,7 +379,10 @@ impl Config {
         let tables = self.approvals.actions.iter().flat_map(|(provider, actions)| {
             actions.iter().map(move |(action, table)| (format!("approvals.actions.{provider}.{action}."), table))
         });
-        for (place, table) in tables.chain([("approvals.grants.".to_owned(), &self.approvals.grants)]) {
+        for (place, table) in tables.chain([
+            ("approvals.grants.".to_owned(), &self.approvals.grants),
+            ("approvals.flows.".to_owned(), &self.approvals.flows),
+        ]) {
             within(table.expires_s.unwrap_or(1), &place)?;
             if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > approvers) {
                 return Err(format!(
@@ -407,6 +413,9 @@ impl Config {
                 ));
             }
         }
+        if self.providers.keys().any(|name| name.as_str() == FLOWS) {
+            return Err(format!("providers.{FLOWS}: people are asked about flows under this name; choose another"));
+        }
         for (name, table) in &self.providers {
             let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
             if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
@@ -436,12 +445,17 @@ impl Config {
             let named = table.approves.iter().filter_map(|approves| approves.providers.as_ref()).flatten();
             named.map(move |provider| (format!("people.{person}.approves.providers"), provider))
         });
-        match judged.chain(approved).find(|(_, provider)| self.table_of(provider).is_none()) {
+        match judged.chain(approved).find(|(_, provider)| !self.is_asked_about(provider)) {
             Some((place, unknown)) => {
                 Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"))
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether people are asked about something under this name.
+    fn is_asked_about(&self, provider: &Provider) -> bool {
+        provider.as_str() == FLOWS || self.table_of(provider).is_some()
     }
 
     fn bridge(&self, name: &str) -> Option<(&Provider, &ProviderTable)> {
@@ -528,6 +542,11 @@ impl Config {
             Kind::Files(settings) => Some(&settings.workspaces),
             Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
         })
+    }
+
+    /// The main group, if there is one.
+    pub fn main_group(&self) -> Option<&Group> {
+        self.groups.iter().find_map(|(name, table)| table.main.then_some(name))
     }
 
     /// Whether this is the main group.

@@ -316,23 +316,28 @@ impl Broker {
                 return tx.answer(&header.caller_key, reply, evidence);
             }
         };
+        let became = approvals::numbered(tx.connection(), approval.id)?.and_then(|approval| approval.became);
+        let mut body = json!({
+            "request": header.request_digest,
+            "of": approval.asked_seq,
+            "of_caller": approval.caller,
+            "agrees_to": approval.digest,
+            "state": approval.state,
+        });
+        // What a yes has come to at once, where it is more or less than that.
+        if let (Some(became), Some(members)) = (&became, body.as_object_mut()) {
+            members.insert("became".to_owned(), json!(became));
+        }
         let evidence = tx.append(&Draft {
             provider: Some(&approval.provider),
             action: Some(&approval.action),
             level: Some(approval.level),
             approval: Some(approval.reference()),
-            body: given.way(json!({
-                "request": header.request_digest,
-                "of": approval.asked_seq,
-                "of_caller": approval.caller,
-                "agrees_to": approval.digest,
-                "state": approval.state,
-            })),
+            body: given.way(body),
             ..Draft::about(kind, header)
         })?;
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
-        let became = approvals::numbered(tx.connection(), approval.id)?.and_then(|approval| approval.became);
         let summary = match (approval.state, approval.kind) {
             (State::Waiting, _) => format!("Your yes counts: {yes} of {}.", approval.quorum),
             (State::Approved, approvals::Kind::Call) => {

@@ -10,4 +10,5 @@
 //! Source: flow-external-agent-gate, "Objects".
 
 pub mod project;
+pub mod reads;
 pub mod store;

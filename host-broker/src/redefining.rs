@@ -183,7 +183,8 @@ pub(crate) fn asked_about(document: &[u8]) -> Result<Accepted, String> {
 impl Broker {
     /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
     pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &Redefined) -> Result<(), LedgerError> {
-        if !self.is_of_now(&redefined.changed) {
+        // What is exchanged in this very batch is not what it was held against.
+        if !self.is_of_now(&redefined.changed) || self.exchanging.contains(&redefined.changed.provider) {
             return Ok(());
         }
         let Redefined { changed: Changed { provider, withdrawn, epoch: _ }, proposed } = redefined;
@@ -278,6 +279,7 @@ impl Broker {
             approvals::close(tx, &Caller::Broker.to_string(), question, became)?;
         }
         if terms.is_ok() {
+            self.exchanging.insert(provider.clone());
             // What waits shows a difference from what counted before.
             let earlier = approvals::about_definitions(tx.connection(), provider)?;
             self.cancel_definitions(tx, &earlier, |_asked| false)?;
@@ -339,6 +341,7 @@ impl Broker {
         self.filters = Some(filters);
         // What is seen of the one that was exchanged is seen anew.
         self.withdrawn.remove(exchanged);
+        self.exchanging.remove(exchanged);
         self.stale_snapshots.extend(self.config.groups.keys().cloned());
     }
 }

@@ -42,8 +42,8 @@ pub const TITLE_MAX: usize = 200;
 pub const SUMMARY_MAX: usize = 4 * 1024;
 /// How many entries a list of a flow or a step can have.
 pub const LIST_MAX: usize = 64;
-/// How long a bundle can be as JSON, in bytes.
-pub const BUNDLE_MAX: usize = 512 * 1024;
+/// How long a bundle can be as JSON, in bytes: it fits into one reply.
+pub const BUNDLE_MAX: usize = 192 * 1024;
 
 /// A flow's name: `flow_weekly_review`.
 pub type Id = Name<IdGrammar>;

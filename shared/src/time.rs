@@ -1,6 +1,6 @@
 //! Points in time, as documents and tables carry them.
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike as _, SecondsFormat, Utc};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
@@ -70,8 +70,9 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, NotATime> {
         match DateTime::parse_from_rfc3339(text) {
-            Ok(time) => Ok(Self(time.timestamp_millis())),
-            Err(_) => Err(NotATime(text.chars().take(40).collect())),
+            // In UTC its year may have more or fewer than the four digits that it must have to be read again.
+            Ok(time) if (0..=9999).contains(&time.with_timezone(&Utc).year()) => Ok(Self(time.timestamp_millis())),
+            Ok(_) | Err(_) => Err(NotATime(text.chars().take(40).collect())),
         }
     }
 }

@@ -145,11 +145,13 @@ impl Flow {
         let request = match self.command {
             Command::List(wanted) => return list(context, vault, wanted),
             Command::Get(Named { flow, flow_version: version }) => {
-                return told(context, vault, FlowRequest::FlowGet(FlowNamed { flow_id: flow, version }), whole);
+                let request = FlowRequest::FlowGet(FlowNamed { flow_id: flow, version });
+                return told(context, vault, request, |data| context.output.show(data, || whole(data)));
             }
             Command::Export(Named { flow, flow_version: version }) => {
                 let request = FlowRequest::FlowExport(FlowNamed { flow_id: flow, version });
-                return told(context, vault, request, |data| serde_json::to_string_pretty(data).unwrap_or_default());
+                let text = |data: &Value| serde_json::to_string_pretty(data).unwrap_or_default();
+                return told(context, vault, request, |data| context.output.raw(data, || text(data)));
             }
             Command::Project(Project { flow, harness, flow_version: version }) => {
                 let harness = match harness {
@@ -158,10 +160,11 @@ impl Flow {
                     Harness::AgentBundle => request::Harness::AgentBundle,
                 };
                 let request = FlowRequest::FlowProject(FlowProject { flow_id: flow, version, harness });
-                return told(context, vault, request, |data| {
+                let text = |data: &Value| {
                     let rendered = data.pointer("/projection/rendered").and_then(Value::as_str);
                     rendered.unwrap_or_default().trim_end().to_owned()
-                });
+                };
+                return told(context, vault, request, |data| context.output.raw(data, || text(data)));
             }
             Command::Propose(Source { file }) => FlowRequest::FlowPropose(bundle(&read(&file)?)?),
             Command::Import(Import { file, starter }) => FlowRequest::FlowImport(match (file, starter) {
@@ -192,7 +195,7 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
         Of::Org => Scope::Org,
     });
     let wanted = FlowList { state: Some(state), scope, limit: Some(limit), cursor };
-    told(context, vault, FlowRequest::FlowList(wanted), |data| {
+    let text = |data: &Value| {
         let word = |row: &Value, member: &str| match row.get(member) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -206,20 +209,16 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
             Some(next) => format!("{table}\n\nThere are more: --cursor {next}"),
             None => table,
         }
-    })
+    };
+    told(context, vault, FlowRequest::FlowList(wanted), |data| context.output.show(data, || text(data)))
 }
 
-/// Asks, and prints the reply's data as text made by `text`, or as they are.
-fn told(
-    context: &Context,
-    vault: Vault,
-    request: FlowRequest,
-    text: impl FnOnce(&Value) -> String,
-) -> Result<(), Fault> {
+/// Asks, and prints the reply's data in this way.
+fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnce(&Value)) -> Result<(), Fault> {
     let reply = answer(context, &Control::Flow { vault, request })?;
     match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
         Some(data) => {
-            context.output.show(data, || text(data));
+            print(data);
             Ok(())
         }
         None => context.output.reply(&reply),

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -91,6 +92,14 @@ impl Output {
     pub fn show(self, document: &Value, human: impl FnOnce() -> String) {
         let text = if self.json { document.to_string() } else { visible(&human()) };
         self.line(&text);
+    }
+
+    /// Prints what is to be kept or read by a program as it is, but on a terminal like [`Output::show`].
+    pub fn raw(self, document: &Value, text: impl FnOnce() -> String) {
+        if self.json || std::io::stdout().is_terminal() {
+            return self.show(document, text);
+        }
+        self.line(&text());
     }
 
     /// Prints a line.

@@ -29,7 +29,14 @@ enum What {
     /// What lies in the home, if it has this digest.
     Home(Digest),
     /// What a question was about, or why that cannot be taken up.
-    Asked(RequestId, Result<Accepted, String>),
+    Asked(RequestId, Result<Change, String>),
+}
+
+/// What is to count, in the place of what.
+#[derive(Debug)]
+struct Change {
+    before: Option<Digest>,
+    after: Accepted,
 }
 
 impl Exchange {
@@ -77,7 +84,7 @@ impl Loop {
             let counts = before.as_ref() == Some(&said);
             let before = before.map(|before| before.digest());
             let is_so = counts || agreed(&provider, said.digest(), before, policy) == approval.digest;
-            is_so.then_some(said).ok_or_else(|| {
+            is_so.then_some(Change { before, after: said }).ok_or_else(|| {
                 format!(
                     "{provider} is set up in another way than when it was asked, or something else was accepted since"
                 )
@@ -104,6 +111,11 @@ impl Loop {
             return;
         }
         let Some(Exchange { provider, answer, what }) = self.exchanges.waiting.pop_front() else { return };
+        if let What::Asked(question, _) = &what
+            && !self.is_agreed_to(question)
+        {
+            return self.exchange_next();
+        }
         self.exchanges.is_under_way = true;
         let (foundation, present) = (Arc::clone(&self.daemon.foundation), self.daemon.terms.clone());
         let (reports, runtime) = (self.daemon.reports.clone(), self.daemon.runtime.clone());
@@ -123,6 +135,12 @@ impl Loop {
             let exchanged = Exchanged { provider, digest, terms, is_behind, question, answer };
             reports.happened(Event::Exchanged(Box::new(exchanged)));
         });
+    }
+
+    /// Whether a yes still stands: an operator may have accepted something else since.
+    fn is_agreed_to(&self, question: &RequestId) -> bool {
+        let found = approvals::of_request(self.daemon.ledger.reader(), &Caller::Broker.to_string(), question);
+        found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approvals::State::Approved))
     }
 
     /// The row is durable: from now on every call is held to the new terms.
@@ -159,16 +177,25 @@ struct Made {
 }
 
 fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: What) -> Result<Made, String> {
-    let (accepted, is_new) = match what {
-        What::Asked(_, said) => (said?, true),
+    let meanwhile = "something else was accepted meanwhile; look at it again";
+    let present_digest = || Ok::<_, String>(foundation.accepted_of(provider)?.map(|accepted| accepted.digest()));
+    let (accepted, before) = match what {
+        What::Asked(_, change) => {
+            let Change { before, after } = change?;
+            (after, Some(before))
+        }
         What::Home(digest) => {
             let accepted = foundation.accepted_of(provider)?.filter(|accepted| accepted.digest() == digest);
-            (accepted.ok_or("something else was accepted meanwhile; look at it again")?, false)
+            (accepted.ok_or(meanwhile)?, None)
         }
     };
     // What a daemon would not start with is not kept, either.
     let terms = foundation.with(present, provider, &accepted).map_err(|error| error.to_string());
-    if terms.is_ok() && is_new {
+    if let (Ok(_), Some(before)) = (&terms, before) {
+        let now = present_digest()?;
+        if now != before && now != Some(accepted.digest()) {
+            return Err(meanwhile.to_owned());
+        }
         accepted.store(&foundation.accepted(provider)?).map_err(|error| error.to_string())?;
     }
     Ok(Made { digest: Some(accepted.digest()), terms, is_behind: foundation.is_behind() })

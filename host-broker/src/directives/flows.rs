@@ -5,12 +5,13 @@ use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
 use crate::call::{FlowOrder, Header};
+use crate::config::FLOWS;
 use crate::config::flows::ImportPolicy;
 use crate::effects::ids::Nonce;
 use crate::flows::project::project;
-use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored, VERSIONS_MAX};
+use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
 use crate::ledger::LedgerError;
-use crate::ledger::chain::Kind;
+use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
 use crate::policy::facts::Ask;
 use crate::proposing::named_after;
@@ -41,6 +42,26 @@ impl Broker {
         if !self.config.flows.vaults.contains(vault) {
             return Ok(Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning()));
         }
+        let said = self.flow_of(tx, header, vault, request)?;
+        // What is read is kept for a day, so that a repeated request has its reply: nobody fills the disk by reading.
+        if let (Some(group), Said::Done { kind: Kind::Answered, data, .. }) = (header.caller.group(), &said)
+            && !self.flow_reads.allow(group, data.to_string().len(), tx.now())
+        {
+            return Ok(Said::no(
+                Code::RateLimited,
+                "This group has read as much of flows as it may in a minute; wait a while.",
+            ));
+        }
+        Ok(said)
+    }
+
+    fn flow_of(
+        &mut self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &Vault,
+        request: &FlowRequest,
+    ) -> Result<Said, LedgerError> {
         match request {
             FlowRequest::FlowList(wanted) => list(tx, vault, wanted),
             FlowRequest::FlowGet(named) => Ok(match named_in(tx, vault, named)? {
@@ -104,7 +125,13 @@ impl Broker {
         }
         let (flow, connection) = (&bundle.flow, tx.connection());
         let (id, version) = (&flow.flow_id, &flow.version);
+        if serde_json::from_slice::<Bundle>(&document).ok().as_ref() != Some(bundle) {
+            return no("The flow cannot be written down as it is.".to_owned());
+        }
         let before = store::version(connection, vault, id, version)?;
+        if before.as_ref().is_some_and(|before| is_anothers(header, before)) {
+            return Ok(Said::no(Code::Guardrail, ANOTHERS));
+        }
         match &before {
             Some(before) if before.state != State::Proposed => {
                 return no(format!("Version {version} of {id} is {} and stays as it is.", before.state.word()));
@@ -114,13 +141,13 @@ impl Broker {
             }
             Some(_) | None => {}
         }
-        let canonical = store::canonical(connection, vault, id)?;
-        if let Some(canonical) = canonical.filter(|canonical| canonical.bundle.flow.version >= *version) {
-            return no(format!("Version {} is canonical; propose a higher one.", canonical.bundle.flow.version));
+        let last = store::last_approved(connection, vault, id)?;
+        if let Some(last) = last.filter(|last| last.bundle.flow.version >= *version) {
+            return no(format!("Version {} has been canonical; propose a higher one.", last.bundle.flow.version));
         }
-        let (versions, proposed) = store::count(connection, vault, id)?;
-        if before.is_none() && (versions >= VERSIONS_MAX || proposed >= PROPOSED_MAX) {
-            let reason = "Too many versions are proposed or kept; approve some, or deprecate what is only proposed.";
+        if before.is_none() && store::proposed_by(connection, vault, &header.caller_key)? >= PROPOSED_MAX {
+            let reason =
+                format!("{PROPOSED_MAX} versions of yours are proposed already; take some back with flow_deprecate.");
             return Ok(Said::no(Code::Busy, reason));
         }
         if let Some(before) = &before {
@@ -150,36 +177,42 @@ impl Broker {
             let reason = format!("Version {version} of {flow_id} is {}, not proposed.", stored.state.word());
             return Ok(Said::no(Code::InvalidParams, reason));
         }
+        let last = store::last_approved(connection, vault, flow_id)?;
+        if let Some(newer) = last.as_ref().filter(|last| last.bundle.flow.version >= *version) {
+            let reason = format!("Version {} has become canonical since.", newer.bundle.flow.version);
+            return Ok(Said::no(Code::InvalidParams, reason));
+        }
+        let digest = agreed(vault, &stored, last.as_ref());
         let asked = match stored.approval {
             Some(approval) => approvals::numbered(connection, approval)?,
             None => None,
         };
         if let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting && asked.expires_at > tx.now()) {
-            return Ok(Said::told(question(&asked), "People are asked already."));
+            if asked.digest == digest {
+                return Ok(Said::told(question(&asked), "People are asked already."));
+            }
+            // Its card shows a difference from what is not the last one any more.
+            self.cancel_flow_question(tx, &stored)?;
         }
-        let canonical = store::canonical(connection, vault, flow_id)?;
-        if let Some(newer) = canonical.as_ref().filter(|canonical| canonical.bundle.flow.version >= *version) {
-            let reason = format!("Version {} has become canonical since.", newer.bundle.flow.version);
-            return Ok(Said::no(Code::InvalidParams, reason));
-        }
-        let Some(card) = card(vault, &stored, canonical.as_ref()) else {
+        let Some(card) = card(vault, &stored, last.as_ref()) else {
             return Ok(Said::no(Code::Guardrail, "The flow is too long to be shown to a person in full."));
         };
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
-        let hidden = named_after("flow", &nonce);
+        let (hidden, group) = (named_after("flow", &nonce), self.config.main_group().cloned());
         #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
-        let (provider, action) = ("flows".parse().expect("a provider"), "approve".parse().expect("an action"));
+        let (provider, action) = (FLOWS.parse().expect("a provider"), "approve".parse().expect("an action"));
         let posed = Posed {
             kind: approvals::Kind::Flow,
             caller: &header.caller_key,
-            group: header.caller.group(),
+            // Flows are the main group's, whoever asks.
+            group: group.as_ref(),
             request_id: &hidden,
             provider: &provider,
             action: &action,
             level: Level::Write,
-            digest: agreed(vault, &stored, canonical.as_ref()),
+            digest,
             asking: self.config.asking_for_flows(),
             born_approved: None,
             asks: BTreeSet::from([Ask::Tier]),
@@ -215,8 +248,8 @@ impl Broker {
             let about = store::asked_by(tx.connection(), asked.id)?;
             let is_so = match &about {
                 Some((vault, stored)) => {
-                    let canonical = store::canonical(tx.connection(), vault, &stored.bundle.flow.flow_id)?;
-                    stored.state == State::Proposed && agreed(vault, stored, canonical.as_ref()) == asked.digest
+                    let last = store::last_approved(tx.connection(), vault, &stored.bundle.flow.flow_id)?;
+                    stored.state == State::Proposed && agreed(vault, stored, last.as_ref()) == asked.digest
                 }
                 None => false,
             };
@@ -236,10 +269,15 @@ impl Broker {
             Some(approval) => approvals::numbered(tx.connection(), approval)?,
             None => None,
         };
-        match asked.filter(|asked| asked.state == Asked::Waiting) {
-            Some(asked) => self.end_flow(tx, &asked, Asked::Cancelled, ""),
-            None => Ok(()),
-        }
+        let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting) else { return Ok(()) };
+        tx.append(&Draft {
+            provider: Some(&asked.provider),
+            action: Some(&asked.action),
+            approval: Some(asked.reference()),
+            body: json!({ "cancelled": asked.reference() }),
+            ..Draft::new(Kind::Noted, &asked.caller)
+        })?;
+        self.end_flow(tx, &asked, Asked::Cancelled, "")
     }
 
     fn deprecate(
@@ -250,6 +288,13 @@ impl Broker {
         FlowVersion { flow_id, version }: &FlowVersion,
     ) -> Result<Said, LedgerError> {
         let Some(stored) = store::version(tx.connection(), vault, flow_id, version)? else { return Ok(unknown()) };
+        // What people have agreed to only people end: the next one would be shown without a difference.
+        if header.caller.group().is_some() && stored.state == State::Approved {
+            return Ok(Said::no(Code::Guardrail, "Only people end a canonical version: host-broker flow deprecate"));
+        }
+        if is_anothers(header, &stored) {
+            return Ok(Said::no(Code::Guardrail, ANOTHERS));
+        }
         let state = match stored.state {
             State::Proposed => {
                 self.cancel_flow_question(tx, &stored)?;
@@ -286,17 +331,26 @@ impl Broker {
         let Some(stored) = stored else { return Ok(unknown()) };
         let canonical = store::canonical(tx.connection(), vault, flow_id)?;
         let canonical = canonical.map(|canonical| canonical.bundle.flow.version);
-        let Some(projection) = project(&stored.bundle, *harness, &flows.tools()) else {
+        let is_canonical = stored.state == State::Approved;
+        let Some(projection) = project(&stored.bundle, is_canonical, *harness, &flows.tools()) else {
             return Ok(Said::no(Code::TooLarge, Code::TooLarge.meaning()));
         };
         let data = json!({
             "schema": "knowtation.flow_project/v0",
             "projection": projection,
-            "stale": canonical.as_ref() != Some(&stored.bundle.flow.version),
+            "stale": !is_canonical,
             "canonical_version": canonical,
         });
         Ok(Said::told(data, format!("{flow_id} for {}.", harness.word())))
     }
+}
+
+const ANOTHERS: &str = "Somebody else has proposed this version; propose another one.";
+
+/// Whether a group would replace or take back what somebody else has proposed.
+fn is_anothers(header: &Header, stored: &Stored) -> bool {
+    let is_own = *stored.proposed_by == *header.caller_key;
+    header.caller.group().is_some() && stored.state == State::Proposed && !is_own
 }
 
 fn list(tx: &Transaction<'_>, vault: &Vault, wanted: &FlowList) -> Result<Said, LedgerError> {
@@ -366,17 +420,17 @@ fn changed(data: Value, summary: String) -> Said {
     Said::Done { kind: Kind::Flow, subject: Subject::default(), body: data.clone(), data, summary }
 }
 
-/// Everything that a person agrees to: what becomes canonical, and in the place of what.
-fn agreed(vault: &Vault, stored: &Stored, canonical: Option<&Stored>) -> Digest {
+/// Everything that a person agrees to: what becomes canonical, and after what.
+fn agreed(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Digest {
     Digest::of(&shared::json::canonical(&json!({
         "vault": vault,
         "flow": stored.digest,
-        "instead_of": canonical.map(|canonical| canonical.digest),
+        "after": last.map(|last| (last.digest, last.state)),
     })))
 }
 
-/// The whole flow, or the whole difference from the canonical version; `None` if it cannot be shown in full.
-fn card(vault: &Vault, stored: &Stored, canonical: Option<&Stored>) -> Option<Card> {
+/// The whole flow, or the whole difference from the version that people agreed to last; `None` if it cannot be shown in full.
+fn card(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Option<Card> {
     let flow = &stored.bundle.flow;
     let mut card = Card::new();
     card.say("Flow", flow.flow_id.as_str());
@@ -392,9 +446,10 @@ fn card(vault: &Vault, stored: &Stored, canonical: Option<&Stored>) -> Option<Ca
     card.reasons
         .push("Once it is canonical, people and agents work by it, and agents outside may be given it.".to_owned());
     let members = |stored: &Stored| json!(stored.bundle).as_object().cloned().unwrap_or_default();
-    let is_whole = match canonical {
+    let is_whole = match last {
         Some(before) => {
-            card.say("In the place of", &format!("version {}", before.bundle.flow.version));
+            let place = if before.state == State::Approved { "In the place of" } else { "After" };
+            card.say(place, &format!("version {}", before.bundle.flow.version));
             difference(&members(before), &members(stored), BYTES_MAX).is_some_and(|changes| card.changes(&changes))
         }
         None => card.list(&Value::Object(members(stored))),

@@ -9,10 +9,8 @@ use shared::digest::Digest;
 use shared::flow::request::State;
 use shared::flow::{Bundle, Id, Scope, Vault, Version};
 
-/// How many versions of one flow are kept.
-pub const VERSIONS_MAX: usize = 200;
-/// How many versions of all flows of a vault may be proposed at once.
-pub const PROPOSED_MAX: usize = 1_000;
+/// How many versions of flows one caller may have proposed at once.
+pub const PROPOSED_MAX: usize = 50;
 
 /// A version of a flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,9 +53,10 @@ pub struct Listed {
 }
 
 const COLUMNS: &str = "document, state, digest, proposed_by, proposed_at, approval";
+const FROM: &str = "flow_versions v JOIN flow_documents d USING (vault, flow_id, version)";
 
 fn find(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Option<Stored>, LedgerError> {
-    let statement = format!("SELECT {COLUMNS} FROM flow_versions WHERE {condition}");
+    let statement = format!("SELECT {COLUMNS} FROM {FROM} WHERE {condition}");
     let read = |row: &Row<'_>| {
         let texts: (Vec<u8>, String, [u8; 32], String) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         Ok((texts, row.get::<_, i64>(4)?, row.get::<_, Option<i64>>(5)?))
@@ -118,20 +117,31 @@ pub fn asked_by(connection: &Connection, approval: i64) -> Result<Option<(Vault,
     Ok(find(connection, "approval = ?1", params![approval])?.map(|stored| (vault, stored)))
 }
 
-/// How many versions of this flow there are, and how many of all flows of the vault are proposed.
+/// The version that was made canonical last, whether it still is or not.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn last_approved(connection: &Connection, vault: &Vault, flow: &Id) -> Result<Option<Stored>, LedgerError> {
+    let with = params![vault.as_str(), flow.as_str()];
+    find(
+        connection,
+        "vault = ?1 AND flow_id = ?2 AND approved_seq IS NOT NULL ORDER BY approved_seq DESC LIMIT 1",
+        with,
+    )
+}
+
+/// How many versions this caller has proposed that are no more than that.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be counted; no more may then be proposed.
-pub fn count(connection: &Connection, vault: &Vault, flow: &Id) -> Result<(usize, usize), LedgerError> {
-    let count = |statement: &str, with: &[&dyn rusqlite::ToSql]| {
-        let found: Result<i64, _> =
-            connection.prepare_cached(statement).and_then(|mut s| s.query_row(with, |r| r.get(0)));
-        found.map(|count| usize::try_from(count).unwrap_or(usize::MAX)).map_err(at("count flows"))
-    };
-    let versions = "SELECT count(*) FROM flow_versions WHERE vault = ?1 AND flow_id = ?2";
-    let proposed = "SELECT count(*) FROM flow_versions WHERE vault = ?1 AND state = 'proposed'";
-    let (vault, flow) = (vault.as_str(), flow.as_str());
-    Ok((count(versions, &[&vault, &flow])?, count(proposed, &[&vault])?))
+pub fn proposed_by(connection: &Connection, vault: &Vault, caller: &str) -> Result<usize, LedgerError> {
+    const COUNT: &str =
+        "SELECT count(*) FROM flow_versions WHERE vault = ?1 AND state = 'proposed' AND proposed_by = ?2";
+    let count: i64 = connection
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![vault.as_str(), caller], |row| row.get(0)))
+        .map_err(at("count flows"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// Where a list goes on: after this version of this flow.
@@ -182,11 +192,10 @@ pub fn list(
 /// [`LedgerError`]; nothing was stored. A version that is more than proposed is not replaced.
 pub fn propose(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -> Result<Digest, LedgerError> {
     const UPSERT: &str = "INSERT INTO flow_versions
-            (vault, flow_id, version, state, scope, title, steps, document, digest, proposed_by, proposed_at)
-            VALUES (?1, ?2, ?3, 'proposed', ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            (vault, flow_id, version, state, scope, title, steps, digest, proposed_by, proposed_at)
+            VALUES (?1, ?2, ?3, 'proposed', ?4, ?5, ?6, ?7, ?8, ?9)
         ON CONFLICT (vault, flow_id, version) DO UPDATE SET
-            scope = excluded.scope, title = excluded.title, steps = excluded.steps, document = excluded.document,
-            digest = excluded.digest, proposed_by = excluded.proposed_by, proposed_at = excluded.proposed_at,
+            scope = excluded.scope, title = excluded.title, steps = excluded.steps, digest = excluded.digest, proposed_by = excluded.proposed_by, proposed_at = excluded.proposed_at,
             approval = NULL, decided_by = NULL, decided_at = NULL
         WHERE state = 'proposed'";
     let document = shared::json::canonical(bundle);
@@ -199,12 +208,13 @@ pub fn propose(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -
         flow.scope.word(),
         flow.title,
         i64::try_from(bundle.steps.len()).unwrap_or(i64::MAX),
-        document,
         digest.as_bytes(),
         by,
         tx.now().millis(),
     ];
     change_one(tx, UPSERT, with)?;
+    let with = params![vault.as_str(), flow.flow_id.as_str(), flow.version.to_string(), document];
+    change_one(tx, "INSERT OR REPLACE INTO flow_documents VALUES (?1, ?2, ?3, ?4)", with)?;
     Ok(digest)
 }
 
@@ -224,12 +234,13 @@ pub fn ask(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, approval: i64) 
 /// # Errors
 /// [`LedgerError`], also if it is not proposed; everything is as it was, once the transaction is undone.
 pub fn approve(tx: &Transaction<'_>, vault: &Vault, bundle: &Bundle, by: &str) -> Result<(), LedgerError> {
-    const APPROVE: &str = "UPDATE flow_versions SET state = 'approved', decided_by = ?4, decided_at = ?5
+    const APPROVE: &str =
+        "UPDATE flow_versions SET state = 'approved', decided_by = ?4, decided_at = ?5, approved_seq = ?6
         WHERE vault = ?1 AND flow_id = ?2 AND version = ?3 AND state = 'proposed'";
     deprecate(tx, vault, &bundle.flow.flow_id, by)?;
     let flow = &bundle.flow;
-    let now = tx.now().millis();
-    change_one(tx, APPROVE, params![vault.as_str(), flow.flow_id.as_str(), flow.version.to_string(), by, now])
+    let (id, version) = (flow.flow_id.as_str(), flow.version.to_string());
+    change_one(tx, APPROVE, params![vault.as_str(), id, version, by, tx.now().millis(), tx.head().seq])
 }
 
 /// Deprecates the canonical version; `false` if there is none.
@@ -249,7 +260,12 @@ pub fn deprecate(tx: &Transaction<'_>, vault: &Vault, flow: &Id, by: &str) -> Re
 pub fn withdraw(tx: &Transaction<'_>, vault: &Vault, flow: &Id, version: &Version) -> Result<bool, LedgerError> {
     const DELETE: &str =
         "DELETE FROM flow_versions WHERE vault = ?1 AND flow_id = ?2 AND version = ?3 AND state = 'proposed'";
-    change(tx, DELETE, params![vault.as_str(), flow.as_str(), version.to_string()]).map(|changed| changed > 0)
+    const FORGET: &str = "DELETE FROM flow_documents WHERE vault = ?1 AND flow_id = ?2 AND version = ?3";
+    let is_gone = change(tx, DELETE, params![vault.as_str(), flow.as_str(), version.to_string()])? > 0;
+    if is_gone {
+        change(tx, FORGET, params![vault.as_str(), flow.as_str(), version.to_string()])?;
+    }
+    Ok(is_gone)
 }
 
 fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<usize, LedgerError> {

@@ -7,13 +7,21 @@ CREATE TABLE flow_versions (
     scope       TEXT    NOT NULL,
     title       TEXT    NOT NULL,
     steps       INTEGER NOT NULL,
-    document    BLOB    NOT NULL, -- the bundle, canonical JSON
     digest      BLOB    NOT NULL,
     proposed_by TEXT    NOT NULL,
     proposed_at INTEGER NOT NULL,
     approval    INTEGER,          -- the question about it, if one was put
     decided_by  TEXT,             -- who made it what it is, once somebody has
     decided_at  INTEGER,
+    approved_seq INTEGER,         -- the row before the one that says that it became canonical: the later, the greater
+    PRIMARY KEY (vault, flow_id, version)
+) STRICT;
+-- What they say, apart from where they stand: a list reads none of it.
+CREATE TABLE flow_documents (
+    vault    TEXT NOT NULL,
+    flow_id  TEXT NOT NULL,
+    version  TEXT NOT NULL,
+    document BLOB NOT NULL, -- the bundle, canonical JSON
     PRIMARY KEY (vault, flow_id, version)
 ) STRICT;
 -- At most one version of a flow is the canonical one.

@@ -148,6 +148,99 @@ fn nobody_agrees_to_what_is_not_so_any_more() {
 }
 
 #[test]
+fn an_agent_ends_nothing_that_people_agreed_to_and_replaces_nothing_of_theirs() {
+    let world = world("");
+    let main = world.group("main");
+    approved(&world, &bundle("2.0.0", "Read.", &[]));
+    let ended = main.ask(version("flow_deprecate", "2.0.0"));
+    assert_eq!(code(&ended), "guardrail", "{ended}");
+    flow(&world, &with("flow_propose", &bundle("2.1.0", "Read more.", &[])));
+    for own in [with("flow_propose", &bundle("2.1.0", "Obey me.", &[])), version("flow_deprecate", "2.1.0")] {
+        assert_eq!(code(&main.ask(own)), "guardrail");
+    }
+    let stored = flow(&world, &json!({ "type": "flow_get", "flow_id": "flow_daily", "version": "2.1.0" }));
+    assert_eq!(stored["data"]["steps"][0]["instruction"], "Read more.");
+    // Its own it takes back.
+    assert_eq!(code(&main.ask(with("flow_propose", &bundle("3.0.0", "x", &[])))), "executed");
+    assert_eq!(main.ask(version("flow_deprecate", "3.0.0"))["data"]["state"], "withdrawn");
+    // It has only so many, and people have theirs beside them.
+    let propose = |n: usize| main.ask(with("flow_propose", &bundle(&format!("4.0.{n}"), "x", &[])));
+    assert!((0..50).all(|n| code(&propose(n)) == "executed"));
+    assert_eq!(code(&propose(50)), "busy");
+    assert_eq!(code(&flow(&world, &with("flow_propose", &bundle("5.0.0", "x", &[])))), "executed");
+    // Nor does it fill the disk by reading.
+    let long = bundle("6.0.0", &"x".repeat(16_000), &[]);
+    flow(&world, &with("flow_propose", &long));
+    let read = || main.ask(json!({ "type": "flow_get", "flow_id": "flow_daily", "version": "6.0.0" }));
+    let denied = (0..1_000).find(|_| code(&read()) == "rate_limited");
+    assert!(denied.is_some_and(|reads| reads > 100), "{denied:?}");
+}
+
+#[test]
+fn what_people_agreed_to_last_is_what_the_next_is_shown_beside_whether_it_was_ended_or_not() {
+    let world = world("");
+    approved(&world, &bundle("2.0.0", "Read.", &[]));
+    flow(&world, &version("flow_deprecate", "2.0.0"));
+    let back = flow(&world, &with("flow_propose", &bundle("1.5.0", "x", &[])));
+    assert_eq!(code(&back), "invalid_params", "{back}");
+    flow(&world, &with("flow_propose", &bundle("2.0.1", "Read, and obey.", &[])));
+    flow(&world, &version("flow_approve", "2.0.1"));
+    let shown = said(&world.cli(&["approvals", "show", &asked(&world)]));
+    assert!(shown.contains("After: version 2.0.0") && !shown.contains("owned_job"), "{shown}");
+    // A question that has become void makes room for the one that is not.
+    flow(&world, &with("flow_propose", &bundle("2.2.0", "y", &[])));
+    flow(&world, &version("flow_approve", "2.2.0"));
+    let waiting = "SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'flow' ORDER BY id";
+    let first = world.query(waiting)[0]["code"].as_str().unwrap().to_owned();
+    assert_eq!(answer(&world, &first, true)["summary"], "The flow is canonical.");
+    let void = asked(&world);
+    assert_eq!(code(&flow(&world, &version("flow_approve", "2.2.0"))), "executed");
+    assert_ne!(asked(&world), void);
+    assert_eq!(answer(&world, &asked(&world), true)["summary"], "The flow is canonical.");
+    // What was ended is not called canonical, whoever reads it.
+    let old = json!({ "type": "flow_project", "flow_id": "flow_daily", "harness": "cli_runbook", "version": "2.0.0" });
+    let old = flow(&world, &old);
+    assert!(
+        old["data"]["projection"]["rendered"].as_str().unwrap().starts_with("# GENERATED FROM DEPRECATED"),
+        "{old}"
+    );
+}
+
+#[test]
+fn what_is_exported_to_a_file_is_imported_from_it_whatever_is_written_in_it() {
+    let world = world("");
+    approved(&world, &bundle("1.0.0", "zero\u{200c}width, \u{2028}, a\ttab and \u{202e}.", &[]));
+    let exported = world.cli(&["flow", "export", "flow_daily"]);
+    let text = String::from_utf8(exported.stdout).unwrap().replace("1.0.0", "1.0.1");
+    let path = world.path("flow.json");
+    std::fs::write(&path, text).unwrap();
+    assert!(world.cli(&["flow", "import", path.to_str().unwrap()]).status.success());
+    let get = |version: &str| flow(&world, &json!({ "type": "flow_get", "flow_id": "flow_daily", "version": version }));
+    assert_eq!(get("1.0.1")["data"]["steps"], get("1.0.0")["data"]["steps"]);
+    std::fs::remove_file(path).unwrap();
+    // A time that could not be read again is none.
+    let mut odd = bundle("2.0.0", "x", &[]);
+    odd["flow"]["updated"] = json!("9999-12-31T23:59:59-01:00");
+    let refused = world.group("main").ask(with("flow_propose", &odd));
+    assert_eq!(code(&refused), "malformed_request", "{refused}");
+}
+
+#[test]
+fn who_approves_flows_is_said_in_the_configuration() {
+    let table = |more: &str| format!("{CONFIG}\n[people.ann]\napproves = {{ providers = [\"flows\"] }}\n{more}");
+    World::builder().config(&table("")).up();
+    for (more, fault) in [
+        ("[approvals.flows]\nquorum = 3\n", "approvals.flows.quorum must be 1 to"),
+        ("[approvals.flows]\nexpires_s = 0\n", "approvals.flows.expires_s must be"),
+        ("[providers.flows]\nkind = \"mock\"\nscript = \"x\"\n", "providers.flows: people are asked about flows"),
+    ] {
+        let mut down = World::builder().config(&table(more)).down();
+        let error = down.try_start().unwrap_err().to_string();
+        assert!(error.contains(fault), "{fault}: {error}");
+    }
+}
+
+#[test]
 fn what_is_no_flow_or_no_step_forward_is_refused_with_every_fault() {
     let world = world("");
     let refused = |own: &Value| flow(&world, &with("flow_propose", own));
@@ -316,8 +409,8 @@ fn ten_thousand_flows_are_listed_page_by_page() {
     // As if so many had been approved before.
     let copy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
         INSERT INTO flow_versions
-        SELECT vault, printf('flow_n%05d', i), version, state, scope, title, steps, document, digest, proposed_by,
-               proposed_at, NULL, decided_by, decided_at FROM flow_versions, n WHERE flow_id = 'flow_daily'";
+        SELECT vault, printf('flow_n%05d', i), version, state, scope, title, steps, digest, proposed_by, proposed_at,
+               NULL, decided_by, decided_at, approved_seq FROM flow_versions, n WHERE flow_id = 'flow_daily'";
     assert_eq!(ledger.execute(copy, []).unwrap(), 10_000);
     let mut cursor = Value::Null;
     let mut seen = std::collections::BTreeSet::new();

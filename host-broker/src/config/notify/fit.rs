@@ -24,7 +24,7 @@ impl Config {
                 return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
             let mut providers = table.providers.iter().flatten();
-            if let Some(unknown) = providers.find(|provider| self.table_of(provider).is_none()) {
+            if let Some(unknown) = providers.find(|provider| !self.is_asked_about(provider)) {
                 return Err(format!("{place}: there is no provider `{unknown}`; add [providers.{unknown}]"));
             }
             let approves = |name: &String| self.people.get(name).is_some_and(|person| person.approves.is_some());

@@ -1,0 +1,41 @@
+//! How much of flows a group may read in a time.
+
+use shared::{Group, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many bytes of flows a group may read within [`WINDOW`].
+pub const BYTES_MAX: usize = 8 * 1024 * 1024;
+/// In this time.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// What groups have read of late. A restart forgets it.
+#[derive(Debug, Default)]
+pub struct Reads(BTreeMap<Group, (Timestamp, usize)>);
+
+impl Reads {
+    /// Whether a group may read so many bytes more, which then counts.
+    pub fn allow(&mut self, group: &Group, bytes: usize, now: Timestamp) -> bool {
+        let (since, read) = self.0.entry(group.clone()).or_insert((now, 0));
+        if now.since(*since) >= WINDOW {
+            (*since, *read) = (now, 0);
+        }
+        *read = read.saturating_add(bytes);
+        *read <= BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_reads_so_much_in_a_minute_and_again_in_the_next() {
+        let (mut reads, begin) = (Reads::default(), Timestamp::from_millis(1_000_000));
+        let [main, other]: [Group; 2] = ["main", "other"].map(|name| name.parse().unwrap());
+        assert!(reads.allow(&main, BYTES_MAX, begin) && !reads.allow(&main, 1, begin));
+        assert!(reads.allow(&other, BYTES_MAX, begin));
+        assert!(!reads.allow(&main, 1, begin.plus(WINDOW / 2)));
+        assert!(reads.allow(&main, BYTES_MAX, begin.plus(WINDOW)));
+    }
+}
