@@ -201,8 +201,10 @@ impl Broker {
         // What it does not say any more nobody is to agree to.
         self.cancel_definitions(tx, &earlier, |asked| Some(asked.digest) == digest)?;
         let (Some(proposed), Some(digest)) = (proposed, digest) else { return Ok(()) };
-        let is_settled =
-            |asked: &Approval| asked.state != State::Closed || asked.became.as_deref() == Some(State::Denied.word());
+        let is_settled = |asked: &Approval| {
+            let became = asked.became.as_deref().unwrap_or_default();
+            asked.state != State::Closed || became == State::Denied.word() || became == FAILED
+        };
         let is_asked = earlier.iter().any(|asked| asked.digest == digest && is_settled(asked));
         let is_recent = earlier.iter().any(|asked| asked.asked_at.plus(PAUSE) > tx.now());
         if is_asked || is_recent { Ok(()) } else { self.ask_about_definitions(tx, provider, proposed, digest) }

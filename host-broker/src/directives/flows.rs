@@ -44,7 +44,7 @@ impl Broker {
         }
         let said = self.flow_of(tx, header, vault, request)?;
         // What is read is kept for a day, so that a repeated request has its reply: nobody fills the disk by reading.
-        if let (Some(group), Said::Done { kind: Kind::Answered, data, .. }) = (header.caller.group(), &said)
+        if let (Some(group), Said::Done { data, .. }, false) = (header.caller.group(), &said, request.changes())
             && !self.flow_reads.allow(group, data.to_string().len(), tx.now())
         {
             return Ok(Said::no(
@@ -290,7 +290,10 @@ impl Broker {
         let Some(stored) = store::version(tx.connection(), vault, flow_id, version)? else { return Ok(unknown()) };
         // What people have agreed to only people end: the next one would be shown without a difference.
         if header.caller.group().is_some() && stored.state == State::Approved {
-            return Ok(Said::no(Code::Guardrail, "Only people end a canonical version: host-broker flow deprecate"));
+            return Ok(Said::no(
+                Code::Guardrail,
+                "Only people end a canonical version, with: host-broker flow deprecate.",
+            ));
         }
         if is_anothers(header, &stored) {
             return Ok(Said::no(Code::Guardrail, ANOTHERS));
