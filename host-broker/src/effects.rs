@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod commands;
+pub mod egress;
 pub mod http;
 pub mod ids;
 pub mod isolation;

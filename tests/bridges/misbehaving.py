@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from within import look
+from within import look, reach
 
 OPERATION = {"requires_auth": False, "input_schema": {"type": "object"}}
 DEFINITIONS = [
@@ -107,6 +107,7 @@ def invoke(params):
         "number": lambda: give({"n": 7}),
         "text": lambda: give({"n": "seven"}),
         "look": lambda: give(look(input_data)),
+        "reach": lambda: give(reach(input_data)),
     }
     odd[input_data["mode"]]()
 

@@ -26,6 +26,32 @@ def connect(family, address):
         return "connected"
 
 
+def spoken(host, port):
+    """What is said at this host, after a greeting; if it is much, how much."""
+    with socket.create_connection((host, port), timeout=5) as stream:
+        stream.sendall(b"hello\n")
+        stream.shutdown(socket.SHUT_WR)
+        said = b""
+        while part := stream.recv(1 << 16):
+            said += part
+        return said.decode() if len(said) < 100 else str(len(said))
+
+
+def reach(wanted):
+    return {
+        "hosts": {f"{host}:{port}": attempt(lambda: spoken(host, port)) for host, port in wanted["hosts"]},
+        "addresses": {host: attempt(lambda: socket.gethostbyname(host)) for host, _ in wanted["hosts"]},
+        "interfaces": [name for _, name in socket.if_nameindex()],
+        "names": open("/etc/hosts").read(),
+        "capabilities": [line.split()[1] for line in open("/proc/self/status") if line.startswith("Cap")],
+        "descriptors": {number: attempt(lambda: os.readlink(f"/proc/self/fd/{number}").split(":")[0])
+                        for number in os.listdir("/proc/self/fd")},
+        "small_port": attempt(lambda: socket.create_server(("127.0.0.9", 80)).close()),
+        "renamed": attempt(lambda: open("/etc/hosts", "w").close()),
+        "abstract": attempt(lambda: connect(socket.AF_UNIX, "\0" + wanted["abstract"])),
+    }
+
+
 def look(wanted):
     return {
         "files": {path: attempt(lambda: open(path, "rb").read().hex()) for path in wanted["files"]},

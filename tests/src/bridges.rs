@@ -4,7 +4,7 @@ use crate::effects::real_now;
 use crate::group::code;
 use crate::world::{CONFIG, World};
 use host_broker::config::home::Home;
-use host_broker::effects::isolation::Room;
+use host_broker::effects::isolation::{Network, Room};
 use host_broker::identity::ChatType;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
@@ -31,7 +31,7 @@ pub fn is_apart() -> bool {
     let state = tempfile::tempdir().unwrap();
     let room = Room {
         name: "try".into(),
-        network: false,
+        network: Network::None,
         readable: Vec::new(),
         writable: Vec::new(),
         state: state.path().into(),

@@ -5,6 +5,7 @@
 //! at a byte limit, when its leader ends or when the caller loses interest, the whole group is killed. (A child that
 //! makes itself leader of another session leaves the group; keeping such ones in takes a namespace, not this module.)
 
+use crate::effects::egress::{Exit, Host, Input};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
 use std::fmt;
@@ -16,8 +17,9 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
-use tokio::process::{Child, ChildStdin};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::process::Child;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// Where programs named without a path are looked for.
@@ -51,7 +53,7 @@ pub trait Commands: Send + Sync {
 /// A child that is talked with.
 pub struct Opened {
     /// What it reads.
-    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    pub input: Input,
     /// What it says.
     pub output: Box<dyn AsyncRead + Send + Unpin>,
     /// What it complains of. Somebody must read it, or the child may wait for ever.
@@ -94,6 +96,8 @@ pub struct Command {
     pub stderr_max: usize,
     /// The child is stopped then.
     pub deadline: Instant,
+    /// The hosts that it reaches by [its entrance](crate::effects::egress), which then its program is: none for other programs.
+    pub hosts: Vec<Host>,
 }
 
 impl Command {
@@ -107,6 +111,7 @@ impl Command {
             stdout_max: shared::limits::RESULT_BYTES_MAX,
             stderr_max: 64 * 1024,
             deadline,
+            hosts: Vec::new(),
         }
     }
 
@@ -232,6 +237,14 @@ impl SystemCommands {
 
     fn start(&self, command: &Command) -> Result<Started, CommandFault> {
         let program = self.find(&command.program)?;
+        let failed = |source| CommandFault::Start { program: program.clone(), source };
+        let has_input = command.stdin.is_some();
+        let (stdin, mut input, exit) = if command.hosts.is_empty() {
+            (if has_input { Stdio::piped() } else { Stdio::null() }, None, None)
+        } else {
+            let (exit, theirs, input) = Exit::new(has_input).map_err(failed)?;
+            (theirs.into(), input, Some(exit))
+        };
         #[expect(clippy::disallowed_methods, reason = "the one place that starts child processes")]
         let mut builder = tokio::process::Command::new(&program);
         builder
@@ -240,13 +253,18 @@ impl SystemCommands {
             .envs(ENVIRONMENT)
             .envs(command.env.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
-            .stdin(if command.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let child = builder.spawn().map_err(|source| CommandFault::Start { program, source })?;
-        Started::new(child).map_err(CommandFault::Wait)
+        let mut child = builder.spawn().map_err(failed)?;
+        input = input.or_else(|| Some(Box::new(child.stdin.take()?)));
+        let mut started = Started::new(child, input).map_err(CommandFault::Wait)?;
+        if let Some(exit) = exit {
+            started.way_out.spawn(exit.serve(command.hosts.clone()));
+        }
+        Ok(started)
     }
 }
 
@@ -264,16 +282,11 @@ impl Commands for SystemCommands {
     fn open(&self, mut command: Command) -> Result<Opened, CommandFault> {
         command.stdin = Some(Vec::new());
         let mut started = self.start(&command)?;
-        let Child { stdin, stdout, stderr, .. } = &mut started.child;
-        let (Some(input), Some(output), Some(complaints)) = (stdin.take(), stdout.take(), stderr.take()) else {
+        let Started { child: Child { stdout, stderr, .. }, input, .. } = &mut started;
+        let (Some(input), Some(output), Some(complaints)) = (input.take(), stdout.take(), stderr.take()) else {
             return Err(CommandFault::Wait(io::Error::other("the child has no pipes")));
         };
-        Ok(Opened {
-            input: Box::new(input),
-            output: Box::new(output),
-            complaints: Box::new(complaints),
-            life: Life(started),
-        })
+        Ok(Opened { input, output: Box::new(output), complaints: Box::new(complaints), life: Life(started) })
     }
 }
 
@@ -301,10 +314,13 @@ struct Started {
     group: Group,
     ended: AsyncFd<OwnedFd>,
     child: Child,
+    input: Option<Input>,
+    // Its connections end with it.
+    way_out: JoinSet<()>,
 }
 
 impl Started {
-    fn new(child: Child) -> io::Result<Self> {
+    fn new(child: Child, input: Option<Input>) -> io::Result<Self> {
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = Group(leader);
         let leader = leader.ok_or_else(|| io::Error::other("the child has no process id"))?;
@@ -313,11 +329,11 @@ impl Started {
             reason = "its successor is unsafe for descriptors that may be closed; an `OwnedFd` is not"
         )]
         let ended = AsyncFd::with_interest(pidfd_open(leader, PidfdFlags::empty())?, Interest::READABLE)?;
-        Ok(Self { group, ended, child })
+        Ok(Self { group, ended, child, input, way_out: JoinSet::new() })
     }
 
     async fn finish(mut self, command: Command) -> Result<Finished, CommandFault> {
-        let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
+        let (stdin, stdout, stderr) = (self.input.take(), self.child.stdout.take(), self.child.stderr.take());
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let group = &mut self.group;
         let overflow = {
@@ -375,7 +391,7 @@ where
     Ok(())
 }
 
-async fn feed(pipe: Option<ChildStdin>, bytes: Option<Vec<u8>>) -> Result<(), Stop> {
+async fn feed(pipe: Option<Input>, bytes: Option<Vec<u8>>) -> Result<(), Stop> {
     let (Some(mut pipe), Some(bytes)) = (pipe, bytes) else { return Ok(()) };
     match pipe.write_all(&bytes).await {
         // A child may end without reading all it was given.

@@ -2,14 +2,20 @@
 //!
 //! A child of the broker has the broker's user, and with it the keys, the ledger and the control socket. Bubblewrap
 //! (bwrap(1)) gives it a file system that holds the system's programs, what it was given, and one directory of its own;
-//! its own processes, which all die with it; no privilege, and no network unless it was given that.
+//! its own processes, which all die with it; no privilege, and no network unless it was given that, or [a way](crate::effects::egress) to
+//! certain hosts.
 
 use crate::effects::commands::Command;
+use crate::effects::egress::{Host, entrance};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The program that does it.
 pub const BWRAP: &str = "bwrap";
+/// How a room complains that could not be made.
+const COMPLAINTS: [&str; 2] = ["bwrap: ", entrance::COMPLAINT];
+/// The names of hosts, which a room has of its own where it may reach some.
+const NAMES: &str = "/etc/hosts";
 /// Where the child's own directory is, for the child.
 const STATE: &str = "/state";
 /// How much a child may write into its temporary directory, in bytes.
@@ -18,7 +24,7 @@ const TMP_BYTES: &str = "67108864";
 const SETTINGS: [&str; 14] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
-    "/etc/hosts",
+    NAMES,
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -52,8 +58,8 @@ const PROGRAMS: [&str; 5] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 pub struct Room {
     /// What the child sees as the name of its machine.
     pub name: String,
-    /// Whether it has the machine's network: all of it, also what listens on loopback.
-    pub network: bool,
+    /// What it can reach.
+    pub network: Network,
     /// What it can read beside the system's programs.
     pub readable: Vec<PathBuf>,
     /// What it can also write.
@@ -62,11 +68,22 @@ pub struct Room {
     pub state: PathBuf,
 }
 
+/// What a room can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing.
+    None,
+    /// These hosts. The program is this one, as it was when it was started.
+    Hosts(Vec<Host>, PathBuf),
+    /// All that the machine can, also what listens on loopback.
+    All,
+}
+
 impl Room {
     /// The command that runs this one in the room.
     #[must_use]
     pub fn enclose(&self, inner: Command) -> Command {
-        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline } = inner;
+        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline, hosts: _ } = inner;
         // SECURITY: as variables, because everybody on the machine can read an argument.
         env.push(("HOME".into(), STATE.into()));
         env.push(("TMPDIR".into(), "/tmp".into()));
@@ -79,7 +96,18 @@ impl Room {
         outer.push("--".into());
         outer.push(program.into());
         outer.extend(args);
-        Command { program: BWRAP.into(), args: outer, env, stdin, stdout_max, stderr_max, deadline }
+        let mut hosts = Vec::new();
+        if let Network::Hosts(named, this) = &self.network {
+            outer.insert(0, BWRAP.into());
+            outer.splice(..0, way_out(named, this));
+            hosts.clone_from(named);
+        }
+        Command { program: BWRAP.into(), args: outer, env, stdin, stdout_max, stderr_max, deadline, hosts }
+    }
+
+    /// Whether this is what is said where the room could not be made, so that nothing ran in it.
+    pub fn complains(stderr: &[u8]) -> bool {
+        COMPLAINTS.iter().any(|complaint| stderr.starts_with(complaint.as_bytes()))
     }
 
     fn walls(&self) -> Vec<OsString> {
@@ -104,7 +132,7 @@ impl Room {
         .map(OsString::from)
         .into();
         walls.push(self.name.clone().into());
-        if !self.network {
+        if self.network == Network::None {
             walls.push("--unshare-net".into());
         }
         walls.extend(binding("--ro-bind", Path::new("/usr")));
@@ -114,7 +142,7 @@ impl Room {
                 Err(_no_link) => walls.extend(binding("--ro-bind-try", directory)),
             }
         }
-        for setting in SETTINGS.map(Path::new) {
+        for setting in self.settings() {
             walls.extend(binding("--ro-bind-try", setting));
         }
         walls.extend(["--proc", "/proc"].map(OsString::from));
@@ -136,12 +164,42 @@ impl Room {
         walls
     }
 
+    fn settings(&self) -> impl Iterator<Item = &Path> {
+        let has_own = matches!(self.network, Network::Hosts(..));
+        SETTINGS.into_iter().filter(move |setting| !has_own || *setting != NAMES).map(Path::new)
+    }
+
     /// Everything of this machine that it shows, beside its own directory.
     pub fn shown(&self) -> impl Iterator<Item = &Path> {
-        let system = std::iter::once("/usr").chain(PROGRAMS).chain(SETTINGS).map(Path::new);
+        let system = std::iter::once("/usr").chain(PROGRAMS).map(Path::new).chain(self.settings());
         let given = self.readable.iter().chain(&self.writable);
         system.filter(|path| path.exists()).chain(given.map(PathBuf::as_path))
     }
+}
+
+/// Around the room a network that has nothing but a loopback, in which the entrance may listen at small ports, too. It is no
+/// room: nothing but the entrance is started in it, and only bubblewrap can make the loopback. The room makes its own
+/// privileges, which are none.
+fn way_out(hosts: &[Host], this: &Path) -> Vec<OsString> {
+    let network = [
+        "--die-with-parent",
+        "--unshare-user",
+        "--unshare-net",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--cap-drop",
+        "ALL",
+        "--cap-add",
+        "CAP_NET_BIND_SERVICE",
+        "--dev-bind",
+        "/",
+        "/",
+        "--",
+    ];
+    let network = network.into_iter().map(OsString::from);
+    network.chain([this.into()]).chain(entrance::arguments(hosts)).collect()
 }
 
 fn binding(how: &str, path: &Path) -> [OsString; 3] {

@@ -1,7 +1,8 @@
 //! A provider that is a program on this machine: how it is started, and what it is kept from.
 
 use crate::effects::commands::{Command, Ending, Finished, installed};
-use crate::effects::isolation::{BWRAP, Room};
+use crate::effects::egress::{HOSTS_MAX, Host};
+use crate::effects::isolation::{BWRAP, Network, Room};
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 ///
 /// ```toml
 /// command = ["/opt/gog/bridge", "--quiet"]
-/// network = true
+/// hosts = ["gmail.googleapis.com", "imap.example.com:993"]
 /// readable = ["/opt/gog"]
 /// secrets = { GOG_CLIENT_SECRET = { file = "/etc/gog/secret" } }
 /// ```
@@ -30,7 +31,10 @@ pub struct Settings {
     /// What keeps it from the broker's home.
     #[serde(default)]
     pub isolation: Isolation,
-    /// Whether it has the network, all of it.
+    /// The hosts that it can reach, each with its port, or HTTPS's.
+    #[serde(default)]
+    pub hosts: Vec<Host>,
+    /// Whether it has the network, all of it, instead.
     #[serde(default)]
     pub network: bool,
     /// What it can read beside the system's programs: absolute paths.
@@ -52,8 +56,28 @@ pub struct Settings {
 
 impl Settings {
     /// The keys.
-    pub const KEYS: [&'static str; 8] =
-        ["command", "isolation", "network", "readable", "writable", "env", "variables", "secrets"];
+    pub const KEYS: [&'static str; 9] =
+        ["command", "isolation", "hosts", "network", "readable", "writable", "env", "variables", "secrets"];
+
+    /// What it can reach.
+    fn reach(&self) -> Result<Network, String> {
+        if self.hosts.is_empty() {
+            return Ok(if self.network { Network::All } else { Network::None });
+        }
+        if self.network {
+            return Err("hosts: `network = true` is all of the network; leave one of the two out".to_owned());
+        }
+        if self.hosts.len() > HOSTS_MAX {
+            return Err(format!("hosts: there are {}, and at most {HOSTS_MAX} can be", self.hosts.len()));
+        }
+        let mut named = BTreeSet::new();
+        if let Some(twice) = self.hosts.iter().find(|host| !named.insert(*host)) {
+            return Err(format!("hosts: {twice} is there twice"));
+        }
+        let this =
+            std::env::current_exe().map_err(|error| format!("hosts: where this program lies is not known: {error}"))?;
+        Ok(Network::Hosts(self.hosts.clone(), this))
+    }
 }
 
 /// What keeps a program from the broker's home.
@@ -110,6 +134,9 @@ impl Child {
             return Err(format!("command: there is no program `{program}`"));
         }
         let room = match settings.isolation {
+            Isolation::None if !settings.hosts.is_empty() => {
+                return Err("hosts: nothing keeps it to them without isolation = \"bwrap\"; leave them out".to_owned());
+            }
             Isolation::None => None,
             Isolation::Bwrap if !installed(Path::new(BWRAP)) => {
                 return Err("isolation: bubblewrap (bwrap), which keeps it from the broker's home, is not installed; \
@@ -125,7 +152,7 @@ impl Child {
                 }
                 Some(Room {
                     name: name.replace('.', "-"),
-                    network: settings.network,
+                    network: settings.reach()?,
                     readable: settings.readable.clone(),
                     writable: settings.writable.clone(),
                     state: state.clone(),
@@ -167,11 +194,10 @@ impl Child {
 
     /// Whether it was the room that could not be made, so that the program itself never ran.
     pub fn never_ran(&self, finished: &Finished) -> bool {
-        let complaint = format!("{BWRAP}: ");
         self.room.is_some()
             && finished.ending == Ending::Exited(1)
             && finished.stdout.is_empty()
-            && finished.stderr.starts_with(complaint.as_bytes())
+            && Room::complains(&finished.stderr)
     }
 
     /// Its start with these variables, without any secret: to ask what it can do.

@@ -10,6 +10,9 @@ use std::process::{Command, Stdio};
 use tests::bridges::{accept, call, grant, home_with, is_apart, shell, token};
 use tests::group::code;
 
+/// A way out, which costs a room more than its walls.
+const HOSTS: &str = "hosts = [\"api.ext.invalid\"]";
+
 pub(super) fn all() {
     println!("\na bridge that answers at once (a shell script), the median of {ROUNDS}");
     let directory = tempfile::tempdir().unwrap();
@@ -19,18 +22,23 @@ pub(super) fn all() {
         "operations": [{ "name": "read", "description": "Reads", "requires_auth": false }],
     }] });
     std::fs::write(&program, shell(&definitions)).unwrap();
-    for isolation in ["none", "bwrap"] {
+    for (name, isolation, more) in [("bare", "none", ""), ("room", "bwrap", ""), ("hosts", "bwrap", HOSTS)] {
         if isolation == "bwrap" && !is_apart() {
-            println!("  bwrap: not measured, because it cannot make a namespace here");
+            println!("  {name}: not measured, because bubblewrap cannot make a namespace here");
             continue;
         }
-        through_the_broker(directory.path(), &program, isolation, &definitions);
+        through_the_broker(directory.path(), &program, (name, isolation, more), &definitions);
     }
 }
 
-fn through_the_broker(directory: &Path, program: &Path, isolation: &str, definitions: &serde_json::Value) {
+fn through_the_broker(
+    directory: &Path,
+    program: &Path,
+    (name, isolation, more): (&str, &str, &str),
+    definitions: &serde_json::Value,
+) {
     std::fs::write(program, shell(definitions)).unwrap();
-    let exposes = "exposes = { \"bench.thing.read\" = [] }";
+    let exposes = &format!("exposes = {{ \"bench.thing.read\" = [] }}\n{more}");
     let command = ["/bin/sh", program.to_str().unwrap()];
     let mut world = home_with("bench", &command, directory, isolation, exposes);
     accept(&world, "bench");
@@ -44,10 +52,10 @@ fn through_the_broker(directory: &Path, program: &Path, isolation: &str, definit
         let reply = developer.ask(call("bench.thing", "read", &json!({}), &token));
         assert_eq!(code(&reply), "executed", "{reply}");
     });
-    let more = whole.saturating_sub(process);
+    let over = whole.saturating_sub(process);
     let ratio = whole.as_secs_f64() / process.as_secs_f64();
     println!(
-        "  {isolation:<6} its process alone {process:>8.2?}   a call through the broker {whole:>8.2?}   {more:>8.2?} more, \
+        "  {name:<6} its process alone {process:>8.2?}   a call through the broker {whole:>8.2?}   {over:>8.2?} more, \
          {ratio:.2} ×"
     );
 }

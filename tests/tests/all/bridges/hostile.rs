@@ -2,7 +2,10 @@
 
 use super::{SECRET, odd, odd_home};
 use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use tests::bridges::{call, directory, home, is_apart, said, shell};
 use tests::group::{code, with};
@@ -122,10 +125,20 @@ fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
 
 #[test]
 fn what_a_bridge_leaves_behind_dies_with_it() {
+    leaves_nothing_behind("");
+}
+
+#[test]
+fn what_a_bridge_with_hosts_leaves_behind_dies_with_it() {
+    leaves_nothing_behind("hosts = [\"api.ext.invalid\"]");
+}
+
+fn leaves_nothing_behind(more: &str) {
     if !is_apart() {
         return skipped("bubblewrap cannot make a namespace here, and nothing else keeps a daemon from staying");
     }
-    let Some((mut world, developer, ann)) = odd("[limits.developer.odd.breaker]\nfaults = 0") else { return };
+    let more = format!("{more}\n[limits.developer.odd.breaker]\nfaults = 0");
+    let Some((mut world, developer, ann)) = odd(&more) else { return };
     // A duration that nobody else sleeps for.
     let seconds = format!("98765.{}", world.ids.below(1_000_000_000));
     let reply = developer.ask(call("odd.thing", "read", &json!({ "mode": "grandchild", "seconds": seconds }), &ann));
@@ -210,6 +223,91 @@ fn a_hostile_bridge_reaches_nothing_of_the_brokers() {
     assert!(reply["data"]["socket"].as_str().is_some_and(|said| said.starts_with("no: ")), "{reply}");
     std::fs::remove_file(home.join("odd.secret")).unwrap();
     world.keep_secret(SECRET);
+}
+
+#[test]
+fn a_bridge_reaches_the_hosts_that_are_named_and_no_other() {
+    if !is_apart() {
+        return skipped("bubblewrap cannot make a namespace here");
+    }
+    let (named, other) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let (named_port, other_port) = (port(&named), port(&other));
+    std::thread::spawn(move || {
+        for stream in named.incoming() {
+            let mut stream = stream.unwrap();
+            let mut said = Vec::new();
+            stream.read_to_end(&mut said).unwrap();
+            stream.write_all(&said.repeat(1 << 16)).unwrap();
+        }
+    });
+    let name = format!("ext-{named_port}");
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let _listening = UnixListener::bind_addr(&address).unwrap();
+    // Neither leads anywhere: nobody may answer for the one, and the other is this machine without saying so.
+    let hosts = format!("hosts = [\"localhost:{named_port}\", \"api.ext.invalid\", \"ip6-localhost:{other_port}\"]");
+    let Some((mut world, developer, ann)) = odd(&hosts) else { return };
+    let wanted = json!({ "mode": "reach", "abstract": name, "hosts": [
+        ["localhost", named_port],
+        ["localhost", other_port],
+        ["api.ext.invalid", 443],
+        ["api.ext.invalid", 80],
+        ["ip6-localhost", other_port],
+        ["other.ext.invalid", 443],
+        ["127.0.0.1", other_port],
+        ["192.0.2.1", 443],
+    ] });
+    for _ in 0..2 {
+        let reply = developer.ask(call("odd.thing", "read", &wanted, &ann));
+        assert_eq!(code(&reply), "executed", "{reply}");
+        let found = &reply["data"];
+        let said = |host: &str, port: u16| found["hosts"][format!("{host}:{port}")].as_str().unwrap().to_owned();
+        assert_eq!(said("localhost", named_port), (6 << 16).to_string(), "all of it");
+        for nowhere in [said("api.ext.invalid", 443), said("ip6-localhost", other_port)] {
+            assert!(["", "no: ConnectionResetError"].contains(&nowhere.as_str()), "ended at once: {nowhere}");
+        }
+        for (host, port) in [("localhost", other_port), ("api.ext.invalid", 80), ("127.0.0.1", other_port)] {
+            assert_eq!(said(host, port), "no: ConnectionRefusedError", "{host}:{port}");
+        }
+        assert_eq!(said("other.ext.invalid", 443), "no: gaierror");
+        assert_eq!(said("192.0.2.1", 443), "no: OSError", "there is no way to any other network");
+        assert_eq!(found["addresses"]["api.ext.invalid"], "127.0.0.2");
+        assert_eq!(found["interfaces"], json!(["lo"]));
+        let none = "0000000000000000";
+        assert_eq!(found["capabilities"], json!([none, none, none, none, none]));
+        assert_eq!(found["descriptors"]["0"], "pipe");
+        let opened = found["descriptors"].to_string();
+        assert!(!opened.contains("socket") && !opened.contains("memfd"), "nothing of the entrance's: {opened}");
+        for attempt in ["small_port", "renamed", "abstract"] {
+            assert!(found[attempt].as_str().is_some_and(|said| said.starts_with("no: ")), "{attempt}: {found}");
+        }
+    }
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(other.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody has come");
+    world.keep_secret(SECRET);
+    std::fs::remove_file(world.home().join("odd.secret")).unwrap();
+}
+
+#[test]
+fn hosts_that_nothing_would_keep_a_program_to_are_refused() {
+    let Some(world) = odd_home("") else { return };
+    let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
+    for (lines, fault) in [
+        ("network = true\nhosts = [\"a.example\"]", "leave one of the two out"),
+        ("hosts = [\"a.example\", \"A.example:443\"]", "a.example:443 is there twice"),
+        ("hosts = [\"10.0.0.1\"]", "give it one in /etc/hosts"),
+        ("hosts = [\"*.example\"]", "name each"),
+        ("hosts = [\"https://a.example\"]", "write a name"),
+    ] {
+        world.rewrite("broker.toml", &config.replace("isolation =", &format!("{lines}\nisolation =")));
+        let checked = world.cli(&["provider", "check", "odd"]);
+        assert!(!checked.status.success() && said(&checked).contains(fault), "{lines}: {}", said(&checked));
+    }
+    let isolation = config.lines().find(|line| line.starts_with("isolation =")).unwrap();
+    let alone = config.replace(isolation, "isolation = \"none\"\nhosts = [\"a.example\"]");
+    world.rewrite("broker.toml", &alone);
+    let checked = world.cli(&["provider", "check", "odd"]);
+    assert!(said(&checked).contains("nothing keeps it to them"), "{}", said(&checked));
 }
 
 #[test]

@@ -159,6 +159,18 @@ fn a_hostile_server_reaches_nothing_of_the_brokers() {
     let environments = found["environments"].to_string();
     assert!(environments.contains("ODD_SECRET") && !environments.contains("CARGO"), "{environments}");
     assert!(found["processes"].as_array().unwrap().len() <= 4, "only its own: {found}");
+    // With a host it has that, and no more.
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let with_host = config.replace("isolation =", "hosts = [\"api.ext.invalid\"]\nisolation =");
+    world.rewrite("broker.toml", &with_host);
+    world.restart();
+    let wanted =
+        json!({ "mode": "reach", "abstract": "none", "hosts": [["api.ext.invalid", 443], ["other.ext.invalid", 443]] });
+    let reply = developer.ask(call("odd", "read", &wanted));
+    let found = &reply["data"]["structuredContent"];
+    assert_eq!(found["interfaces"], json!(["lo"]), "{reply}");
+    assert_eq!(found["hosts"]["other.ext.invalid:443"], "no: gaierror");
+    assert!(found["names"].as_str().unwrap().contains("127.0.0.2 api.ext.invalid"), "{reply}");
     world.keep_secret(SECRET);
     std::fs::remove_file(world.path("odd.secret")).unwrap();
 }
