@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
+use crate::flows::grants;
 use crate::flows::reads::Reads;
 use crate::folding::Folding;
 use crate::identity::Behalf;
@@ -428,6 +429,7 @@ impl Broker {
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
         linking::stored::forget_old(tx)?;
+        grants::forget_old(tx)?;
         notices::store::forget_old(tx, !self.config.notify.is_empty())?;
         self.folding.write_finished(tx)
     }

@@ -4,7 +4,7 @@
 
 mod parsing;
 
-pub use parsing::{Desk, hypothetical, made, parse, readmit, readmit_grant};
+pub use parsing::{Desk, Invoked, hypothetical, invoked, made, parse, readmit, readmit_grant};
 
 use crate::accounts::Share;
 use crate::chat::Relayed;
@@ -18,8 +18,8 @@ use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
+use shared::flow::{GrantId, Opaque, Vault};
 use shared::reply::Notice;
 use shared::request::{
     self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
@@ -27,7 +27,7 @@ use shared::request::{
 };
 use shared::{Action, Code, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ pub enum Caller {
     Group(Group),
     /// A person at the command line, known from the socket's peer.
     Person(String),
+    /// An agent outside, known from the bearer of its access.
+    Outside(GrantId),
     /// The broker itself, for probes.
     Broker,
 }
@@ -48,17 +50,45 @@ impl Caller {
     pub fn group(&self) -> Option<&Group> {
         match self {
             Self::Group(group) => Some(group),
+            Self::Person(_) | Self::Outside(_) | Self::Broker => None,
+        }
+    }
+
+    /// Whose profile, rules, limits and kill switch its calls are held to: its own, or [those](outside) of all agents
+    /// outside.
+    pub fn held_as(&self) -> Option<&Group> {
+        match self {
+            Self::Group(group) => Some(group),
+            Self::Outside(_) => Some(outside()),
             Self::Person(_) | Self::Broker => None,
+        }
+    }
+
+    /// What the ledger has written, if its calls can be decided on again.
+    pub fn stored(text: &str) -> Option<Self> {
+        let (kind, name) = text.split_once(':')?;
+        match kind {
+            "group" => name.parse().ok().map(Self::Group),
+            "outside" => name.parse().ok().map(Self::Outside),
+            _ => None,
         }
     }
 }
 
+/// What agents outside are called where groups have names: `external`. No group is called so.
+#[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
+pub fn outside() -> &'static Group {
+    static OUTSIDE: LazyLock<Group> = LazyLock::new(|| "external".parse().expect("a name"));
+    &OUTSIDE
+}
+
 impl fmt::Display for Caller {
-    /// `group:developer`, `person:alice`, `broker`: the form in the ledger.
+    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `broker`: the form in the ledger.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(group) => write!(f, "group:{group}"),
             Self::Person(name) => write!(f, "person:{name}"),
+            Self::Outside(grant) => write!(f, "outside:{grant}"),
             Self::Broker => f.write_str("broker"),
         }
     }
@@ -190,6 +220,8 @@ pub struct Call {
     pub meanwhile: Arc<Meanwhile>,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
+    /// Which tool an agent outside called it by.
+    pub tool: Option<Opaque>,
 }
 
 /// A document as it was written. It cannot be printed, because it holds the parameters.
@@ -313,6 +345,19 @@ impl Call {
         self.asked == Asked::No && matches!(self.header.origin, Origin::Broker)
     }
 
+    /// What is stored of it while a person is asked: what it takes to make it again.
+    pub fn to_be_made_again(&self) -> Vec<u8> {
+        match &self.tool {
+            None => self.document.bytes().to_vec(),
+            Some(tool) => {
+                let again = serde_json::json!({
+                    "tool": tool, "params": self.params(), "idempotency_key": self.idempotency_key,
+                });
+                again.to_string().into_bytes()
+            }
+        }
+    }
+
     /// The parameters, as they were written.
     pub fn params(&self) -> Value {
         let call = request::parse(&self.document.0).ok().and_then(|document| document.request.into_call().ok());
@@ -384,6 +429,8 @@ pub enum Order {
     Cancel(CancelRequest),
     /// `flow_list` and its kin
     Flow(FlowOrder),
+    /// An agent outside reads the flow to which it has access.
+    ReadFlow(shared::flow::Id),
     /// A person closes a task.
     TaskClose {
         /// The task.

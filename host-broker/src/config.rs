@@ -16,6 +16,7 @@ pub mod rules;
 pub mod vault;
 pub mod web;
 
+use crate::call::outside;
 use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
 use crate::policy::rules::RulesError;
@@ -336,6 +337,12 @@ impl Config {
         if self.groups.values().filter(|group| group.main).count() > 1 {
             return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
         }
+        if self.groups.contains_key(outside()) {
+            return fault(format!(
+                "groups.{0}: `{0}` is what agents outside are called; name the group differently",
+                outside()
+            ));
+        }
         let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
         if !(100..=longest).contains(&self.broker.patience_ms) {
             return fault(format!("broker.patience_ms must be 100 to {longest}"));
@@ -393,7 +400,7 @@ impl Config {
         }
         for (person, table) in &self.people {
             let groups = table.approves.iter().filter_map(|approves| approves.groups.as_ref()).flatten();
-            if let Some(unknown) = groups.into_iter().find(|group| !self.groups.contains_key(*group)) {
+            if let Some(unknown) = groups.into_iter().find(|group| !self.holds(group)) {
                 return Err(format!("people.{person}.approves: there is no group `{unknown}`; add [groups.{unknown}]"));
             }
         }
@@ -542,6 +549,11 @@ impl Config {
             Kind::Files(settings) => Some(&settings.workspaces),
             Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
         })
+    }
+
+    /// Whether something can be said of calls of this name: a group's, or [those](outside) of agents outside.
+    pub fn holds(&self, group: &Group) -> bool {
+        self.groups.contains_key(group) || group == outside()
     }
 
     /// The main group, if there is one.

@@ -276,7 +276,8 @@ impl Loop {
                 News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
                 News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
-                News::Happened(_) | News::Back(_) | News::Accepted(_) => {}
+                News::Invoked(invocation) if self.stopping.is_none() => self.invoke(*invocation),
+                News::Happened(_) | News::Back(_) | News::Accepted(_) | News::Invoked(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }

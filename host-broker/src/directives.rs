@@ -4,6 +4,7 @@
 
 mod accounts;
 mod flows;
+mod outside;
 mod granting;
 
 pub use granting::grant_value;
@@ -33,11 +34,23 @@ use shared::request::{
 use shared::snapshot::{Availability, Snapshot};
 use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
 pub(crate) enum Said {
-    Done { kind: Kind, subject: Subject, body: Value, data: Value, summary: String },
-    No { code: Code, reason: String },
+    Done {
+        kind: Kind,
+        subject: Subject,
+        body: Value,
+        data: Value,
+        summary: String,
+    },
+    No {
+        code: Code,
+        reason: String,
+    },
+    /// Done, and the reply that leaves has this member more, which is kept nowhere.
+    Once(Box<Said>, &'static str, Zeroizing<String>),
 }
 
 /// What the row is about.
@@ -56,6 +69,11 @@ impl Said {
     /// Done, and this row says so.
     pub(crate) fn done(kind: Kind, body: Value, data: Value, summary: String) -> Self {
         Self::Done { kind, subject: Subject::default(), body, data, summary }
+    }
+
+    /// Done, and whoever asked is shown this, and nobody ever again.
+    fn shown_once(self, member: &'static str, value: Zeroizing<String>) -> Self {
+        Self::Once(Box::new(self), member, value)
     }
 
     /// Answered from what is stored; nothing was changed.
@@ -89,6 +107,7 @@ impl Broker {
             Order::TaskClose { task_id, cancelled } => close_task(tx, task_id, *cancelled)?,
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::Flow(order) => self.flow(tx, header, order)?,
+            Order::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
             Order::AcceptDefinitions { provider, digest } => {
                 self.accepted_elsewhere(tx, provider)?;
                 let body = json!({ "accepted": provider, "digest": digest });
@@ -131,7 +150,7 @@ impl Broker {
         match caller {
             Caller::Group(group) => self.config.is_main(group),
             Caller::Person(_) => true,
-            Caller::Broker => false,
+            Caller::Outside(_) | Caller::Broker => false,
         }
     }
 
@@ -228,7 +247,7 @@ impl Broker {
         let may_open = match &header.caller {
             Caller::Group(group) => table.groups.contains(group),
             Caller::Person(name) => table.people.contains(name),
-            Caller::Broker => false,
+            Caller::Outside(_) | Caller::Broker => false,
         };
         if !may_open {
             return Ok(Said::no(
@@ -422,7 +441,7 @@ fn out_of_reach(behalf: &Behalf) -> Said {
 
 fn main_only(order: &Order) -> bool {
     match order {
-        Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) => false,
+        Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
         // What follows comes from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
@@ -441,7 +460,12 @@ fn write(
 ) -> Result<Option<Answer>, LedgerError> {
     let header = &directive.header;
     let approval = approval.map(Approval::reference);
+    let (said, once) = match said {
+        Said::Once(said, member, value) => (*said, Some((member, value))),
+        said @ (Said::Done { .. } | Said::No { .. }) => (said, None),
+    };
     let (evidence, reply) = match said {
+        Said::Once(..) => return Err(LedgerError::Stored { what: "answer" }),
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
@@ -467,7 +491,22 @@ fn write(
             (evidence, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()))
         }
     };
-    questions::answer(tx, header, directive.asked, reply, evidence)
+    let leaving = once.map(|(member, value)| {
+        let mut leaving = reply.clone();
+        leaving.evidence = Some(evidence);
+        if let Some(data) = leaving.data.as_mut().and_then(Value::as_object_mut) {
+            data.insert(member.to_owned(), Value::String(value.to_string()));
+        }
+        leaving
+    });
+    let answer = questions::answer(tx, header, directive.asked, reply, evidence)?;
+    Ok(match leaving {
+        Some(leaving) => {
+            let document = serde_json::to_vec(&leaving).unwrap_or_default();
+            answer.map(|_kept| tx.answer_again(leaving.request_id, document, evidence.seq))
+        }
+        None => answer,
+    })
 }
 
 fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {

@@ -1,7 +1,7 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Header, Origin, Parsed};
+use crate::call::{Call, Header, Invoked, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::ledger::Durability;
@@ -67,6 +67,17 @@ pub enum News {
     Back(Back),
     /// An operator has accepted what a provider says of itself.
     Accepted(Exchange),
+    /// An agent outside calls a tool.
+    Invoked(Box<Invocation>),
+}
+
+/// A call of a tool by an agent outside.
+#[derive(Debug)]
+pub struct Invocation {
+    /// What is wanted.
+    pub invoked: Invoked,
+    /// Where the reply goes.
+    pub answer: oneshot::Sender<Vec<u8>>,
 }
 
 /// What a browser has brought back from the page on which an account is linked.

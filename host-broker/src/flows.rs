@@ -9,6 +9,7 @@
 //!
 //! Source: flow-external-agent-gate, "Objects".
 
+pub mod grants;
 pub mod project;
 pub mod reads;
 pub mod store;

@@ -5,6 +5,7 @@
 
 mod api;
 pub mod callback;
+mod outside;
 mod pace;
 mod paced;
 pub mod web;

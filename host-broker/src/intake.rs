@@ -6,8 +6,9 @@
 //! directories are listed with a growing pause.
 
 use crate::approvals::{Kind, Waiting};
-use crate::call::{self, Call, Desk, Parsed};
+use crate::call::{self, Call, Caller, Desk, Invoked, Parsed};
 use crate::config::ForeignTypes;
+use crate::config::flows::FlowsTable;
 use crate::effects::clock::Clock;
 use crate::event::Event;
 use crate::identity::Behalf;
@@ -125,16 +126,28 @@ impl Intake {
     ///
     /// # Errors
     /// What is wrong with its document.
-    pub fn readmit(&self, group: Group, id: RequestId, waiting: Waiting) -> Result<Option<Event>, String> {
+    pub fn readmit(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        waiting: Waiting,
+        flows: &FlowsTable,
+    ) -> Result<Option<Event>, String> {
         let Waiting { kind, document, behalf } = waiting;
         Ok(match kind {
-            Kind::Call => Some(Event::Readmitted(call::readmit(group, id, behalf, &document, &self.desk)?)),
+            Kind::Call => Some(Event::Readmitted(call::readmit(caller, id, behalf, &document, (flows, &self.desk))?)),
             Kind::Grant => {
+                let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
                 let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
                 Some(Event::Arrived(Parsed::Directive(directive)))
             }
             Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
         })
+    }
+
+    /// What an agent outside wants of a tool, as an event.
+    pub fn invoke(&self, invoked: Invoked, flows: &FlowsTable) -> Parsed {
+        call::invoked(invoked, flows, &self.desk).map_or_else(|other| other, Parsed::Call)
     }
 
     /// From now on what comes in is parsed with these actions.

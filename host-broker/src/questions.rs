@@ -162,7 +162,7 @@ impl Broker {
             let reason = "What a person agreed to is not what would run now.".to_owned();
             return no(Code::ApprovalRequired, reason);
         }
-        let Caller::Group(_) = &header.caller else {
+        let (Caller::Group(_) | Caller::Outside(_)) = &header.caller else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         if let Asked::AboutAnother(of) = &call.asked {
@@ -200,7 +200,7 @@ impl Broker {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
-        let Some(group) = header.caller.group() else {
+        let Some(group) = header.caller.held_as() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         let posed = Posed {
@@ -216,7 +216,7 @@ impl Broker {
             born_approved: None,
             asks: reasons.iter().map(|(ask, _)| *ask).collect(),
             card: &card,
-            document: Some(call.document.bytes()),
+            document: Some(&call.to_be_made_again()),
             params_digest: Some(call.params_digest),
             summary: call.target.invocation().map(Invocation::summary),
             task_id: call.task_id.as_ref(),
@@ -241,7 +241,7 @@ impl Broker {
     ) -> Result<Result<i64, Refusal>, LedgerError> {
         // What a person puts is not held up by what an agent has put.
         // An account has been given by then, and each person has few such questions.
-        let by_agent = header.caller.group().is_some() && posed.kind != Kind::Account;
+        let by_agent = header.caller.held_as().is_some() && posed.kind != Kind::Account;
         if by_agent && approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
             return Ok(Err(too_many()));
         }

@@ -21,6 +21,9 @@ mod flow_deprecate;
 mod flow_export;
 mod flow_get;
 mod flow_import;
+mod flow_external_grant_list;
+mod flow_external_grant_mint;
+mod flow_external_grant_revoke;
 mod flow_list;
 mod flow_project;
 mod flow_propose;
@@ -66,7 +69,7 @@ enum Effect {
     Changes { destructive: bool, idempotent: bool },
 }
 
-const TOOLS: [&Entry; 22] = [
+const TOOLS: [&Entry; 25] = [
     &ext_call::ENTRY,
     &ext_capabilities::ENTRY,
     &ext_result::ENTRY,
@@ -89,6 +92,9 @@ const TOOLS: [&Entry; 22] = [
     &flow_approve::ENTRY,
     &flow_deprecate::ENTRY,
     &flow_project::ENTRY,
+    &flow_external_grant_mint::ENTRY,
+    &flow_external_grant_revoke::ENTRY,
+    &flow_external_grant_list::ENTRY,
 ];
 
 /// The tools to list, given a snapshot.

@@ -131,6 +131,24 @@ pub enum Code {
     FlowHarnessUnsupported,
     /// There are to be no agents outside.
     FlowExternalAgentPolicyForbidden,
+    /// There are no agents outside.
+    FlowExternalAgentDisabled,
+    /// The tool is not among those that agents outside may be given.
+    FlowExternalToolDenied,
+    /// No step of the flow names the tool.
+    FlowExternalToolUnknown,
+    /// There is no such access, or none can be had.
+    FlowExternalGrantDenied,
+    /// The access is over.
+    FlowExternalGrantExpired,
+    /// The access was ended.
+    FlowExternalGrantRevoked,
+    /// The access is to another flow, or to another version of it.
+    FlowExternalGrantFlowMismatch,
+    /// The access does not have the tool.
+    FlowExternalGrantToolDenied,
+    /// Agents outside may not read flows from elsewhere.
+    FlowHostedProjectionDisabled,
     /// A flow from elsewhere names a tool that is not allowed.
     FlowImportExternalToolDenied,
     /// The provider refused or failed, definitely.
@@ -227,6 +245,15 @@ impl Code {
         Self::UnknownFlow,
         Self::FlowHarnessUnsupported,
         Self::FlowExternalAgentPolicyForbidden,
+        Self::FlowExternalAgentDisabled,
+        Self::FlowExternalToolDenied,
+        Self::FlowExternalToolUnknown,
+        Self::FlowExternalGrantDenied,
+        Self::FlowExternalGrantExpired,
+        Self::FlowExternalGrantRevoked,
+        Self::FlowExternalGrantFlowMismatch,
+        Self::FlowExternalGrantToolDenied,
+        Self::FlowHostedProjectionDisabled,
         Self::FlowImportExternalToolDenied,
         Self::ProviderFailed,
         Self::ProviderTimeout,
@@ -557,6 +584,51 @@ impl Code {
                 "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN",
                 "The operator has forbidden agents outside.",
                 "Work without them.",
+            ),
+            Self::FlowExternalAgentDisabled => denied(
+                "FLOW_EXTERNAL_AGENT_DISABLED",
+                "Agents outside are switched off here.",
+                "Ask the operator, who can switch them on in [flows.external_agent].",
+            ),
+            Self::FlowExternalToolDenied => denied(
+                "FLOW_EXTERNAL_TOOL_DENIED",
+                "The tool is not among those that agents outside may be given here.",
+                "Ask the operator to allow the tool in [flows.external_agent].",
+            ),
+            Self::FlowExternalToolUnknown => denied(
+                "FLOW_EXTERNAL_TOOL_UNKNOWN",
+                "No step of this version of the flow names the tool.",
+                "Ask for tools that the flow's steps name as external_tool.",
+            ),
+            Self::FlowExternalGrantDenied => denied(
+                "FLOW_EXTERNAL_GRANT_DENIED",
+                "There is no such access, or it is used up, or none can be had to this version of the flow.",
+                "Ask whoever gave you access for a new one.",
+            ),
+            Self::FlowExternalGrantExpired => denied(
+                "FLOW_EXTERNAL_GRANT_EXPIRED",
+                "The access is over.",
+                "Ask whoever gave you access for a new one.",
+            ),
+            Self::FlowExternalGrantRevoked => denied(
+                "FLOW_EXTERNAL_GRANT_REVOKED",
+                "The access was ended.",
+                "Ask whoever gave you access; it cannot be had back.",
+            ),
+            Self::FlowExternalGrantFlowMismatch => denied(
+                "FLOW_EXTERNAL_GRANT_FLOW_MISMATCH",
+                "The access is to another flow, or to a version that people do not work by any more.",
+                "Ask whoever gave you access for one to the present version.",
+            ),
+            Self::FlowExternalGrantToolDenied => denied(
+                "FLOW_EXTERNAL_GRANT_TOOL_DENIED",
+                "The access does not have this tool.",
+                "Call one of the tools that the access has.",
+            ),
+            Self::FlowHostedProjectionDisabled => denied(
+                "FLOW_HOSTED_PROJECTION_DISABLED",
+                "Flows are not given to agents outside under this name of the host.",
+                "Ask the operator, who can switch that on in [flows.external_agent].",
             ),
             Self::FlowImportExternalToolDenied => denied(
                 "FLOW_IMPORT_EXTERNAL_TOOL_DENIED",

@@ -51,6 +51,8 @@ pub type Id = Name<IdGrammar>;
 pub type StepId = Name<StepIdGrammar>;
 /// A tool, a skill, a file or an artifact, by a name that says nothing here: `web_search`.
 pub type Opaque = Name<OpaqueGrammar>;
+/// An agent's access from outside: `fgrnt_3f9a0c1d2e4b5a69`.
+pub type GrantId = Name<GrantIdGrammar>;
 /// Where flows are kept apart: `default`.
 pub type Vault = Name<VaultGrammar>;
 
@@ -63,6 +65,9 @@ pub struct StepIdGrammar;
 /// Grammar of [`Opaque`].
 #[derive(Debug)]
 pub struct OpaqueGrammar;
+/// Grammar of [`GrantId`].
+#[derive(Debug)]
+pub struct GrantIdGrammar;
 /// Grammar of [`Vault`].
 #[derive(Debug)]
 pub struct VaultGrammar;
@@ -98,6 +103,17 @@ impl Grammar for OpaqueGrammar {
         text.len() <= 128
             && text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:/@-".contains(&b))
+    }
+}
+
+impl Grammar for GrantIdGrammar {
+    const WHAT: &'static str = "grant_id";
+    const PATTERN: &'static str = "^fgrnt_[a-z0-9_]{8,48}$";
+    fn accepts(text: &str) -> bool {
+        text.strip_prefix("fgrnt_").is_some_and(|rest| {
+            (8..=48).contains(&rest.len())
+                && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        })
     }
 }
 
@@ -188,6 +204,9 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 3] = [Self::Personal, Self::Project, Self::Org];
+
     /// The word in documents.
     pub fn word(self) -> &'static str {
         match self {

@@ -416,6 +416,15 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         "flow_approve" => Request::Flow(FlowRequest::FlowApprove(body("flow_approve", map)?)),
         "flow_deprecate" => Request::Flow(FlowRequest::FlowDeprecate(body("flow_deprecate", map)?)),
         "flow_project" => Request::Flow(FlowRequest::FlowProject(body("flow_project", map)?)),
+        "flow_external_grant_mint" => {
+            Request::Flow(FlowRequest::FlowExternalGrantMint(body("flow_external_grant_mint", map)?))
+        }
+        "flow_external_grant_revoke" => {
+            Request::Flow(FlowRequest::FlowExternalGrantRevoke(body("flow_external_grant_revoke", map)?))
+        }
+        "flow_external_grant_list" => {
+            Request::Flow(FlowRequest::FlowExternalGrantList(body("flow_external_grant_list", map)?))
+        }
         _ => return Err(Malformed::UnknownType),
     };
     Ok(Document { envelope, request })

@@ -7,7 +7,8 @@
 
 use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
 use crate::call::FlowOrder;
-use crate::config::ForeignTypes;
+use crate::config::flows::FlowsTable;
+use crate::config::{FLOWS, ForeignTypes};
 use crate::effects::ids::{Ids, Nonce};
 use crate::identity::issuers::Issuers;
 use crate::identity::{self, Behalf, Person, Unproven, token};
@@ -16,10 +17,12 @@ use crate::ledger::LedgerKey;
 use crate::providers::contract::{Needs, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
+use shared::flow::{GrantId, Opaque};
 use shared::request::{self, CallRequest, Document, GrantRequest, Malformed, Request};
-use shared::{Code, Group, Level, RequestId, Timestamp, json, limits};
+use shared::{Code, Group, IdempotencyKey, Level, RequestId, Timestamp, json, limits};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -199,7 +202,101 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         sealed: None,
         meanwhile: Arc::default(),
         notices: Vec::new(),
+        tool: None,
     }))
+}
+
+/// What an agent outside wants of a tool.
+#[derive(Debug)]
+pub struct Invoked {
+    /// Its access.
+    pub grant: GrantId,
+    /// The tool.
+    pub tool: Opaque,
+    /// What it gives.
+    pub given: Map<String, Value>,
+    /// The name of the request.
+    pub request_id: RequestId,
+    /// What makes a repeated call the same call.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// How long it wants to wait. It can only shorten the host's own limit.
+    pub patience: Option<Duration>,
+}
+
+/// The call that a tool stands for, made of what the operator has fixed and what the agent outside gives. A tool that there is
+/// not, or not any more, is a call of nothing, which is decided on and refused like every other.
+///
+/// # Errors
+/// What was given and may not be, in words that quote nothing else.
+pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Parsed> {
+    let Invoked { grant, tool, given, request_id, idempotency_key, patience: wanted } = invoked;
+    let caller = Caller::Outside(grant);
+    let bound = flows.tool(&tool);
+    let composed = bound.map_or(Ok(Map::new()), |bound| bound.params_with(&given));
+    let header = made_header(caller, request_id, Behalf::NOBODY, Digest::of(b""), desk.patience);
+    let params = match composed {
+        Ok(params) => params,
+        Err(closed) => {
+            let reason = format!("/{closed}: this tool has no such parameter.");
+            return Err(Parsed::Rubbish(Box::new(Rubbish {
+                caller: header.caller,
+                caller_key: header.caller_key,
+                request_id: Some(header.request_id),
+                origin: header.origin,
+                code: Code::InvalidParams,
+                reason,
+            })));
+        }
+    };
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
+    let (provider, action) = match bound {
+        Some(bound) => (bound.provider.clone(), bound.action.clone()),
+        None => (FLOWS.parse().expect("a provider"), "invoke".parse().expect("an action")),
+    };
+    let body = CallRequest {
+        provider,
+        action,
+        params,
+        task_id: bound.and_then(|bound| bound.task_id.clone()),
+        idempotency_key,
+        account_ref: None,
+        timeout_ms: None,
+        dry_run: false,
+    };
+    let request = Request::Call(body.clone());
+    let header = Header {
+        request_digest: digest_of(&request, &header.behalf, desk),
+        patience: wanted.unwrap_or(Duration::MAX).min(patience(&request, desk)),
+        ..header
+    };
+    match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), desk) {
+        Parsed::Call(call) => Ok(Box::new(Call { tool: Some(tool), ..*call })),
+        other @ (Parsed::Rubbish(_) | Parsed::Directive(_)) => Err(other),
+    }
+}
+
+/// A call of an agent outside about which a person was asked, made again of what was stored, and of what the tool is now.
+#[derive(Deserialize)]
+struct MadeAgain {
+    tool: Opaque,
+    params: Map<String, Value>,
+    idempotency_key: Option<IdempotencyKey>,
+}
+
+fn invoked_again(
+    grant: GrantId,
+    request_id: RequestId,
+    bytes: &[u8],
+    flows: &FlowsTable,
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let MadeAgain { tool, params, idempotency_key } =
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let fixed = flows.tool(&tool).map(|bound| &bound.params);
+    // What is fixed now is fixed whatever it was; if that makes another call of it, what was agreed to is another.
+    let given = params.into_iter().filter(|(name, _)| fixed.is_none_or(|fixed| !fixed.contains_key(name))).collect();
+    let again = Invoked { grant, tool, given, request_id, idempotency_key, patience: None };
+    invoked(again, flows, desk).map_err(|_other| "the tool takes other parameters now".to_owned())
 }
 
 /// How long the caller waits: what the provider is given, shortened by what the caller says.
@@ -302,13 +399,17 @@ fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_
 /// # Errors
 /// What is wrong with the document; it was right when it was stored.
 pub fn readmit(
-    group: Group,
+    caller: Caller,
     request_id: RequestId,
     behalf: Behalf,
     bytes: &[u8],
-    desk: &Desk,
+    (flows, desk): (&FlowsTable, &Desk),
 ) -> Result<Box<Call>, String> {
-    let mut call = made(group, request_id, behalf, bytes, desk)?;
+    let mut call = match caller {
+        Caller::Outside(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
+        Caller::Group(group) => made(group, request_id, behalf, bytes, desk)?,
+        Caller::Person(_) | Caller::Broker => return Err("it is not a caller's that calls".to_owned()),
+    };
     // How long its caller was ready to wait says nothing about the answer of a person.
     call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     call.asked = Asked::Yes;
@@ -330,7 +431,7 @@ pub fn readmit_grant(
     let request = Request::Grant(request);
     let request_digest = digest_of(&request, &behalf, desk);
     let Request::Grant(request) = request else { return Err("not a grant".into()) };
-    let header = made_header(group, request_id, behalf, request_digest, desk.patience);
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, desk.patience);
     Ok(Box::new(Directive { header, order: Order::Grant(request), asked: true }))
 }
 
@@ -361,7 +462,7 @@ pub fn made(
     let patience = patience(&document.request, desk);
     let request_digest = digest_of(&document.request, &behalf, desk);
     let body = document.request.into_call().map_err(|_other| "not a call".to_owned())?;
-    let header = made_header(group, request_id, behalf, request_digest, patience);
+    let header = made_header(Caller::Group(group), request_id, behalf, request_digest, patience);
     match call(body, header, bytes, desk) {
         Parsed::Call(call) => Ok(call),
         Parsed::Rubbish(rubbish) => Err(rubbish.reason),
@@ -370,13 +471,12 @@ pub fn made(
 }
 
 fn made_header(
-    group: Group,
+    caller: Caller,
     request_id: RequestId,
     behalf: Behalf,
     request_digest: Digest,
     patience: Duration,
 ) -> Header {
-    let caller = Caller::Group(group);
     Header {
         caller_key: caller.to_string().into(),
         caller,

@@ -1,5 +1,6 @@
 //! `flow`: pieces of work, step by step, that people approve and agents work by.
 
+mod grant;
 mod starter;
 
 use crate::cli::Context;
@@ -41,6 +42,9 @@ enum Command {
     Deprecate(OfVersion),
     /// Render a flow for a harness.
     Project(Project),
+    /// Accesses of agents outside.
+    #[command(subcommand)]
+    Grant(grant::Grant),
 }
 
 #[derive(Debug, Args)]
@@ -144,6 +148,7 @@ impl Flow {
         let vault = self.vault;
         let request = match self.command {
             Command::List(wanted) => return list(context, vault, wanted),
+            Command::Grant(command) => return command.run(context, vault),
             Command::Get(Named { flow, flow_version: version }) => {
                 let request = FlowRequest::FlowGet(FlowNamed { flow_id: flow, version });
                 return told(context, vault, request, |data| context.output.show(data, || whole(data)));

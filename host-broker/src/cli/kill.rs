@@ -85,7 +85,7 @@ fn check(context: &Context, scope: &Scope, on: bool) -> Result<(), Fault> {
         {
             Err(unknown("provider", name, config.providers.keys()))
         }
-        Scope::Group { name } if !config.groups.contains_key(name) => Err(unknown("group", name, config.groups.keys())),
+        Scope::Group { name } if !config.holds(name) => Err(unknown("group", name, config.groups.keys())),
         Scope::All | Scope::Provider { .. } | Scope::Group { .. } | Scope::List => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! How much a group may do in a time: `[limits.<group>.<provider>]`.
 
+use crate::call::outside;
 use crate::config::Config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -142,7 +143,7 @@ impl Limits {
     /// What is wrong, where, and what to do.
     pub(super) fn check(&self, config: &Config) -> Result<(), String> {
         for (group, tables) in &self.0 {
-            if group != ANY && !config.groups.keys().any(|known| known.as_str() == group) {
+            if group != ANY && !config.groups.keys().chain([outside()]).any(|known| known.as_str() == group) {
                 return Err(format!(
                     "limits.{group}: there is no group `{group}`; add [groups.{group}] or write \"*\""
                 ));

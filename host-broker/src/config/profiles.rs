@@ -1,5 +1,6 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
+use crate::call::outside;
 use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse, rules};
 use crate::policy::authorize::Policy;
@@ -57,7 +58,8 @@ impl Written {
         let settings = catalogue.providers().filter_map(|(name, _)| digest(name)).collect();
         let profiles = self.profiles(catalogue)?;
         let rules = rules::parse(&self.rules, config, catalogue)?;
-        Ok(Policy { quorum: config.quorums(), profiles, rules, limits: config.limits.clone(), settings })
+        let flows = config.flows.clone();
+        Ok(Policy { quorum: config.quorums(), profiles, rules, limits: config.limits.clone(), flows, settings })
     }
 
     fn profiles(&self, catalogue: &Catalogue) -> Result<Profiles, ConfigError> {
@@ -65,7 +67,10 @@ impl Written {
             check(profile, catalogue).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
         }
         let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
-        Ok(Profiles::new(profiles.collect()))
+        let mut profiles: BTreeMap<Group, Profile> = profiles.collect();
+        // Nobody here has written what agents outside write: a person sees it, unless an operator says otherwise.
+        profiles.entry(outside().clone()).or_insert_with(Profile::careful);
+        Ok(Profiles::new(profiles))
     }
 }
 
@@ -141,7 +146,7 @@ fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profil
             continue;
         };
         let inconsistent = |fault: String| ConfigError::Inconsistent { path: path.clone(), fault };
-        let group = stem.parse::<Group>().ok().filter(|group| config.groups.contains_key(group));
+        let group = stem.parse::<Group>().ok().filter(|group| config.holds(group));
         let group = group.ok_or_else(|| {
             inconsistent(format!("there is no group `{stem}`; add [groups.{stem}] to broker.toml or remove this file"))
         })?;

@@ -1,5 +1,6 @@
 //! The files of the rules: `policy/*.cedar`.
 
+use crate::call::outside;
 use crate::config::home::Home;
 use crate::config::{Config, ConfigError};
 use crate::policy::rules::{RuleFile, Rules, SHIPPED};
@@ -23,7 +24,7 @@ pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Rules
 /// # Errors
 /// [`ConfigError::Rules`].
 pub fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
-    Ok(Rules::parse(files, catalogue, config.groups.keys().cloned().collect())?)
+    Ok(Rules::parse(files, catalogue, config.groups.keys().chain([outside()]).cloned().collect())?)
 }
 
 /// The files of the home, by name.

@@ -4,9 +4,9 @@
 
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
-use crate::call::{Origin, Parsed};
+use crate::call::{Caller, Origin, Parsed};
 use crate::effects::ids::Nonce;
-use crate::event::{Back, Event};
+use crate::event::{Back, Event, Invocation};
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
@@ -38,7 +38,10 @@ impl Loop {
             if approval.kind == Kind::Definition && approval.state == State::Approved {
                 self.take_up(&approval.request_id);
             }
-            let Some(group) = group_of(&approval.caller) else { continue };
+            if Caller::stored(&approval.caller).is_none() {
+                continue;
+            }
+            let group = group_of(&approval.caller);
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
             if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
                 // The request that it came of is over: whoever wants to know asks again.
@@ -47,7 +50,8 @@ impl Loop {
             if approval.state != State::Waiting {
                 self.readmit(&key);
             }
-            if !approval.told {
+            // Whoever waited at a connection is gone with it.
+            if let (Some(group), false) = (group, approval.told) {
                 let until = now + approval.reply_by.since(wall);
                 self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
             }
@@ -67,12 +71,14 @@ impl Loop {
 
     /// Admits a request again whose question is resolved.
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
-        let Some(group) = group_of(&key.0).filter(|group| self.daemon.broker.config.groups.contains_key(group)) else {
+        let config = &self.daemon.broker.config;
+        let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
+        let Some(caller) = Caller::stored(&key.0).filter(is_there) else {
             tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
             return;
         };
         match approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(waiting)) => match self.daemon.intake.readmit(group, key.1.clone(), waiting) {
+            Ok(Some(waiting)) => match self.daemon.intake.readmit(caller, key.1.clone(), waiting, &config.flows) {
                 Ok(event) => self.pending.extend(event),
                 Err(fault) => {
                     tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
@@ -130,6 +136,18 @@ impl Loop {
             }
             Err(fault) => tracing::error!(flow = %id, fault, "a flow cannot be completed"),
         }
+    }
+
+    /// An agent outside calls a tool: a call like every other, whose caller is its access.
+    pub(super) fn invoke(&mut self, Invocation { invoked, answer }: Invocation) {
+        let mut parsed = self.daemon.intake.invoke(invoked, &self.daemon.broker.config.flows);
+        let origin = Origin::Socket(answer);
+        match &mut parsed {
+            Parsed::Call(call) => call.header.origin = origin,
+            Parsed::Rubbish(rubbish) => rubbish.origin = origin,
+            Parsed::Directive(directive) => directive.header.origin = origin,
+        }
+        self.pending.push_back(Event::Arrived(parsed));
     }
 
     /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.

@@ -1,5 +1,6 @@
 //! What becomes of requests about flows, whoever makes them and over which surface they come.
 
+use super::outside::{list_accesses, revoke};
 use super::{Said, Subject};
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
@@ -77,6 +78,9 @@ impl Broker {
             FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, vault, version),
             FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, vault, version),
             FlowRequest::FlowProject(wanted) => self.projected(tx, vault, wanted),
+            FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, vault, wanted),
+            FlowRequest::FlowExternalGrantRevoke(named) => revoke(tx, vault, named),
+            FlowRequest::FlowExternalGrantList(wanted) => list_accesses(tx, vault, wanted),
         }
     }
 
@@ -318,7 +322,12 @@ impl Broker {
         Ok(changed(data, format!("Version {version} of {flow_id} is {state}.")))
     }
 
-    fn projected(&self, tx: &Transaction<'_>, vault: &Vault, wanted: &FlowProject) -> Result<Said, LedgerError> {
+    pub(super) fn projected(
+        &self,
+        tx: &Transaction<'_>,
+        vault: &Vault,
+        wanted: &FlowProject,
+    ) -> Result<Said, LedgerError> {
         let FlowProject { flow_id, version, harness } = wanted;
         let flows = &self.config.flows;
         if *harness == Harness::AgentBundle && flows.external_agent.forbidden {
@@ -385,7 +394,7 @@ fn named_in(tx: &Transaction<'_>, vault: &Vault, named: &FlowNamed) -> Result<Op
     }
 }
 
-fn unknown() -> Said {
+pub(super) fn unknown() -> Said {
     Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning())
 }
 
@@ -419,7 +428,7 @@ fn question(asked: &Approval) -> Value {
     json!({ "approval": asked.reference(), "state": asked.state, "expires_at": asked.expires_at })
 }
 
-fn changed(data: Value, summary: String) -> Said {
+pub(super) fn changed(data: Value, summary: String) -> Said {
     Said::Done { kind: Kind::Flow, subject: Subject::default(), body: data.clone(), data, summary }
 }
 

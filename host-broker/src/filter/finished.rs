@@ -89,7 +89,7 @@ impl Filters {
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let declaration = operation.declaration();
         let until = call.header.reply_deadline();
-        let looked = self.deputy.look(call.header.caller.group(), declaration, data, &self.scrubber, until).await;
+        let looked = self.deputy.look(call.header.caller.held_as(), declaration, data, &self.scrubber, until).await;
         seen = seen.shortened();
         if looked.verdict.is_clean() {
             return seen;

@@ -24,6 +24,7 @@ use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::event::Reports;
 use crate::http::api::{self, Api};
+use crate::http::outside::{self, Outside};
 use crate::ledger::LedgerError;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -32,8 +33,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use desk::Desk;
-pub(super) use door::seal;
+pub(super) use desk::Desk;
+pub(super) use door::{Closed, check_host, seal};
 use entrance::Entrance;
 use maud::Markup;
 use rusqlite::Connection;
@@ -91,6 +92,16 @@ pub fn router(web: Web) -> Router {
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
     });
+    let agents = outside::router(Outside {
+        config: Arc::clone(&shared.web.config),
+        entrance: Arc::clone(&shared.web.entrance),
+        clerk: shared.web.clerk.clone(),
+        reports: shared.web.reports.clone(),
+        desk: Arc::clone(&shared.desk),
+        clock: Arc::clone(&shared.web.clock),
+        pace: Mutex::default(),
+        places: Semaphore::new(outside::PLACES),
+    });
     let pages = Router::new()
         .route("/", get(inbox::page))
         .route("/fragment", get(inbox::fragment))
@@ -111,6 +122,7 @@ pub fn router(web: Web) -> Router {
         .with_state(api)
         .merge(pages)
         .layer(from_fn_with_state(shared, door))
+        .merge(agents)
 }
 
 /// What every request passes, and what every reply says.

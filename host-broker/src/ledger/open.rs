@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 11] = [
+const VERSIONS: [&str; 12] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -26,8 +26,9 @@ const VERSIONS: [&str; 11] = [
     include_str!("vault.sql"),
     include_str!("definitions.sql"),
     include_str!("flows.sql"),
+    include_str!("outside.sql"),
 ];
-const SCHEMA_VERSION: i64 = 11;
+const SCHEMA_VERSION: i64 = 12;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

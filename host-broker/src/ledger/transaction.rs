@@ -374,6 +374,9 @@ impl<'c> Transaction<'c> {
             crate::approvals::spend(self, approval.id)?;
         }
         crate::limits::charge(self, effect, &obligations.charges, evidence.seq)?;
+        if let Some(access) = &obligations.invokes {
+            crate::flows::grants::spend(self, access)?;
+        }
         match effect {
             Effect::Run(call) => {
                 if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
@@ -435,6 +438,14 @@ impl<'c> Transaction<'c> {
 
 fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
     let invocation = call.target.invocation();
+    let mut body = json!({
+        "request": call.header.request_digest,
+        "stage": stage,
+        "nonce": call.planted.nonce.as_str(),
+    });
+    if let (Some(tool), Some(members)) = (&call.tool, body.as_object_mut()) {
+        members.insert("tool".to_owned(), json!(tool));
+    }
     Draft {
         provider: Some(&call.provider),
         action: Some(&call.action),
@@ -442,11 +453,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
         params_digest: Some(call.params_digest),
         summary: invocation.map(Invocation::summary),
         task_id: call.task_id.as_ref(),
-        body: json!({
-            "request": call.header.request_digest,
-            "stage": stage,
-            "nonce": call.planted.nonce.as_str(),
-        }),
+        body,
         ..Draft::about(Kind::Intended, &call.header)
     }
 }

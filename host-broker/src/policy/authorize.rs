@@ -2,9 +2,12 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
+mod outside;
+
 use crate::accounts;
 use crate::approvals::{self, Approval, State, sealing};
 use crate::call::{Call, Caller, KillScope, Target};
+use crate::config::flows::FlowsTable;
 use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
 use crate::gates;
@@ -27,6 +30,7 @@ use crate::sessions;
 use rusqlite::Connection;
 use serde_json::Value;
 use shared::digest::Digest;
+use shared::flow::GrantId;
 use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +49,8 @@ pub struct Policy {
     pub rules: Rules,
     /// How much a group may do in a time.
     pub limits: Limits,
+    /// What agents outside may be given.
+    pub flows: FlowsTable,
     /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
     pub settings: BTreeMap<Provider, Digest>,
 }
@@ -67,6 +73,8 @@ pub struct Obligations {
     pub spend_approval: Option<Agreed>,
     /// Whether the session learns what the action exposes.
     pub exposes: bool,
+    /// The access of an agent outside of which a call is used up.
+    pub invokes: Option<GrantId>,
     /// What it uses up.
     pub charges: Vec<Charge>,
 }
@@ -127,7 +135,11 @@ pub fn authorize<'tx>(
             // Set and not added: what could not be written is decided again.
             call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
             // Whatever made a person be asked: the yes is spent, and stands on the row.
-            let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, charges };
+            let invokes = match &call.header.caller {
+                Caller::Outside(access) => Some(access.clone()),
+                Caller::Group(_) | Caller::Person(_) | Caller::Broker => None,
+            };
+            let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
         // A call is prepared once: facts that do not satisfy the guard then will not do so later.
@@ -189,16 +201,20 @@ fn facts(
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<Facts, LedgerError> {
-    let group = call.header.caller.group();
-    let killed = kill::find(connection, group, &call.provider)?;
-    let grant = match group {
+    let killed = kill::find(connection, call.header.caller.held_as(), &call.provider)?;
+    let stored = match call.header.caller.group() {
         Some(group) => grants::find(connection, group, &call.provider)?,
         None => None,
     };
-    let gate = grant.as_ref().and_then(|grant| grant.gate.clone());
-    let limits = limits::fact(connection, now, call, &policy.limits, grant.as_ref())?;
+    let limits = limits::fact(connection, now, call, &policy.limits, stored.as_ref())?;
     let session = session_fact(connection, call, policy)?;
-    let grant = grant_fact(grant, &call.action, call.header.behalf.person(), now);
+    let (grant, gate) = match &call.header.caller {
+        Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
+        Caller::Group(_) | Caller::Person(_) | Caller::Broker => {
+            let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
+            (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
+        }
+    };
     let departing = departing_fact(call, &grant, filters);
     Ok(Facts {
         grant,
@@ -221,7 +237,7 @@ fn facts(
         account: accounts::fact(connection, call)?,
         params: params_fact(call),
         guard: guard_fact(&call.target, now),
-        task: task_fact(connection, group, call.task_id.as_ref())?,
+        task: task_fact(connection, &call.header.caller, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
         rules: rules_fact(call, now, policy, &session),
         session,
@@ -263,7 +279,7 @@ fn yes(approval: Approval) -> Agreed {
 /// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
 /// parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
-    let group = call.header.caller.group();
+    let group = call.header.caller.held_as();
     let operation = operation_fact(call, &policy.profiles);
     let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
         (operation, group, call.target.invocation())
@@ -311,7 +327,7 @@ fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result
     Ok(SessionFact {
         earlier: sessions::exposures(connection, &call.header.caller_key)?,
         adds,
-        waived: call.header.caller.group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
+        waived: call.header.caller.held_as().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
     })
 }
 
@@ -319,6 +335,7 @@ fn sentence_subject(caller: &Caller) -> String {
     match caller {
         Caller::Group(group) => format!("Group '{group}'"),
         Caller::Person(name) => format!("Person '{name}'"),
+        Caller::Outside(access) => format!("Agent outside '{access}'"),
         Caller::Broker => "The broker".to_owned(),
     }
 }
@@ -378,7 +395,7 @@ fn operation_fact(call: &Call, profiles: &Profiles) -> Option<OperationFact> {
     Some(OperationFact {
         declared: declaration.level,
         demanded,
-        setting: profiles.setting(call.header.caller.group(), declaration, demanded),
+        setting: profiles.setting(call.header.caller.held_as(), declaration, demanded),
         chats: kinds_fact(declaration, call.header.behalf.person()),
     })
 }
@@ -417,10 +434,12 @@ fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
     }
 }
 
-fn task_fact(connection: &Connection, group: Option<&Group>, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
+fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
     let Some(id) = id else { return Ok(TaskFact::NotGiven) };
-    let usable = gates::task(connection, id)?
-        .is_some_and(|task| task.state == gates::TaskState::Open && Some(&task.group) == group);
+    // For agents outside the operator has named it, and it need not be theirs.
+    let is_theirs = |group: &Group| matches!(caller, Caller::Outside(_)) || Some(group) == caller.group();
+    let usable =
+        gates::task(connection, id)?.is_some_and(|task| task.state == gates::TaskState::Open && is_theirs(&task.group));
     Ok(if usable { TaskFact::Usable } else { TaskFact::Unusable })
 }
 

@@ -175,6 +175,7 @@ fn grant(facts: &Facts) -> Verdict {
             Code::GrantExpired,
             format!("The access of {} to {} has expired.", uncapped(&facts.caller), facts.provider),
         ),
+        GrantFact::Refused(code) => Verdict::refuse_plainly(*code),
         GrantFact::Live(_) => Verdict::Permit,
     }
 }
@@ -435,7 +436,7 @@ fn limits(facts: &Facts) -> Verdict {
 fn live(facts: &Facts) -> Option<&LiveGrant> {
     match &facts.grant {
         GrantFact::Live(grant) => Some(grant),
-        GrantFact::None | GrantFact::Expired => None,
+        GrantFact::None | GrantFact::Expired | GrantFact::Refused(_) => None,
     }
 }
 

@@ -178,6 +178,8 @@ pub enum GrantFact {
     Expired,
     /// In force.
     Live(LiveGrant),
+    /// The access of an agent outside does not hold, for this reason.
+    Refused(Code),
 }
 
 /// A grant in force, as far as it concerns this call.

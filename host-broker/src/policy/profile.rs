@@ -79,6 +79,11 @@ pub struct Profile {
 pub struct Profiles(BTreeMap<Group, Profile>);
 
 impl Profile {
+    /// Whoever writes anything asks a person.
+    pub fn careful() -> Self {
+        Self { write: Some(Setting::Human), production: Some(Setting::Human), ..Self::default() }
+    }
+
     /// The setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
         let posture = self.providers.get(&declaration.provider);

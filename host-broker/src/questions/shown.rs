@@ -1,7 +1,7 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
 use crate::approvals::card::Card;
-use crate::call::Call;
+use crate::call::{Call, Caller};
 use crate::identity::{Behalf, ChatType};
 use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
@@ -12,8 +12,13 @@ use shared::Level;
 pub(super) fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
-    if let Some(group) = call.header.caller.group() {
-        card.say("Workspace", group.as_str());
+    match &call.header.caller {
+        Caller::Group(group) => card.say("Workspace", group.as_str()),
+        Caller::Outside(access) => card.say("Agent outside", access.as_str()),
+        Caller::Person(_) | Caller::Broker => {}
+    }
+    if let Some(tool) = &call.tool {
+        card.say("Tool", tool.as_str());
     }
     say_for_whom(&mut card, &call.header.behalf);
     card.say("Action", &format!("{}.{}", call.provider, call.action));

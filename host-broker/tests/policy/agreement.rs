@@ -158,7 +158,7 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
                     || !live.allowed
                     || found.setting == Setting::Off
             }
-            (GrantFact::Live(_) | GrantFact::None | GrantFact::Expired, _) => true,
+            (GrantFact::Live(_) | GrantFact::None | GrantFact::Expired | GrantFact::Refused(_), _) => true,
         },
     ];
     check(20_000, &any_facts(), |facts| {

@@ -136,7 +136,13 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
         kill: choose(bytes[8], &[None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
         grant: choose(
             bytes[9],
-            &[GrantFact::Live(live.clone()), GrantFact::Live(live), GrantFact::None, GrantFact::Expired],
+            &[
+                GrantFact::Live(live.clone()),
+                GrantFact::Live(live),
+                GrantFact::None,
+                GrantFact::Expired,
+                GrantFact::Refused(Code::FlowExternalGrantRevoked),
+            ],
         ),
         // Every sixteenth is a person's own.
         provider: if bytes[24].is_multiple_of(16) { "person.mail" } else { "github" }.parse().unwrap(),

@@ -55,6 +55,10 @@ const CLAUSES: &[Clause] = &[
     // 2. An active grant; not over.
     (Step::Grant, |f| no(Code::NoGrant, f.grant == GrantFact::None)),
     (Step::Grant, |f| no(Code::GrantExpired, f.grant == GrantFact::Expired)),
+    (Step::Grant, |f| match f.grant {
+        GrantFact::Refused(why) => Some(Answer::No(why)),
+        GrantFact::None | GrantFact::Expired | GrantFact::Live(_) => None,
+    }),
     // What is a person's own, and a grant that is bound to chats, takes a good token; and the chat must be one of them.
     (Step::Person, |f| match &f.person {
         PersonFact::Known => None,
@@ -157,7 +161,7 @@ fn no(code: Code, applies: bool) -> Option<Answer> {
 fn grant(facts: &Facts) -> Option<&LiveGrant> {
     match &facts.grant {
         GrantFact::Live(live) => Some(live),
-        GrantFact::None | GrantFact::Expired => None,
+        GrantFact::None | GrantFact::Expired | GrantFact::Refused(_) => None,
     }
 }
 

@@ -283,6 +283,7 @@ impl World {
             sealed: None,
             meanwhile: Arc::default(),
             notices: Vec::new(),
+            tool: None,
             header,
         }
     }

@@ -161,6 +161,22 @@ pub const FLOW_PROJECT: ToolWords = ToolWords {
     title: "Render a flow",
     description: "Renders a flow for a harness: cursor_rule, cli_runbook or agent_bundle. Main group only.",
 };
+/// `flow_external_grant_mint`
+pub const FLOW_EXTERNAL_GRANT_MINT: ToolWords = ToolWords {
+    title: "Give an agent outside access",
+    description: "Gives an agent outside short access to the canonical version of a flow and to some of the tools that its \
+                  steps name. The bearer in the reply is shown this once: hand it to nobody else. Main group only.",
+};
+/// `flow_external_grant_revoke`
+pub const FLOW_EXTERNAL_GRANT_REVOKE: ToolWords = ToolWords {
+    title: "End an agent's access",
+    description: "Ends an access of an agent outside at once and for good. Main group only.",
+};
+/// `flow_external_grant_list`
+pub const FLOW_EXTERNAL_GRANT_LIST: ToolWords = ToolWords {
+    title: "List accesses of agents outside",
+    description: "Lists the accesses of agents outside, also those that were over a short while ago. Main group only.",
+};
 
 /// `broker://capabilities`
 pub const CAPABILITIES_RESOURCE: ToolWords = ToolWords {

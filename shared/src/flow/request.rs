@@ -1,6 +1,6 @@
 //! What can be asked about flows: the same on every surface.
 
-use super::{Bundle, Id, Scope, Version};
+use super::{Bundle, GrantId, Id, Opaque, Scope, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,6 +25,53 @@ pub enum FlowRequest {
     FlowDeprecate(FlowVersion),
     /// `flow_project`
     FlowProject(FlowProject),
+    /// `flow_external_grant_mint`
+    FlowExternalGrantMint(GrantMint),
+    /// `flow_external_grant_revoke`
+    FlowExternalGrantRevoke(GrantNamed),
+    /// `flow_external_grant_list`
+    FlowExternalGrantList(GrantList),
+}
+
+/// Access for an agent outside: to one version of one flow, and to some of the tools that its steps name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantMint {
+    /// Which flow.
+    pub flow_id: Id,
+    /// Which version of it: the canonical one.
+    pub flow_version: Version,
+    /// Which tools, at least one.
+    pub requested_tools: Vec<Opaque>,
+    /// For how many seconds; absent means the operator's default, and the operator's maximum is never exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
+    /// Who it is for, in words of whoever asks. Only its hash is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor_label: Option<String>,
+}
+
+/// Access of an agent outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantNamed {
+    /// Which.
+    pub grant_id: GrantId,
+}
+
+/// Which accesses of agents outside to list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantList {
+    /// Only those to this flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<Id>,
+    /// How many; at most 200, absent means 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Where to go on: what `next_cursor` was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<GrantId>,
 }
 
 /// Which flows to list.
@@ -130,7 +177,7 @@ impl Harness {
 
 impl FlowRequest {
     /// The words of all types.
-    pub const WORDS: [&str; 8] = [
+    pub const WORDS: [&str; 11] = [
         "flow_list",
         "flow_get",
         "flow_propose",
@@ -139,6 +186,9 @@ impl FlowRequest {
         "flow_approve",
         "flow_deprecate",
         "flow_project",
+        "flow_external_grant_mint",
+        "flow_external_grant_revoke",
+        "flow_external_grant_list",
     ];
 
     /// The word in the document's `type`.
@@ -152,14 +202,26 @@ impl FlowRequest {
             Self::FlowApprove(_) => "flow_approve",
             Self::FlowDeprecate(_) => "flow_deprecate",
             Self::FlowProject(_) => "flow_project",
+            Self::FlowExternalGrantMint(_) => "flow_external_grant_mint",
+            Self::FlowExternalGrantRevoke(_) => "flow_external_grant_revoke",
+            Self::FlowExternalGrantList(_) => "flow_external_grant_list",
         }
     }
 
     /// Whether it changes what is stored.
     pub fn changes(&self) -> bool {
         match self {
-            Self::FlowList(_) | Self::FlowGet(_) | Self::FlowExport(_) | Self::FlowProject(_) => false,
-            Self::FlowPropose(_) | Self::FlowImport(_) | Self::FlowApprove(_) | Self::FlowDeprecate(_) => true,
+            Self::FlowList(_)
+            | Self::FlowGet(_)
+            | Self::FlowExport(_)
+            | Self::FlowProject(_)
+            | Self::FlowExternalGrantList(_) => false,
+            Self::FlowPropose(_)
+            | Self::FlowImport(_)
+            | Self::FlowApprove(_)
+            | Self::FlowDeprecate(_)
+            | Self::FlowExternalGrantMint(_)
+            | Self::FlowExternalGrantRevoke(_) => true,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Flows: proposed, approved by a person, and only then worked by; the same over every surface.
 
+mod outside;
+
 use serde_json::{Value, json};
 use std::process::Output;
 use tests::World;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// One connection that cannot write, opened when it is needed.
-pub(super) struct Desk {
+pub(in crate::http) struct Desk {
     home: PathBuf,
     reader: Mutex<Option<Connection>>,
 }
@@ -46,7 +46,10 @@ impl Desk {
     ///
     /// # Errors
     /// [`LedgerError`]; the next look opens it anew.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Connection) -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+    pub(in crate::http) fn look<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match reader.take() {
             Some(connection) => connection,

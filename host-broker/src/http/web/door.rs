@@ -12,7 +12,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 
 /// A request that goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(in crate::http) enum Closed {
     /// It names another host: a name that somebody else made lead here.
     WrongHost,
     /// A page of another origin has sent it.
@@ -20,7 +20,7 @@ pub(super) enum Closed {
 }
 
 impl Closed {
-    pub(super) fn status(self) -> StatusCode {
+    pub(in crate::http) fn status(self) -> StatusCode {
         match self {
             Self::WrongHost => StatusCode::MISDIRECTED_REQUEST,
             Self::WrongOrigin => StatusCode::FORBIDDEN,
@@ -36,7 +36,7 @@ impl Closed {
 }
 
 /// Whether a request names this host.
-pub(super) fn check_host(address: &Address, uri: &Uri, headers: &HeaderMap) -> Result<(), Closed> {
+pub(in crate::http) fn check_host(address: &Address, uri: &Uri, headers: &HeaderMap) -> Result<(), Closed> {
     if !only(headers, &HOST).is_some_and(|host| address.is_host(host))
         || uri.authority().is_some_and(|authority| !address.is_host(authority.as_str()))
     {

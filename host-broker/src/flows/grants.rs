@@ -1,0 +1,398 @@
+//! What agents outside were given: one version of one flow, some tools that its steps name, for a while.
+//!
+//! Whoever has the bearer has the access. It is made here, shown once, and kept nowhere: what is stored is its hash. At each
+//! use [`standing`] asks again whether the access holds, in the transaction of the decision, and [`spend`] counts it in the
+//! transaction of the intent: what was counted was begun, and what was begun was counted.
+//!
+//! Source: flow-external-agent-gate, sections 2 to 4.
+
+use crate::config::flows::FlowsTable;
+use crate::effects::ids::{Ids, NoRandomness};
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde_json::{Value, json};
+use shared::digest::Digest;
+use shared::flow::request::Harness;
+use shared::flow::{GrantId, Id, Opaque, Scope, Vault, Version};
+use shared::{Code, Timestamp};
+use std::fmt;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// So many accesses there are at most, those included that are over and not forgotten yet.
+pub const GRANTS_MAX: usize = 100_000;
+/// For so long one that is over is still told from one that never was.
+const REMEMBERED: Duration = Duration::from_hours(24);
+/// What every bearer begins with.
+pub const BEARER: &str = "fgrnt_bearer_";
+
+/// An agent's access.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Access {
+    /// Its name, which opens nothing.
+    pub grant_id: GrantId,
+    /// Where the flow is kept.
+    pub vault: Vault,
+    /// Whose flow it is.
+    pub scope: Scope,
+    /// To which flow.
+    pub flow_id: Id,
+    /// To which version.
+    pub version: Version,
+    /// To which tools.
+    pub tools: Vec<Opaque>,
+    /// The hash of who it is for.
+    pub actor: Digest,
+    /// Who gave it, as the ledger writes callers.
+    pub issued_by: String,
+    /// When.
+    pub issued_at: Timestamp,
+    /// Until when.
+    pub expires_at: Timestamp,
+    /// When it was ended.
+    pub revoked_at: Option<Timestamp>,
+    /// How often tools can be called with it; 0 is without end.
+    pub max_invocations: u32,
+    /// How often they were.
+    pub invocations: u32,
+}
+
+impl Access {
+    /// What may be shown of it: everything.
+    pub fn document(&self) -> Value {
+        json!({
+            "schema": "knowtation.flow_external_grant/v0",
+            "grant_id": self.grant_id,
+            "vault_id": self.vault,
+            "scope": self.scope,
+            "flow_id": self.flow_id,
+            "flow_version": self.version,
+            "allowed_tools": self.tools,
+            "allowed_harnesses": [Harness::AgentBundle],
+            "issued_at": self.issued_at,
+            "expires_at": self.expires_at,
+            "revoked_at": self.revoked_at,
+            "actor_hash": self.actor.hex(),
+            "max_invocations": self.max_invocations,
+            "invocation_count": self.invocations,
+        })
+    }
+
+    /// Whether it is in force, beside everything else.
+    fn in_force(&self, now: Timestamp) -> Result<(), Code> {
+        match self.revoked_at {
+            Some(_) => Err(Code::FlowExternalGrantRevoked),
+            None if self.expires_at <= now => Err(Code::FlowExternalGrantExpired),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What opens an access. It cannot be printed.
+pub struct Bearer(Zeroizing<String>);
+
+impl Bearer {
+    /// A fresh one, of 256 random bits.
+    ///
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn fresh(ids: &dyn Ids) -> Result<Self, NoRandomness> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        ids.fill(bytes.as_mut_slice())?;
+        let digits = Zeroizing::new(base16ct::lower::encode_string(bytes.as_slice()));
+        Ok(Self(Zeroizing::new([BEARER, &digits].concat())))
+    }
+
+    /// One that somebody shows, if it could be one.
+    pub fn shown(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(BEARER)?;
+        let is_one = digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        is_one.then(|| Self(Zeroizing::new(text.to_owned())))
+    }
+
+    /// What it is known by.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+
+    /// To be shown, once.
+    pub fn reveal(self) -> Zeroizing<String> {
+        self.0
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer(…)")
+    }
+}
+
+/// A fresh name.
+///
+/// # Errors
+/// [`NoRandomness`].
+pub fn fresh_id(ids: &dyn Ids) -> Result<GrantId, NoRandomness> {
+    let mut bytes = [0; 12];
+    ids.fill(&mut bytes)?;
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "digits and small letters satisfy the grammar")]
+    let id = format!("fgrnt_{}", base16ct::lower::encode_string(&bytes)).parse().expect("a grant id");
+    Ok(id)
+}
+
+/// For what an access is asked.
+#[derive(Debug, Clone, Copy)]
+pub enum Use<'a> {
+    /// To call this tool.
+    Tool(&'a Opaque),
+    /// To read this flow.
+    Read(&'a Id),
+}
+
+/// Whether the access holds for this, now: every condition, each time.
+///
+/// # Errors
+/// [`LedgerError`] if something cannot be read; nothing may then be permitted.
+pub fn standing(
+    connection: &Connection,
+    flows: &FlowsTable,
+    now: Timestamp,
+    id: &GrantId,
+    wanted: Use<'_>,
+) -> Result<Result<Access, Code>, LedgerError> {
+    let outside = &flows.external_agent;
+    if outside.forbidden {
+        return Ok(Err(Code::FlowExternalAgentPolicyForbidden));
+    }
+    if !outside.enabled {
+        return Ok(Err(Code::FlowExternalAgentDisabled));
+    }
+    let Some(access) = find(connection, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
+    if let Err(code) = access.in_force(now) {
+        return Ok(Err(code));
+    }
+    if matches!(wanted, Use::Read(flow) if *flow != access.flow_id) {
+        return Ok(Err(Code::FlowExternalGrantFlowMismatch));
+    }
+    if !flows.vaults.contains(&access.vault) {
+        return Ok(Err(Code::FlowExternalGrantDenied));
+    }
+    match canonical_version(connection, &access.vault, &access.flow_id)? {
+        Some(version) if version == access.version.to_string() => {}
+        Some(_) => return Ok(Err(Code::FlowExternalGrantFlowMismatch)),
+        None => return Ok(Err(Code::FlowExternalGrantDenied)),
+    }
+    if let Use::Tool(tool) = wanted {
+        if !access.tools.contains(tool) {
+            return Ok(Err(Code::FlowExternalGrantToolDenied));
+        }
+        if flows.tool(tool).is_none() {
+            return Ok(Err(Code::FlowExternalToolDenied));
+        }
+        let is_used_up = access.max_invocations > 0 && access.invocations >= access.max_invocations;
+        // What was without end when it was given is so only as long as that may be.
+        let is_endless = access.max_invocations == 0 && !outside.allow_unlimited;
+        if is_used_up || is_endless {
+            return Ok(Err(Code::FlowExternalGrantDenied));
+        }
+    }
+    Ok(Ok(access))
+}
+
+const COLUMNS: &str = "grant_id, vault, scope, flow_id, version, tools, actor, issued_by, issued_at, expires_at,
+    revoked_at, max_invocations, invocations";
+
+/// A row as it is stored.
+type Raw = ([String; 7], [u8; 32], [i64; 4], Option<i64>);
+
+fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
+    let texts = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(7)?];
+    Ok((texts, row.get(6)?, [row.get(8)?, row.get(9)?, row.get(11)?, row.get(12)?], row.get(10)?))
+}
+
+fn read((texts, actor, numbers, revoked_at): Raw) -> Result<Access, LedgerError> {
+    let [grant_id, vault, scope, flow_id, version, tools, issued_by] = texts;
+    let [issued_at, expires_at, max_invocations, invocations] = numbers;
+    let bad = || LedgerError::Stored { what: "access" };
+    let count = |number: i64| u32::try_from(number).map_err(|_bad| bad());
+    Ok(Access {
+        grant_id: grant_id.parse().map_err(|_bad| bad())?,
+        vault: vault.parse().map_err(|_bad| bad())?,
+        scope: Scope::ALL.into_iter().find(|known| known.word() == scope).ok_or_else(bad)?,
+        flow_id: flow_id.parse().map_err(|_bad| bad())?,
+        version: version.parse().map_err(|_bad| bad())?,
+        tools: serde_json::from_str(&tools).map_err(|_bad| bad())?,
+        actor: Digest::from_bytes(actor),
+        issued_by,
+        issued_at: Timestamp::from_millis(issued_at),
+        expires_at: Timestamp::from_millis(expires_at),
+        revoked_at: revoked_at.map(Timestamp::from_millis),
+        max_invocations: count(max_invocations)?,
+        invocations: count(invocations)?,
+    })
+}
+
+/// The access of this name.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn find(connection: &Connection, id: &GrantId) -> Result<Option<Access>, LedgerError> {
+    let select = format!("SELECT {COLUMNS} FROM flow_grants WHERE grant_id = ?1");
+    connection
+        .prepare_cached(&select)
+        .and_then(|mut s| s.query_row(params![id.as_str()], raw).optional())
+        .map_err(at("look an access up"))?
+        .map(read)
+        .transpose()
+}
+
+/// The name of the access that this bearer opens.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn opened_by(connection: &Connection, bearer: &Digest) -> Result<Option<GrantId>, LedgerError> {
+    let found: Option<String> = connection
+        .prepare_cached("SELECT grant_id FROM flow_grants WHERE bearer = ?1")
+        .and_then(|mut s| s.query_row(params![bearer.as_bytes()], |row| row.get(0)).optional())
+        .map_err(at("look an access up"))?;
+    found.map(|id| id.parse().map_err(|_bad| LedgerError::Stored { what: "access" })).transpose()
+}
+
+/// Which version of a flow people work by.
+fn canonical_version(connection: &Connection, vault: &Vault, flow: &Id) -> Result<Option<String>, LedgerError> {
+    connection
+        .prepare_cached("SELECT version FROM flow_versions WHERE vault = ?1 AND flow_id = ?2 AND state = 'approved'")
+        .and_then(|mut s| s.query_row(params![vault.as_str(), flow.as_str()], |row| row.get(0)).optional())
+        .map_err(at("look a flow up"))
+}
+
+/// Accesses of a vault, by flow and name, after the one of this name; at most `most`.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn list(
+    connection: &Connection,
+    vault: &Vault,
+    flow: Option<&Id>,
+    after: Option<&Access>,
+    most: usize,
+) -> Result<Vec<Access>, LedgerError> {
+    let condition = if flow.is_some() { "flow_id = ?2" } else { "?2 IS NULL" };
+    let select = format!(
+        "SELECT {COLUMNS} FROM flow_grants WHERE vault = ?1 AND {condition} AND (flow_id, grant_id) > (?3, ?4)
+         ORDER BY flow_id, grant_id LIMIT ?5"
+    );
+    let (after_flow, after_id) = after.map_or(("", ""), |after| (after.flow_id.as_str(), after.grant_id.as_str()));
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let with = params![vault.as_str(), flow.map(Id::as_str), after_flow, after_id, most];
+    let found: Vec<Raw> = connection
+        .prepare_cached(&select)
+        .and_then(|mut s| s.query_map(with, raw)?.collect())
+        .map_err(at("list accesses"))?;
+    found.into_iter().map(read).collect()
+}
+
+/// Stores a new one. `false` if there are too many.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was stored.
+pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<bool, LedgerError> {
+    const INSERT: &str = "INSERT INTO flow_grants (grant_id, bearer, vault, scope, flow_id, version, tools, actor,
+            issued_by, issued_at, expires_at, max_invocations)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let count: i64 = tx
+        .connection()
+        .prepare_cached("SELECT n FROM flow_grants_count")
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .map_err(at("count accesses"))?;
+    if usize::try_from(count).is_ok_and(|count| count >= GRANTS_MAX) {
+        return Ok(false);
+    }
+    let tools = serde_json::to_string(&access.tools).map_err(|_bad| LedgerError::Stored { what: "access" })?;
+    change(
+        tx,
+        INSERT,
+        params![
+            access.grant_id.as_str(),
+            bearer.as_bytes(),
+            access.vault.as_str(),
+            access.scope.word(),
+            access.flow_id.as_str(),
+            access.version.to_string(),
+            tools,
+            access.actor.as_bytes(),
+            access.issued_by,
+            access.issued_at.millis(),
+            access.expires_at.millis(),
+            access.max_invocations,
+        ],
+    )?;
+    Ok(true)
+}
+
+/// Ends an access for good; one that was ended stays as it is.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn revoke(tx: &Transaction<'_>, id: &GrantId) -> Result<(), LedgerError> {
+    const UPDATE: &str = "UPDATE flow_grants SET revoked_at = ?2 WHERE grant_id = ?1 AND revoked_at IS NULL";
+    change(tx, UPDATE, params![id.as_str(), tx.now().millis()]).map(drop)
+}
+
+/// Counts a call, for its intent: once, and only while there is one left.
+///
+/// # Errors
+/// [`LedgerError`], also if none is left; the intent must then not be written.
+pub fn spend(tx: &Transaction<'_>, id: &GrantId) -> Result<(), LedgerError> {
+    const UPDATE: &str = "UPDATE flow_grants SET invocations = invocations + 1
+        WHERE grant_id = ?1 AND (max_invocations = 0 OR invocations < max_invocations)";
+    if change(tx, UPDATE, params![id.as_str()])? == 1 { Ok(()) } else { Err(LedgerError::Stored { what: "access" }) }
+}
+
+/// Forgets what has been over for a day, so many at a time.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was forgotten.
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    const DELETE: &str = "DELETE FROM flow_grants WHERE grant_id IN (
+        SELECT grant_id FROM flow_grants WHERE expires_at < ?1 LIMIT 1000)";
+    let before = tx.now().minus(REMEMBERED).millis();
+    change(tx, DELETE, params![before]).map(drop)
+}
+
+fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<usize, LedgerError> {
+    tx.connection().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an access"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::ids::SystemIds;
+
+    #[test]
+    fn a_bearer_is_known_by_its_hash_and_cannot_be_printed() {
+        let bearer = Bearer::fresh(&SystemIds).unwrap();
+        let printed = format!("{bearer:?}");
+        let digest = bearer.digest();
+        let text = bearer.reveal();
+        assert!(text.starts_with(BEARER) && text.len() == BEARER.len() + 64);
+        assert!(!printed.contains(text.trim_start_matches(BEARER)));
+        assert_eq!(Bearer::shown(&text).unwrap().digest(), digest);
+        assert_ne!(Bearer::fresh(&SystemIds).unwrap().digest(), digest);
+        let upper = text.to_ascii_uppercase();
+        for other in [
+            "",
+            BEARER,
+            text.trim_start_matches('f'),
+            &format!("{}0", *text),
+            &format!("{} ", *text),
+            &upper,
+            "fgrnt_12345678",
+        ] {
+            assert!(Bearer::shown(other).is_none(), "{other}");
+        }
+        // A bearer is no name, whatever asks for one.
+        assert!(text.parse::<GrantId>().is_err());
+        assert!(fresh_id(&SystemIds).unwrap().as_str().starts_with("fgrnt_"));
+    }
+}

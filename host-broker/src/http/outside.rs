@@ -1,0 +1,391 @@
+//! What agents outside reach: the flow of their access, its tools, and what became of their calls.
+//!
+//! ```text
+//! GET  /api/v1/flows/{flow_id}/projection?harness=agent_bundle
+//! POST /api/v1/flows/external-tools/{tool_id}/invoke             the tool's parameters, a JSON object
+//! GET  /api/v1/flows/external-calls/{request_id}                 what became of a call that was not over (202)
+//!
+//! Authorization: Bearer fgrnt_bearer_…
+//! ```
+//! The bearer opens these and nothing else. Here it is only looked up whose it is; whether the access holds is decided by the
+//! broker, in the transaction of each request. A browser has no business here, so whatever names an origin is turned away, and
+//! a name of the host that nobody has configured leads nowhere.
+
+use crate::call::{Caller, Directive, Header, Invoked, Order, Origin, Parsed, Rubbish};
+use crate::config::Config;
+use crate::control::Clerk;
+use crate::effects::clock::Clock;
+use crate::effects::ids::Nonce;
+use crate::event::{Event, Invocation, News, Reports};
+use crate::flows::grants::{Bearer, opened_by};
+use crate::http::pace::Pace;
+use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
+use crate::identity::Behalf;
+use axum::Router;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use shared::flow::request::Harness;
+use shared::flow::{GrantId, Id, Opaque};
+use shared::request::ResultRequest;
+use shared::{Code, Reply, RequestId, Status, limits};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+/// The most that may be given to a tool, in bytes.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+/// How long it may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(20);
+/// How long the broker may take beyond what a call may.
+const MARGIN: Duration = Duration::from_secs(5);
+
+const EXTERNAL_BEARER: HeaderName = HeaderName::from_static("x-flow-external-bearer");
+const GRANT_ID: HeaderName = HeaderName::from_static("x-flow-grant-id");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What agents outside are served by.
+pub(super) struct Outside {
+    /// Whether there are any, and by which names.
+    pub(super) config: Arc<Config>,
+    /// This machine's own names.
+    pub(super) entrance: Arc<Entrance>,
+    /// Who puts a request to the broker.
+    pub(super) clerk: Clerk,
+    /// Where requests go.
+    pub(super) reports: Reports,
+    /// Where bearers are looked up.
+    pub(super) desk: Arc<Desk>,
+    /// The time.
+    pub(super) clock: Arc<dyn Clock>,
+    /// How fast bearers may be wrong.
+    pub(super) pace: Mutex<Pace>,
+    /// How many of them are served at once: people, who come to the same address, are to find a place.
+    pub(super) places: Semaphore,
+}
+
+/// So many.
+pub(super) const PLACES: usize = 32;
+
+/// The routes.
+pub(super) fn router(outside: Outside) -> Router {
+    let outside = Arc::new(outside);
+    Router::new()
+        .route("/api/v1/flows/{flow_id}/projection", get(projection))
+        .route("/api/v1/flows/external-tools/{tool_id}/invoke", post(invoke))
+        .route("/api/v1/flows/external-calls/{request_id}", get(result))
+        .layer(from_fn_with_state(Arc::clone(&outside), door))
+        .with_state(outside)
+}
+
+/// What every request passes, and what every reply says.
+async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+    let mut response = match (outside.admit(&request), outside.places.try_acquire()) {
+        (Ok(()), Ok(_place)) => next.run(request).await,
+        (Err(refused), _) => *refused,
+        (Ok(()), Err(_full)) => {
+            let mut response = refused(Code::Busy);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+    };
+    seal(response.headers_mut());
+    response
+}
+
+impl Outside {
+    fn admit(&self, request: &Request) -> Result<(), Box<Response>> {
+        let headers = request.headers();
+        if headers.contains_key(header::ORIGIN) {
+            return Err(Box::new(plainly(StatusCode::FORBIDDEN, "A page of a browser has no business here.")));
+        }
+        let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
+        let named = only(headers, &header::HOST).unwrap_or_default();
+        // Names that nobody can make lead elsewhere, or bring a page of theirs to.
+        let host = named.rsplit_once(':').map_or(named, |(host, _port)| host);
+        let is_literal = ["127.0.0.1", "[::1]", "localhost"].contains(&host);
+        if is_literal || !address.is_tls() && check_host(address, request.uri(), headers).is_ok() {
+            return Ok(());
+        }
+        if !table.hosted_hostnames.iter().any(|own| own.eq_ignore_ascii_case(named)) {
+            let closed = Closed::WrongHost;
+            return Err(Box::new(plainly(closed.status(), "This is not an address of this host.")));
+        }
+        if !table.hosted_projection {
+            return Err(Box::new(refused(Code::FlowHostedProjectionDisabled)));
+        }
+        Ok(())
+    }
+
+    /// The access that the request shows the bearer of.
+    fn access(&self, headers: &HeaderMap) -> Result<GrantId, Box<Response>> {
+        let shown = if headers.contains_key(EXTERNAL_BEARER) {
+            only(headers, &EXTERNAL_BEARER)
+        } else {
+            only(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "))
+        };
+        let Some(shown) = shown else {
+            let mut response = plainly(StatusCode::UNAUTHORIZED, "Send Authorization: Bearer fgrnt_bearer_… with it.");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return Err(Box::new(response));
+        };
+        let found = match Bearer::shown(shown) {
+            Some(bearer) => self.desk.look(|connection| opened_by(connection, &bearer.digest())),
+            None => Ok(None),
+        };
+        let found = found.map_err(|error| {
+            tracing::error!(error = ?error, "a bearer cannot be looked up");
+            Box::new(refused(Code::EvidenceUnavailable))
+        })?;
+        // Another's name beside it says as little as none.
+        let is_meant = |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
+        if let Some(id) = found.filter(is_meant) {
+            return Ok(id);
+        }
+        Err(Box::new(self.wrong()))
+    }
+
+    /// Whoever shows what opens nothing: it is counted in the ledger, and slowed down.
+    fn wrong(&self) -> Response {
+        let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
+        if let Err(seconds) = tried {
+            let mut response = plainly(StatusCode::TOO_MANY_REQUESTS, "Too many wrong bearers.");
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            return response;
+        }
+        let code = Code::FlowExternalGrantDenied;
+        self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+            caller: Caller::Broker,
+            caller_key: "outside".into(),
+            request_id: None,
+            origin: Origin::Broker,
+            code,
+            reason: code.meaning().to_owned(),
+        }))));
+        refused(code)
+    }
+
+    fn fresh_id(&self) -> Result<RequestId, Box<Response>> {
+        let nonce =
+            Nonce::fresh(self.clerk.ids.as_ref()).map_err(|_none| Box::new(refused(Code::EvidenceUnavailable)))?;
+        #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
+        let id = format!("out-{}", nonce.as_str()).parse().expect("a request id");
+        Ok(id)
+    }
+
+    /// Puts what needs no provider to the broker.
+    async fn ask(&self, access: GrantId, order: Order, of: Option<RequestId>, patience: Duration) -> Response {
+        let request_id = match self.fresh_id() {
+            Ok(id) => id,
+            Err(response) => return *response,
+        };
+        let (sender, receiver) = oneshot::channel();
+        let caller = Caller::Outside(access);
+        let header = Header {
+            caller_key: caller.to_string().into(),
+            caller,
+            behalf: Behalf::NOBODY,
+            request_id,
+            request_digest: self.clerk.key.digest(format!("{order:?}").as_bytes()),
+            origin: Origin::Socket(sender),
+            arrived: Instant::now(),
+            patience,
+        };
+        let directive = Directive { header, order, asked: false };
+        self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));
+        answered(receiver, patience, of).await
+    }
+}
+
+/// A part of a path, as it came in.
+type Segment = Result<Path<String>, PathRejection>;
+
+/// What it names, if it is a name at all.
+fn named<T: FromStr>(segment: Segment) -> Option<T> {
+    segment.ok().and_then(|Path(text)| text.parse().ok())
+}
+
+/// What is asked of a projection.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    harness: Option<Harness>,
+}
+
+async fn projection(
+    State(outside): State<Arc<Outside>>,
+    flow: Segment,
+    query: Result<Query<Wanted>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let access = match outside.access(&headers) {
+        Ok(access) => access,
+        Err(response) => return *response,
+    };
+    match query {
+        Ok(Query(Wanted { harness: None | Some(Harness::AgentBundle) })) => {}
+        Ok(Query(Wanted { harness: Some(_) })) | Err(_) => return refused(Code::FlowHarnessUnsupported),
+    }
+    let Some(flow) = named::<Id>(flow) else { return refused(Code::FlowExternalGrantFlowMismatch) };
+    outside.ask(access, Order::ReadFlow(flow), None, limits::PATIENCE_DEFAULT).await
+}
+
+async fn result(State(outside): State<Arc<Outside>>, of: Segment, headers: HeaderMap) -> Response {
+    let access = match outside.access(&headers) {
+        Ok(access) => access,
+        Err(response) => return *response,
+    };
+    let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
+    // Whoever asks again and again holds no place here meanwhile, unless that is what was meant.
+    let patience = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::PATIENCE_MAX);
+    let order = Order::Result(ResultRequest { of: of.clone(), timeout_ms: None });
+    outside.ask(access, order, Some(of), patience).await
+}
+
+async fn invoke(State(outside): State<Arc<Outside>>, tool: Segment, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    let access = match outside.access(&headers) {
+        Ok(access) => access,
+        Err(response) => return *response,
+    };
+    let Some(tool) = named::<Opaque>(tool) else { return refused(Code::FlowExternalGrantToolDenied) };
+    let body = match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_long)) => return plainly(StatusCode::PAYLOAD_TOO_LARGE, "The parameters are longer than 256 KiB."),
+        Err(_slow) => return plainly(StatusCode::REQUEST_TIMEOUT, "The parameters took too long to arrive."),
+    };
+    let given = match parameters(&body) {
+        Ok(given) => given,
+        Err(why) => return invalid(&why),
+    };
+    let key = match headers.contains_key(IDEMPOTENCY_KEY).then(|| only(&headers, &IDEMPOTENCY_KEY)?.parse().ok()) {
+        None => None,
+        Some(Some(key)) => Some(key),
+        Some(None) => return invalid("Idempotency-Key: it is no key, or there are several."),
+    };
+    let request_id = match outside.fresh_id() {
+        Ok(id) => id,
+        Err(response) => return *response,
+    };
+    let (answer, receiver) = oneshot::channel();
+    let of = Some(request_id.clone());
+    let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience: prefers(&headers) };
+    outside.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
+    answered(receiver, limits::PATIENCE_MAX, of).await
+}
+
+/// How long somebody wants to wait: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
+fn prefers(headers: &HeaderMap) -> Option<Duration> {
+    let all = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut seconds = all.flat_map(|value| value.split(',')).filter_map(|one| one.trim().strip_prefix("wait="));
+    seconds.next()?.parse().ok().map(Duration::from_secs)
+}
+
+/// A JSON object, read as strictly as a request of a group; nothing is an empty one.
+fn parameters(body: &Bytes) -> Result<Map<String, Value>, String> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    shared::json::parse_object(body).map_err(|fault| format!("The parameters must be a JSON object: {fault}."))
+}
+
+/// The reply, once it is there; `of` is the request that it is about, if that can be asked for.
+async fn answered(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration, of: Option<RequestId>) -> Response {
+    match tokio::time::timeout(patience + MARGIN, receiver).await {
+        Ok(Ok(reply)) => match serde_json::from_slice::<Reply>(&reply) {
+            Ok(reply) => said(reply, of.as_ref()),
+            Err(_bad) => refused(Code::EvidenceUnavailable),
+        },
+        Ok(Err(_gone)) => plainly(StatusCode::SERVICE_UNAVAILABLE, "The broker stops."),
+        Err(_elapsed) => plainly(StatusCode::SERVICE_UNAVAILABLE, "The broker has not answered in time."),
+    }
+}
+
+/// A reply of the broker's, for whoever knows nothing of what lies behind it.
+fn said(mut reply: Reply, of: Option<&RequestId>) -> Response {
+    let code = reply.code.as_deref().and_then(|word| Code::ALL.iter().copied().find(|code| code.word() == word));
+    let status = match reply.status {
+        Status::Executed => StatusCode::OK,
+        Status::Pending => StatusCode::ACCEPTED,
+        Status::Denied | Status::Failed | Status::Timeout => code.map_or(StatusCode::BAD_GATEWAY, status_of),
+    };
+    if reply.status == Status::Denied
+        && let Some(code) = code.filter(|code| *code != Code::InvalidParams)
+    {
+        // The sentence of the decision names groups, providers and actions, which are no concern of who is outside.
+        reply.error = Some(format!("{} {}", code.meaning(), code.remedy()));
+    }
+    let mut response = document(status, &json!(reply));
+    if let (StatusCode::ACCEPTED, Some(of)) = (status, of)
+        && let Ok(place) = HeaderValue::from_str(&format!("/api/v1/flows/external-calls/{of}"))
+    {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    if let Some(ms) = reply.retry_after_ms {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+    }
+    response
+}
+
+/// What a code is in HTTP's words; every other is a plain no.
+const STATUSES: [(Code, StatusCode); 17] = [
+    (Code::InvalidParams, StatusCode::BAD_REQUEST),
+    (Code::FlowExternalToolUnknown, StatusCode::BAD_REQUEST),
+    (Code::FlowHarnessUnsupported, StatusCode::BAD_REQUEST),
+    (Code::UnknownFlow, StatusCode::NOT_FOUND),
+    (Code::UnknownRequest, StatusCode::NOT_FOUND),
+    (Code::IdempotencyConflict, StatusCode::CONFLICT),
+    (Code::Busy, StatusCode::TOO_MANY_REQUESTS),
+    (Code::RateLimited, StatusCode::TOO_MANY_REQUESTS),
+    (Code::QuotaExceeded, StatusCode::TOO_MANY_REQUESTS),
+    (Code::BreakerOpen, StatusCode::SERVICE_UNAVAILABLE),
+    (Code::EvidenceUnavailable, StatusCode::SERVICE_UNAVAILABLE),
+    (Code::ProviderTimeout, StatusCode::GATEWAY_TIMEOUT),
+    (Code::ProviderFailed, StatusCode::BAD_GATEWAY),
+    (Code::ProviderRateLimited, StatusCode::BAD_GATEWAY),
+    (Code::InvalidOutput, StatusCode::BAD_GATEWAY),
+    (Code::OutcomeUnknown, StatusCode::BAD_GATEWAY),
+    (Code::StillRunning, StatusCode::ACCEPTED),
+];
+
+fn status_of(code: Code) -> StatusCode {
+    STATUSES.iter().find(|(known, _)| *known == code).map_or(StatusCode::FORBIDDEN, |(_, status)| *status)
+}
+
+fn refused(code: Code) -> Response {
+    let words = json!({
+        "status": "denied", "code": code.word(), "error": format!("{} {}", code.meaning(), code.remedy()),
+    });
+    document(status_of(code), &words)
+}
+
+fn invalid(why: &str) -> Response {
+    let words = json!({ "status": "denied", "code": Code::InvalidParams.word(), "error": why });
+    document(StatusCode::BAD_REQUEST, &words)
+}
+
+fn plainly(status: StatusCode, why: &str) -> Response {
+    document(status, &json!({ "status": "denied", "error": why }))
+}
+
+fn document(status: StatusCode, document: &Value) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    (status, [(header::CONTENT_TYPE, kind)], document.to_string()).into_response()
+}
+
+/// The header, if it is there exactly once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(first)
+}

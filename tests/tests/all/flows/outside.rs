@@ -1,0 +1,480 @@
+//! Agents outside: what they are given, how they use it, and everything that ends it.
+
+use super::{answer, approved, bundle, flow, said, version, with};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::group::code;
+use tests::shim::Shim;
+use tests::visitor::{Page, Visitor};
+use tests::world::CONFIG;
+use tests::{World, until};
+
+/// Three tools, one of which nobody may be given for lack of a step that names it.
+const TOOLS: &str = r#"
+[web]
+listen = "127.0.0.1:0"
+
+[flows]
+vaults = ["default", "other"]
+
+[flows.external_agent]
+enabled = true
+max_invocations = 5
+
+[[flows.external_agent.allowed_tools]]
+id = "note"
+description = "Says it back"
+provider = "demo"
+action = "echo"
+params = { to = "us" }
+open = ["text"]
+
+[[flows.external_agent.allowed_tools]]
+id = "charge"
+description = "Charges"
+provider = "demo"
+action = "charge"
+open = ["n", "ms"]
+
+[[flows.external_agent.allowed_tools]]
+id = "strict"
+description = "Is strict"
+provider = "demo"
+action = "strict"
+open = ["page"]
+params = { repo = "a" }
+"#;
+
+fn builder(more: &str) -> tests::world::Builder {
+    World::builder().config(&format!("{CONFIG}\n{TOOLS}{more}"))
+}
+
+/// With a canonical flow whose step names two of the tools.
+fn world() -> World {
+    let world = builder("").up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    world
+}
+
+fn mint(world: &World, request: &Value) -> Value {
+    let mut document = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
+                               "requested_tools": ["note", "charge"] });
+    document.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+    flow(world, &document)
+}
+
+/// Somebody outside with this bearer.
+struct Agent {
+    visitor: Visitor,
+    bearer: String,
+    grant: String,
+}
+
+impl Agent {
+    /// Given access by a person; the bearer must be found nowhere when the world ends.
+    fn with_access(world: &mut World, request: &Value) -> Self {
+        let minted = mint(world, request);
+        assert_eq!(code(&minted), "executed", "{minted}");
+        let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
+        world.keep_secret(bearer.clone());
+        let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();
+        Self { visitor: Visitor::of(world), bearer, grant }
+    }
+
+    fn say(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
+        let bearer = format!("Bearer {}", self.bearer);
+        let mut all = vec![("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        all.retain(|(name, _)| !headers.iter().any(|(other, _)| other == name));
+        all.extend(headers);
+        self.visitor.say(&self.visitor.request(method, path, &all, body))
+    }
+
+    fn read(&self, flow: &str) -> (u16, Value) {
+        heard(&self.say("GET", &format!("/api/v1/flows/{flow}/projection?harness=agent_bundle"), &[], ""))
+    }
+
+    fn invoke(&self, tool: &str, given: &Value) -> (u16, Value) {
+        heard(&self.say("POST", &format!("/api/v1/flows/external-tools/{tool}/invoke"), &[], &given.to_string()))
+    }
+
+    /// The code of a no.
+    fn no(&self, tool: &str) -> String {
+        let (status, reply) = self.invoke(tool, &json!({}));
+        assert!((400..500).contains(&status), "{status} {reply}");
+        reply["code"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
+    }
+}
+
+fn heard(page: &Page) -> (u16, Value) {
+    assert_eq!(page.header("content-type"), Some("application/json"), "{page:?}");
+    (page.status, serde_json::from_str(&page.text).unwrap_or_else(|_| panic!("{page:?}")))
+}
+
+fn count(world: &World, grant: &str) -> i64 {
+    let found = world.query(&format!("SELECT invocations FROM flow_grants WHERE grant_id = '{grant}'"));
+    found[0]["invocations"].as_i64().unwrap()
+}
+
+#[test]
+fn an_agent_outside_reads_its_flow_and_calls_its_tools_and_nothing_else() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"], "actor_label": "slack-bot" }));
+    let (status, read) = agent.read("flow_daily");
+    assert_eq!(status, 200, "{read}");
+    let rendered: Value = serde_json::from_str(read["data"]["projection"]["rendered"].as_str().unwrap()).unwrap();
+    assert_eq!((&rendered["grant_required"], &rendered["flow_version"]), (&json!(true), &json!("1.0.0")), "{rendered}");
+    let (status, reply) = agent.invoke("note", &json!({ "text": "hi" }));
+    assert_eq!((status, code(&reply)), (200, "executed"), "{reply}");
+    assert_eq!(reply["data"], json!({ "to": "us", "text": "hi" }), "what is fixed and what was given");
+    let row = world.rows().into_iter().rfind(|row| row.kind == "intended").unwrap();
+    assert_eq!(row.caller, format!("outside:{}", agent.grant));
+    let body: Value = serde_json::from_str(&row.body).unwrap();
+    assert_eq!((row.action.as_deref(), &body["tool"]), (Some("echo"), &json!("note")));
+    assert_eq!(count(&world, &agent.grant), 1);
+    let listed = said(&world.cli(&["calls", "list"]));
+    assert!(listed.contains(&agent.grant) && listed.contains("echo"), "{listed}");
+    // Nothing fixed can be given, nor anything else; and nothing that it has no access to.
+    for (given, closed) in [(json!({ "to": "them" }), "/to"), (json!({ "x": 1 }), "/x")] {
+        let (status, reply) = agent.invoke("note", &given);
+        assert_eq!((status, code(&reply)), (400, "invalid_params"), "{reply}");
+        assert!(reply["error"].as_str().unwrap().contains(closed), "{reply}");
+    }
+    assert_eq!(agent.no("charge"), "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
+    assert_eq!(agent.no("never_heard_of"), "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
+    assert_eq!(agent.read("flow_other").1["code"], "FLOW_EXTERNAL_GRANT_FLOW_MISMATCH");
+    assert_eq!(count(&world, &agent.grant), 1, "a no is no call");
+    // Where groups and people are served there is nothing for it.
+    for path in ["/", "/events", "/api/v1/flows", "/api/v1/answers", "/api/v1/flows/flow_daily"] {
+        let page = agent.say("GET", path, &[], "");
+        assert!(page.status >= 300, "{path}: {page:?}");
+    }
+    assert_eq!(world.effects_of("charge").len(), 0);
+}
+
+#[test]
+fn whoever_shows_no_bearer_or_anothers_learns_nothing() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let other = Agent::with_access(&mut world, &json!({}));
+    let path = "/api/v1/flows/external-tools/note/invoke";
+    let with = |headers: &[(&str, &str)]| heard(&agent.say("POST", path, headers, "{}"));
+    let bare = agent.visitor.say(&agent.visitor.request("POST", path, &[], "{}"));
+    assert_eq!((bare.status, bare.header("www-authenticate")), (401, Some("Bearer")), "{bare:?}");
+    let unknown = with(&[("Authorization", &format!("Bearer fgrnt_bearer_{}", "0".repeat(64)))]);
+    assert_eq!((unknown.0, code(&unknown.1)), (403, "FLOW_EXTERNAL_GRANT_DENIED"));
+    // Somebody else's access, an access that there is not, and no bearer at all say the same.
+    assert_eq!(with(&[("X-Flow-Grant-Id", &other.grant)]), unknown);
+    assert_eq!(with(&[("X-Flow-Grant-Id", "fgrnt_00000000")]), unknown);
+    assert_eq!(with(&[("Authorization", "Bearer x")]), unknown);
+    assert_eq!(with(&[("X-Flow-External-Bearer", "x")]), unknown, "it is not the other header that counts then");
+    assert_eq!(with(&[("X-Flow-Grant-Id", &agent.grant)]).0, 200);
+    assert_eq!(with(&[("Authorization", "Bearer x"), ("X-Flow-External-Bearer", &agent.bearer)]).0, 200);
+    // Another's calls are as good as none.
+    let (_, reply) = agent.invoke("note", &json!({}));
+    let id = reply["request_id"].as_str().unwrap();
+    let asked =
+        |agent: &Agent, id: &str| heard(&agent.say("GET", &format!("/api/v1/flows/external-calls/{id}"), &[], ""));
+    assert_eq!(asked(&agent, id).0, 200);
+    let (status, theirs) = asked(&other, id);
+    let (_, nobodys) = asked(&other, "out-0000");
+    assert_eq!((status, &theirs["code"], &theirs["error"]), (404, &nobodys["code"], &nobodys["error"]));
+    // Wrong ones are slowed down, and counted where an auditor sees it.
+    let slowed = (0..200).map(|_| with(&[("Authorization", "Bearer x")]).0).find(|status| *status == 429);
+    assert_eq!(slowed, Some(429));
+    assert_eq!(agent.invoke("note", &json!({})).0, 200, "whoever has one is not");
+    let refused = world.rows().into_iter().filter(|row| row.caller == "outside" && row.kind == "refused").count();
+    assert_eq!(refused, 1, "counted in one row, not one each");
+}
+
+#[test]
+fn an_access_ends_with_time_with_a_word_and_with_the_version() {
+    let mut world = world();
+    let [short, ended, last] =
+        [60, 3600, 3600].map(|ttl| Agent::with_access(&mut world, &json!({ "ttl_seconds": ttl })));
+    assert_eq!(short.invoke("note", &json!({})).0, 200);
+    world.clock.advance(Duration::from_secs(61));
+    assert_eq!(short.no("note"), "FLOW_EXTERNAL_GRANT_EXPIRED");
+    let revoked = said(&world.cli(&["flow", "grant", "revoke", &ended.grant]));
+    assert!(revoked.contains("is ended"), "{revoked}");
+    assert_eq!(ended.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
+    assert_eq!(ended.read("flow_daily").1["code"], "FLOW_EXTERNAL_GRANT_REVOKED");
+    let again = flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": ended.grant }));
+    assert_eq!(code(&again), "executed", "twice is as good as once");
+    let theirs = json!({ "type": "flow_external_grant_revoke", "grant_id": last.grant });
+    let elsewhere = world.command(json!({ "type": "flow", "vault": "other", "request": theirs }));
+    assert_eq!(code(&elsewhere), "FLOW_EXTERNAL_GRANT_DENIED", "another vault's");
+    // People work by another version now, and then by none.
+    assert_eq!(last.invoke("note", &json!({})).0, 200);
+    approved(&world, &bundle("1.1.0", "Note it well.", &["note"]));
+    assert_eq!(last.no("note"), "FLOW_EXTERNAL_GRANT_FLOW_MISMATCH");
+    flow(&world, &version("flow_deprecate", "1.1.0"));
+    assert_eq!(last.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
+    // What is over goes after a day, and then it never was.
+    world.clock.advance(Duration::from_hours(26));
+    let main = world.group("main");
+    until("it is forgotten", || {
+        main.ask(json!({ "type": "ext_capabilities" }));
+        world.query("SELECT grant_id FROM flow_grants").is_empty().then_some(())
+    });
+    assert_eq!(ended.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
+    assert_eq!(world.query("SELECT n FROM flow_grants_count")[0]["n"], 0);
+    assert_eq!(world.query("SELECT caller FROM exposures WHERE caller LIKE 'outside:%'"), [Value::Null; 0]);
+}
+
+#[test]
+fn switched_off_nobody_outside_does_anything_and_accesses_can_still_be_ended() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    for (line, refusal) in [
+        ("enabled = false", "FLOW_EXTERNAL_AGENT_DISABLED"),
+        ("enabled = true\nforbidden = true", "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN"),
+    ] {
+        world.rewrite("broker.toml", &config.replace("enabled = true", line));
+        world.restart();
+        let agent = Agent { visitor: Visitor::of(&world), bearer: agent.bearer.clone(), grant: agent.grant.clone() };
+        assert_eq!(agent.no("note"), refusal);
+        assert_eq!(code(&mint(&world, &json!({}))), refusal);
+        assert_eq!(code(&flow(&world, &json!({ "type": "flow_external_grant_list" }))), "executed");
+    }
+    let revoked = flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    assert_eq!(code(&revoked), "executed", "{revoked}");
+    // A tool that is allowed no more is called no more, whatever was given.
+    world.rewrite("broker.toml", &config);
+    world.restart();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    world.rewrite("broker.toml", &config.replace("id = \"note\"", "id = \"notes\""));
+    world.restart();
+    let agent = Agent { visitor: Visitor::of(&world), ..agent };
+    assert_eq!(agent.no("note"), "FLOW_EXTERNAL_TOOL_DENIED");
+    assert_eq!(agent.no("notes"), "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
+}
+
+#[test]
+fn a_write_from_outside_asks_a_person_and_is_made_once() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let path = "/api/v1/flows/external-tools/charge/invoke";
+    let headers = [("Prefer", "respond-async, wait=0"), ("Idempotency-Key", "k-1")];
+    let asked = agent.say("POST", path, &headers, r#"{"n": 3}"#);
+    assert_eq!(asked.status, 202, "{asked:?}");
+    let place = asked.header("location").unwrap().to_owned();
+    assert_eq!(count(&world, &agent.grant), 0, "nothing has begun");
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    let shown = said(&world.cli(&["approvals", "show", question.as_str().unwrap()]));
+    for part in [&format!("Agent outside: {}", agent.grant), "Tool: charge", "Action: demo.charge", "n: 3"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(agent.say("GET", &place, &[], "").status, 202);
+    // The broker ends in between; the question does not.
+    world.restart();
+    let agent = Agent { visitor: Visitor::of(&world), ..agent };
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    assert_eq!(code(&answer(&world, question.as_str().unwrap(), true)), "executed");
+    let (status, reply) = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
+    assert_eq!((status, code(&reply)), (200, "executed"), "{reply}");
+    assert_eq!((world.effects_of("charge").len(), count(&world, &agent.grant)), (1, 1));
+    // The same again is the same.
+    let again = agent.say("POST", path, &headers, r#"{"n": 3}"#);
+    assert_eq!((again.status, world.effects_of("charge").len()), (200, 1), "{again:?}");
+    let another = heard(&agent.say("POST", path, &headers, r#"{"n": 4}"#));
+    assert_eq!((another.0, code(&another.1)), (409, "idempotency_conflict"));
+    // A no is told, and an access that ends meanwhile ends what waits.
+    let asked = agent.say("POST", path, &[("Prefer", "wait=0")], r#"{"n": 5}"#);
+    let place = asked.header("location").unwrap().to_owned();
+    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(&world, question.as_str().unwrap(), true);
+    let ended = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
+    assert_eq!((ended.0, code(&ended.1)), (403, "FLOW_EXTERNAL_GRANT_REVOKED"), "{ended:?}");
+    assert_eq!(world.effects_of("charge").len(), 1);
+}
+
+#[test]
+fn no_call_more_than_were_given_however_many_come_at_once_and_whoever_dies() {
+    let mut world = builder("").down();
+    world.rewrite("policy/profiles/external.toml", "write = \"auto\"\n");
+    world.start();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let call = |n: usize| {
+            scope.spawn({
+                let agent = &agent;
+                move || agent.invoke("charge", &json!({ "n": n })).0
+            })
+        };
+        let running: Vec<_> = (0..24).map(call).collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 5, "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 403].contains(status)), "{statuses:?}");
+    assert_eq!((world.effects_of("charge").len(), count(&world, &agent.grant)), (5, 5));
+    assert_eq!(agent.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
+}
+
+#[test]
+fn what_was_begun_was_counted_whoever_dies() {
+    let mut world = builder("").down();
+    world.rewrite("policy/profiles/external.toml", "write = \"auto\"\n");
+    world.start_process();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let begun = |world: &World| {
+        let rows = world.rows().into_iter();
+        i64::try_from(rows.filter(|row| row.kind == "intended" && row.caller.starts_with("outside:")).count()).unwrap()
+    };
+    std::thread::scope(|scope| {
+        let slow =
+            scope.spawn(|| agent.say("POST", "/api/v1/flows/external-tools/charge/invoke", &[], r#"{"ms": 600000}"#));
+        until("it has begun", || (begun(&world) == 1).then_some(()));
+        world.kill();
+        assert_eq!(slow.join().unwrap().status, 0, "the connection is gone with the broker");
+    });
+    world.start_process();
+    assert_eq!((count(&world, &agent.grant), begun(&world)), (1, 1));
+    let agent = Agent { visitor: Visitor::of(&world), ..agent };
+    assert_eq!(agent.invoke("note", &json!({})).0, 200);
+    assert_eq!((count(&world, &agent.grant), begun(&world)), (2, 2));
+}
+
+#[test]
+fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
+    let mut world = builder("").down();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let named = config.replace("max_invocations = 5", "hosted_hostnames = [\"flows.example\"]");
+    world.rewrite("broker.toml", &named);
+    world.start();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let path = "/api/v1/flows/flow_daily/projection?harness=agent_bundle";
+    let from = |agent: &Agent, headers: &[(&str, &str)]| heard(&agent.say("GET", path, headers, ""));
+    assert_eq!(from(&agent, &[("Host", "evil.example")]).0, 421, "a name that somebody made lead here");
+    assert_eq!(from(&agent, &[("Host", "flows.example.evil.example")]).0, 421);
+    let hosted = from(&agent, &[("Host", "flows.example")]);
+    assert_eq!((hosted.0, code(&hosted.1)), (403, "FLOW_HOSTED_PROJECTION_DISABLED"));
+    assert_eq!(from(&agent, &[("Origin", "https://evil.example")]).0, 403);
+    assert_eq!(from(&agent, &[]).0, 200);
+    for own in ["127.0.0.1", "127.0.0.1:7420", "localhost:80", "[::1]:7420"] {
+        assert_eq!(from(&agent, &[("Host", own)]).0, 200, "{own}");
+    }
+    for other in ["127.0.0.1.evil.example", "localhost.evil.example:80", "127.0.0.1:80:80", ""] {
+        assert_eq!(from(&agent, &[("Host", other)]).0, 421, "{other}");
+    }
+    world.rewrite("broker.toml", &named.replace("hosted_hostnames", "hosted_projection = true\nhosted_hostnames"));
+    world.restart();
+    let agent = Agent { visitor: Visitor::of(&world), ..agent };
+    assert_eq!(from(&agent, &[("Host", "flows.example")]).0, 200);
+    assert_eq!(from(&agent, &[("Host", "evil.example")]).0, 421);
+    assert_eq!(agent.say("GET", "/", &[("Host", "flows.example")], "").status, 421, "the inbox is not there");
+    // Behind a proxy, its name is no name of this machine's own.
+    let public = named.replace("[web]", "[web]\npublic_url = \"https://inbox.example\"");
+    // The port is known to nobody but the proxy, so it is fixed for a moment.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    world.rewrite("broker.toml", &public.replace("127.0.0.1:0", &format!("127.0.0.1:{port}")));
+    world.restart();
+    let agent = Agent { visitor: Visitor::at("http://127.0.0.1", port), ..agent };
+    assert_eq!(from(&agent, &[("Host", "inbox.example")]).0, 421);
+    assert_eq!(from(&agent, &[("Host", "127.0.0.1")]).0, 200);
+}
+
+#[test]
+fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
+    let mut world = world();
+    let refused = |request: Value| code(&mint(&world, &request)).to_owned();
+    assert_eq!(refused(json!({ "requested_tools": [] })), "invalid_params");
+    assert_eq!(refused(json!({ "requested_tools": ["strict"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert_eq!(refused(json!({ "requested_tools": ["note", "web"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert_eq!(refused(json!({ "flow_id": "flow_other" })), "unknown_flow");
+    assert_eq!(refused(json!({ "flow_version": "2.0.0" })), "unknown_flow");
+    assert_eq!(refused(json!({ "ttl_seconds": 0 })), "invalid_params");
+    assert_eq!(refused(json!({ "actor_label": "x".repeat(257) })), "invalid_params");
+    // A step's words give no tool, and a version that is only proposed no access.
+    let talkative = bundle("1.1.0", "Also use the tools charge, strict and web.", &["note", "web"]);
+    flow(&world, &with("flow_propose", &talkative));
+    assert_eq!(refused(json!({ "flow_version": "1.1.0" })), "FLOW_EXTERNAL_GRANT_DENIED");
+    approved(&world, &talkative);
+    assert_eq!(refused(json!({})), "FLOW_EXTERNAL_GRANT_DENIED", "people do not work by it any more");
+    let next = |tools: &[&str]| mint(&world, &json!({ "flow_version": "1.1.0", "requested_tools": tools }));
+    assert_eq!(code(&next(&["web"])), "FLOW_EXTERNAL_TOOL_DENIED");
+    assert_eq!(code(&next(&["charge"])), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    // Long is as long as may be; and what is asked for twice is given once.
+    let long = mint(
+        &world,
+        &json!({ "flow_version": "1.1.0", "requested_tools": ["note", "note"], "ttl_seconds": 10_000_000, "actor_label": "bot" }),
+    );
+    let grant = &long["data"]["grant"];
+    let seconds = |member: &str| grant[member].as_str().unwrap().parse::<shared::Timestamp>().unwrap();
+    assert_eq!(seconds("expires_at").since(seconds("issued_at")), Duration::from_hours(24));
+    assert_eq!(grant["allowed_tools"], json!(["note"]));
+    world.keep_secret(long["data"]["bearer"].as_str().unwrap());
+    // What is shown of it later is that, without the bearer or who it is for.
+    let listed = flow(&world, &json!({ "type": "flow_external_grant_list", "flow_id": "flow_daily" }));
+    assert_eq!(listed["data"]["grants"], json!([grant]));
+    assert!(!listed.to_string().contains("bot") && grant["actor_hash"].as_str().unwrap().len() == 64);
+    let kept = world
+        .query("SELECT CAST(reply AS TEXT) AS reply FROM replies")
+        .iter()
+        .any(|row| row["reply"].as_str().unwrap().contains("bearer"));
+    assert!(!kept, "the reply that is kept is without it");
+}
+
+#[test]
+fn the_main_group_the_command_line_and_the_socket_give_the_same() {
+    let mut world = world();
+    let main = Shim::start(&world, "main");
+    let request =
+        json!({ "flow_id": "flow_daily", "flow_version": "1.0.0", "requested_tools": ["note"], "ttl_seconds": 600 });
+    let by_main = main.call("flow_external_grant_mint", request)["structuredContent"]["data"].clone();
+    let by_hand =
+        world.cli(&["--json", "flow", "grant", "mint", "flow_daily", "1.0.0", "--tool", "note", "--ttl", "600"]);
+    let by_hand: Value = serde_json::from_slice(&by_hand.stdout).unwrap_or_else(|_| panic!("{}", said(&by_hand)));
+    let by_socket = mint(&world, &json!({ "requested_tools": ["note"], "ttl_seconds": 600 }))["data"].clone();
+    let shape = |minted: &Value| {
+        let mut minted = minted.clone();
+        for own in ["grant_id", "actor_hash"] {
+            minted["grant"][own] = json!("own");
+        }
+        minted["bearer"] = json!(minted["bearer"].as_str().unwrap().len());
+        minted
+    };
+    assert_eq!((shape(&by_main), shape(&by_hand)), (shape(&by_socket), shape(&by_socket)));
+    for minted in [&by_main, &by_hand, &by_socket] {
+        world.keep_secret(minted["bearer"].as_str().unwrap());
+    }
+    let listed = |data: &Value| data["grants"].as_array().unwrap().len();
+    let by_main = main.call("flow_external_grant_list", json!({}))["structuredContent"]["data"].clone();
+    let by_hand: Value = serde_json::from_slice(&world.cli(&["--json", "flow", "grant", "list"]).stdout).unwrap();
+    assert_eq!((listed(&by_main), &by_main), (3, &by_hand));
+    let grant = by_main["grants"][0]["grant_id"].clone();
+    let ended = main.call("flow_external_grant_revoke", json!({ "grant_id": grant }));
+    assert!(ended["structuredContent"]["data"]["revoked_at"].is_string(), "{ended}");
+    let listed = said(&world.cli(&["flow", "grant", "list"]));
+    assert!(listed.contains("ended ") && listed.contains("0 of 5"), "{listed}");
+    let developer = Shim::start(&world, "developer");
+    assert!(!developer.tool_names().iter().any(|name| name.starts_with("flow_")));
+    let forged = world.group("developer").ask(json!({ "type": "flow_external_grant_list" }));
+    assert_eq!(code(&forged), "main_only");
+}
+
+#[test]
+fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
+    let world = builder("").down();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    for (from, to, fault) in [
+        ("open = [\"text\"]", "open = [\"text\", \"to\"]", "`to` is in `params`, too"),
+        ("action = \"echo\"", "action = \"deploy\"", "is a production action"),
+        ("action = \"echo\"", "action = \"nothing\"", "has no action `nothing`"),
+        ("open = [\"page\"]", "open = [\"pages\"]", "has no parameter `pages`"),
+        ("open = [\"page\"]", "open = [\"page\"]\ngate = \"Security\"", "takes both"),
+        ("max_invocations = 5", "max_invocations = 0", "allow_unlimited"),
+        ("max_invocations = 5", "max_ttl_seconds = 86401", "max_ttl_seconds must be"),
+        ("max_invocations = 5", "default_ttl_seconds = 100\nmax_ttl_seconds = 60", "default_ttl_seconds must be"),
+        ("[groups.developer]", "[groups.developer]\n[groups.external]", "what agents outside are called"),
+    ] {
+        assert!(config.contains(from), "{from}");
+        world.rewrite("broker.toml", &config.replace(from, to));
+        let checked = world.cli(&["config", "check"]);
+        assert!(!checked.status.success() && said(&checked).contains(fault), "{to}: {}", said(&checked));
+    }
+}
