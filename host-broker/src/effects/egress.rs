@@ -1,7 +1,7 @@
 //! The way out of a room that may reach certain hosts, and nothing else.
 //!
 //! Such a room has no network but a loopback of its own. There, each host has an address, at which the broker listens: the
-//! [entrance](entrance), the first program in the room's network, makes the listeners and hands them over before anything
+//! [entrance], the first program in the room's network, makes the listeners and hands them over before anything
 //! of the provider's is started. Whoever connects is connected with the one host that the address stands for, by the name
 //! that the configuration has; what is said passes through as it is, so a TLS session is between the program and its host.
 //! Nothing has to be read of what a program says, and a program needs to know nothing of it: it finds its hosts in its
