@@ -13,7 +13,7 @@ pub mod document;
 pub mod progress;
 pub mod render;
 pub mod rendezvous;
-pub mod schema;
+pub use shared::schema;
 pub mod server;
 pub mod settings;
 pub mod shim;

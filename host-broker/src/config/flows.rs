@@ -128,9 +128,10 @@ impl ToolTable {
     /// What whoever calls the tool may give, out of the action's own schema.
     pub fn input_schema(&self, of_action: &Value) -> Value {
         let open = |name: &String| self.open.contains(name);
-        let properties = of_action.get("properties").and_then(Value::as_object).into_iter().flatten();
+        // Not every action says what its parameters are.
+        let own = |name: &String| of_action.get("properties").and_then(|own| own.get(name)).cloned();
         let properties: Map<String, Value> =
-            properties.filter(|(name, _)| open(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+            self.open.iter().map(|name| (name.clone(), own(name).unwrap_or_else(|| json!({})))).collect();
         let required = of_action.get("required").and_then(Value::as_array).into_iter().flatten();
         let required: Vec<&Value> =
             required.filter(|name| name.as_str().is_some_and(|name| open(&name.to_owned()))).collect();

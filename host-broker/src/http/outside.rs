@@ -4,12 +4,15 @@
 //! GET  /api/v1/flows/{flow_id}/projection?harness=agent_bundle
 //! POST /api/v1/flows/external-tools/{tool_id}/invoke             the tool's parameters, a JSON object
 //! GET  /api/v1/flows/external-calls/{request_id}                 what became of a call that was not over (202)
+//! POST /mcp                                                      the same tools, for an MCP client
 //!
 //! Authorization: Bearer fgrnt_bearer_…
 //! ```
 //! The bearer opens these and nothing else. Here it is only looked up whose it is; whether the access holds is decided by the
-//! broker, in the transaction of each request. A browser has no business here, so whatever names an origin is turned away, and
-//! a name of the host that nobody has configured leads nowhere.
+//! broker, in the transaction of each request. Pages of browsers have no business here, unless
+//! they come from this machine itself, and a name of the host that nobody has configured leads nowhere.
+
+mod mcp;
 
 use crate::call::{Caller, Directive, Header, Invoked, Order, Origin, Parsed, Rubbish};
 use crate::config::Config;
@@ -34,7 +37,7 @@ use serde_json::{Map, Value, json};
 use shared::flow::request::Harness;
 use shared::flow::{GrantId, Id, Opaque};
 use shared::request::ResultRequest;
-use shared::{Code, Reply, RequestId, Status, limits};
+use shared::{Code, IdempotencyKey, Reply, RequestId, Status, limits};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -79,10 +82,14 @@ pub(super) const PLACES: usize = 32;
 /// The routes.
 pub(super) fn router(outside: Outside) -> Router {
     let outside = Arc::new(outside);
+    let clients = Router::new()
+        .route_service("/mcp", mcp::service(&outside))
+        .layer(from_fn_with_state(Arc::clone(&outside), identify));
     Router::new()
         .route("/api/v1/flows/{flow_id}/projection", get(projection))
         .route("/api/v1/flows/external-tools/{tool_id}/invoke", post(invoke))
         .route("/api/v1/flows/external-calls/{request_id}", get(result))
+        .merge(clients)
         .layer(from_fn_with_state(Arc::clone(&outside), door))
         .with_state(outside)
 }
@@ -102,18 +109,30 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
     response
 }
 
+/// Whose request it is, for what cannot look at its headers.
+async fn identify(State(outside): State<Arc<Outside>>, mut request: Request, next: Next) -> Response {
+    match outside.access(request.headers()) {
+        Ok(access) => {
+            request.extensions_mut().insert(access);
+            next.run(request).await
+        }
+        Err(response) => *response,
+    }
+}
+
 impl Outside {
     fn admit(&self, request: &Request) -> Result<(), Box<Response>> {
         let headers = request.headers();
-        if headers.contains_key(header::ORIGIN) {
+        let is_own = |origin: &str| {
+            let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            host.is_some_and(is_literal)
+        };
+        if headers.contains_key(header::ORIGIN) && !only(headers, &header::ORIGIN).is_some_and(is_own) {
             return Err(Box::new(plainly(StatusCode::FORBIDDEN, "A page of a browser has no business here.")));
         }
         let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
         let named = only(headers, &header::HOST).unwrap_or_default();
-        // Names that nobody can make lead elsewhere, or bring a page of theirs to.
-        let host = named.rsplit_once(':').map_or(named, |(host, _port)| host);
-        let is_literal = ["127.0.0.1", "[::1]", "localhost"].contains(&host);
-        if is_literal || !address.is_tls() && check_host(address, request.uri(), headers).is_ok() {
+        if is_literal(named) || !address.is_tls() && check_host(address, request.uri(), headers).is_ok() {
             return Ok(());
         }
         if !table.hosted_hostnames.iter().any(|own| own.eq_ignore_ascii_case(named)) {
@@ -202,7 +221,10 @@ impl Outside {
         };
         let directive = Directive { header, order, asked: false };
         self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));
-        answered(receiver, patience, of).await
+        match reply(receiver, patience).await {
+            Ok(reply) => said(&reply, of.as_ref()),
+            Err(response) => *response,
+        }
     }
 }
 
@@ -251,6 +273,28 @@ async fn result(State(outside): State<Arc<Outside>>, of: Segment, headers: Heade
     outside.ask(access, order, Some(of), patience).await
 }
 
+impl Outside {
+    /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
+    async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
+        let Called { access, tool, given, key, patience } = called;
+        let request_id = self.fresh_id()?;
+        let (answer, receiver) = oneshot::channel();
+        let of = request_id.clone();
+        let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience };
+        self.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
+        reply(receiver, limits::PATIENCE_MAX).await.map(|reply| (of, reply))
+    }
+}
+
+/// A call of a tool.
+struct Called {
+    access: GrantId,
+    tool: Opaque,
+    given: Map<String, Value>,
+    key: Option<IdempotencyKey>,
+    patience: Option<Duration>,
+}
+
 async fn invoke(State(outside): State<Arc<Outside>>, tool: Segment, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let headers = head.headers;
@@ -273,15 +317,10 @@ async fn invoke(State(outside): State<Arc<Outside>>, tool: Segment, request: Req
         Some(Some(key)) => Some(key),
         Some(None) => return invalid("Idempotency-Key: it is no key, or there are several."),
     };
-    let request_id = match outside.fresh_id() {
-        Ok(id) => id,
-        Err(response) => return *response,
-    };
-    let (answer, receiver) = oneshot::channel();
-    let of = Some(request_id.clone());
-    let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience: prefers(&headers) };
-    outside.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
-    answered(receiver, limits::PATIENCE_MAX, of).await
+    match outside.call(Called { access, tool, given, key, patience: prefers(&headers) }).await {
+        Ok((of, reply)) => said(&reply, Some(&of)),
+        Err(response) => *response,
+    }
 }
 
 /// How long somebody wants to wait: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
@@ -299,32 +338,40 @@ fn parameters(body: &Bytes) -> Result<Map<String, Value>, String> {
     shared::json::parse_object(body).map_err(|fault| format!("The parameters must be a JSON object: {fault}."))
 }
 
-/// The reply, once it is there; `of` is the request that it is about, if that can be asked for.
-async fn answered(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration, of: Option<RequestId>) -> Response {
+/// The reply, once it is there.
+async fn reply(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration) -> Result<Reply, Box<Response>> {
+    let unavailable = |why: &str| Err(Box::new(plainly(StatusCode::SERVICE_UNAVAILABLE, why)));
     match tokio::time::timeout(patience + MARGIN, receiver).await {
-        Ok(Ok(reply)) => match serde_json::from_slice::<Reply>(&reply) {
-            Ok(reply) => said(reply, of.as_ref()),
-            Err(_bad) => refused(Code::EvidenceUnavailable),
-        },
-        Ok(Err(_gone)) => plainly(StatusCode::SERVICE_UNAVAILABLE, "The broker stops."),
-        Err(_elapsed) => plainly(StatusCode::SERVICE_UNAVAILABLE, "The broker has not answered in time."),
+        Ok(Ok(reply)) => {
+            serde_json::from_slice(&reply).map(veiled).map_err(|_bad| Box::new(refused(Code::EvidenceUnavailable)))
+        }
+        Ok(Err(_gone)) => unavailable("The broker stops."),
+        Err(_elapsed) => unavailable("The broker has not answered in time."),
     }
 }
 
-/// A reply of the broker's, for whoever knows nothing of what lies behind it.
-fn said(mut reply: Reply, of: Option<&RequestId>) -> Response {
-    let code = reply.code.as_deref().and_then(|word| Code::ALL.iter().copied().find(|code| code.word() == word));
+fn code_of(reply: &Reply) -> Option<Code> {
+    let word = reply.code.as_deref()?;
+    Code::ALL.iter().copied().find(|code| code.word() == word)
+}
+
+/// For whoever is outside: the sentence of a decision names groups, providers and actions, which are no concern of theirs.
+fn veiled(mut reply: Reply) -> Reply {
+    if reply.status == Status::Denied
+        && let Some(code) = code_of(&reply).filter(|code| *code != Code::InvalidParams)
+    {
+        reply.error = Some(format!("{} {}", code.meaning(), code.remedy()));
+    }
+    reply
+}
+
+/// The broker's document, with HTTP's words for it; `of` is the request that it is about, if that can be asked for.
+fn said(reply: &Reply, of: Option<&RequestId>) -> Response {
     let status = match reply.status {
         Status::Executed => StatusCode::OK,
         Status::Pending => StatusCode::ACCEPTED,
-        Status::Denied | Status::Failed | Status::Timeout => code.map_or(StatusCode::BAD_GATEWAY, status_of),
+        Status::Denied | Status::Failed | Status::Timeout => code_of(reply).map_or(StatusCode::BAD_GATEWAY, status_of),
     };
-    if reply.status == Status::Denied
-        && let Some(code) = code.filter(|code| *code != Code::InvalidParams)
-    {
-        // The sentence of the decision names groups, providers and actions, which are no concern of who is outside.
-        reply.error = Some(format!("{} {}", code.meaning(), code.remedy()));
-    }
     let mut response = document(status, &json!(reply));
     if let (StatusCode::ACCEPTED, Some(of)) = (status, of)
         && let Ok(place) = HeaderValue::from_str(&format!("/api/v1/flows/external-calls/{of}"))
@@ -381,6 +428,15 @@ fn plainly(status: StatusCode, why: &str) -> Response {
 fn document(status: StatusCode, document: &Value) -> Response {
     let kind = HeaderValue::from_static("application/json");
     (status, [(header::CONTENT_TYPE, kind)], document.to_string()).into_response()
+}
+
+/// Whether this is a name of this machine that nobody can make lead elsewhere, or bring a page of theirs to.
+fn is_literal(authority: &str) -> bool {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !authority.ends_with(']') => (host, port),
+        Some(_) | None => (authority, "80"),
+    };
+    ["127.0.0.1", "[::1]", "localhost"].contains(&host) && port.parse::<u16>().is_ok()
 }
 
 /// The header, if it is there exactly once.

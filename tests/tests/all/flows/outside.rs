@@ -353,7 +353,14 @@ fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
     assert_eq!(from(&agent, &[("Host", "flows.example.evil.example")]).0, 421);
     let hosted = from(&agent, &[("Host", "flows.example")]);
     assert_eq!((hosted.0, code(&hosted.1)), (403, "FLOW_HOSTED_PROJECTION_DISABLED"));
-    assert_eq!(from(&agent, &[("Origin", "https://evil.example")]).0, 403);
+    for origin in
+        ["https://evil.example", "null", "http://localhost.evil.example", "http://127.0.0.1:x", "localhost:80", ""]
+    {
+        assert_eq!(from(&agent, &[("Origin", origin)]).0, 403, "{origin}");
+    }
+    for origin in ["http://localhost:6274", "http://127.0.0.1", "http://[::1]:80"] {
+        assert_eq!(from(&agent, &[("Origin", origin)]).0, 200, "{origin}");
+    }
     assert_eq!(from(&agent, &[]).0, 200);
     for own in ["127.0.0.1", "127.0.0.1:7420", "localhost:80", "[::1]:7420"] {
         assert_eq!(from(&agent, &[("Host", own)]).0, 200, "{own}");
@@ -477,4 +484,54 @@ fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
         let checked = world.cli(&["config", "check"]);
         assert!(!checked.status.success() && said(&checked).contains(fault), "{to}: {}", said(&checked));
     }
+}
+
+#[test]
+fn an_mcp_client_sees_the_tools_of_its_access_and_calls_them() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
+    let ask = |agent: &Agent, method: &str, params: Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let accept = [("Accept", "application/json, text/event-stream")];
+        heard(&agent.say("POST", "/mcp", &accept, &request.to_string()))
+    };
+    let hello =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    let (status, greeted) = ask(&agent, "initialize", hello);
+    assert_eq!((status, &greeted["result"]["protocolVersion"]), (200, &json!("2025-11-25")), "{greeted}");
+    assert_eq!(greeted["result"]["capabilities"], json!({ "tools": {} }));
+    let (_, listed) = ask(&agent, "tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert_eq!(
+        (tools.len(), &tools[0]["name"], &tools[0]["annotations"]["readOnlyHint"]),
+        (1, &json!("note"), &json!(true))
+    );
+    assert_eq!(tools[0]["inputSchema"]["additionalProperties"], false);
+    assert_eq!(tools[0]["inputSchema"]["properties"], json!({ "text": {} }), "what is fixed is not offered");
+    let call = |agent: &Agent, name: &str, arguments: Value| {
+        ask(agent, "tools/call", json!({ "name": name, "arguments": arguments })).1
+    };
+    let called = call(&agent, "note", json!({ "text": "hi" }));
+    assert_eq!(called["result"]["structuredContent"], json!({ "to": "us", "text": "hi" }), "{called}");
+    let id = called["result"]["_meta"]["broker/request_id"].as_str().unwrap();
+    let row = world.rows().into_iter().rfind(|row| row.kind == "intended").unwrap();
+    assert_eq!((row.caller, row.request_id.as_deref()), (format!("outside:{}", agent.grant), Some(id)));
+    let no = |called: Value| called["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(no(call(&agent, "note", json!({ "to": "them" }))).contains("no such parameter"));
+    assert!(no(call(&agent, "charge", json!({}))).contains("does not have this tool"));
+    assert_eq!(call(&agent, "not a tool", json!({}))["error"]["code"], -32602);
+    for method in ["prompts/list", "resources/list", "completion/complete", "nothing"] {
+        assert_eq!(ask(&agent, method, json!({})).1["error"]["code"], -32601, "{method}");
+    }
+    // Whose it is is asked each time; there is no session to take over, and no stream to hold open.
+    let bare = agent.visitor.say(&agent.visitor.request("POST", "/mcp", &[("Content-Type", "application/json")], "{}"));
+    assert_eq!((bare.status, bare.header("www-authenticate")), (401, Some("Bearer")));
+    for (method, status) in [("GET", 405), ("DELETE", 405)] {
+        assert_eq!(agent.say(method, "/mcp", &[("Accept", "text/event-stream")], "").status, status, "{method}");
+    }
+    assert_eq!(agent.say("POST", "/mcp", &[("Host", "evil.example")], "{}").status, 421);
+    assert_eq!(agent.say("POST", "/mcp", &[("Origin", "http://evil.example")], "{}").status, 403);
+    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    assert_eq!(ask(&agent, "tools/list", json!({})).1["result"]["tools"], json!([]));
+    assert!(no(call(&agent, "note", json!({}))).contains("was ended"));
 }

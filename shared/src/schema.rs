@@ -85,9 +85,9 @@ fn collapse_optional(schema: &mut Schema) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{AuthBeginRequest, AuthCompleteRequest};
+    use crate::request::{CallRequest, GrantRequest, ListRequest};
     use serde_json::json;
-    use shared::auth::{AuthBeginRequest, AuthCompleteRequest};
-    use shared::request::{CallRequest, GrantRequest, ListRequest};
 
     /// Every place that holds a subschema must hold an object, and no type may be a list.
     fn assert_portable(value: &Value) {
