@@ -1,5 +1,5 @@
-//! What cleaning a result, looking into a big log, changing files, calling a bridge and an MCP server cost, beside the plainest program that does part of the same, in
-//! one run. It prints figures and ratios, and never judges.
+//! What cleaning a result, looking into a big log, changing files, calling a bridge and an MCP server,
+//! and being called from outside cost, beside the plainest program that does part of the same, in one run. It prints figures and ratios, and never judges.
 //!
 //! The log is queried through the whole broker, in this process, so that the kernel's count of what the process reads
 //! (`/proc/self/io`) is that of the query and of everything round it.
@@ -12,6 +12,7 @@
 
 mod bridges;
 mod files;
+mod outside;
 mod servers;
 
 use host_broker::filter::mark::Stamp;
@@ -42,12 +43,13 @@ fn main() {
     let scrubber = scrubber(&secrets);
     // `cargo bench -p tests --bench providers -- servers` measures that part only.
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let parts: [(&str, &dyn Fn()); 6] = [
+    let parts: [(&str, &dyn Fn()); 7] = [
         ("scrubbing", &|| scrubbing(&scrubber, &secrets)),
         ("logs", &big_log),
         ("files", &files::all),
         ("bridges", &bridges::all),
         ("servers", &servers::all),
+        ("outside", &outside::all),
         ("redactions", &|| needless_redactions(&scrubber)),
     ];
     for (name, measure) in parts {
