@@ -27,14 +27,13 @@ use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::sessions;
 use crate::snapshot;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::request::{
     CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
 };
 use shared::snapshot::{Availability, Snapshot};
 use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
 use std::sync::Arc;
-use zeroize::Zeroizing;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
 pub(crate) enum Said {
@@ -49,8 +48,8 @@ pub(crate) enum Said {
         code: Code,
         reason: String,
     },
-    /// Done, and the reply that leaves has this member more, which is kept nowhere.
-    Once(Box<Said>, &'static str, Zeroizing<String>),
+    /// Done, and the data of the reply that leaves has these members more, which are kept nowhere.
+    Once(Box<Said>, Map<String, Value>),
 }
 
 /// What the row is about.
@@ -72,8 +71,8 @@ impl Said {
     }
 
     /// Done, and whoever asked is shown this, and nobody ever again.
-    fn shown_once(self, member: &'static str, value: Zeroizing<String>) -> Self {
-        Self::Once(Box::new(self), member, value)
+    fn shown_once(self, members: Map<String, Value>) -> Self {
+        Self::Once(Box::new(self), members)
     }
 
     /// Answered from what is stored; nothing was changed.
@@ -461,7 +460,7 @@ fn write(
     let header = &directive.header;
     let approval = approval.map(Approval::reference);
     let (said, once) = match said {
-        Said::Once(said, member, value) => (*said, Some((member, value))),
+        Said::Once(said, members) => (*said, Some(members)),
         said @ (Said::Done { .. } | Said::No { .. }) => (said, None),
     };
     let (evidence, reply) = match said {
@@ -491,11 +490,11 @@ fn write(
             (evidence, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()))
         }
     };
-    let leaving = once.map(|(member, value)| {
+    let leaving = once.map(|members| {
         let mut leaving = reply.clone();
         leaving.evidence = Some(evidence);
         if let Some(data) = leaving.data.as_mut().and_then(Value::as_object_mut) {
-            data.insert(member.to_owned(), Value::String(value.to_string()));
+            data.extend(members);
         }
         leaving
     });

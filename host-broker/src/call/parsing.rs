@@ -292,9 +292,9 @@ fn invoked_again(
 ) -> Result<Box<Call>, String> {
     let MadeAgain { tool, params, idempotency_key } =
         serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let fixed = flows.tool(&tool).map(|bound| &bound.params);
-    // What is fixed now is fixed whatever it was; if that makes another call of it, what was agreed to is another.
-    let given = params.into_iter().filter(|(name, _)| fixed.is_none_or(|fixed| !fixed.contains_key(name))).collect();
+    let bound = flows.tool(&tool);
+    // What is fixed or closed now is so whatever it was. If that makes another call of it, what was agreed to is another.
+    let given = params.into_iter().filter(|(name, _)| bound.is_none_or(|bound| bound.open.contains(name))).collect();
     let again = Invoked { grant, tool, given, request_id, idempotency_key, patience: None };
     invoked(again, flows, desk).map_err(|_other| "the tool takes other parameters now".to_owned())
 }

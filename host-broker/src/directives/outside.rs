@@ -8,7 +8,7 @@ use crate::flows::grants::{self, Access, Bearer, Use, fresh_id};
 use crate::flows::store;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use shared::Code;
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, GrantList, GrantMint, GrantNamed, Harness, State};
@@ -98,7 +98,8 @@ impl Broker {
             "expires_at": access.expires_at,
         });
         let summary = format!("{} has access to {flow_id}@{flow_version}.", access.grant_id);
-        Ok(changed(data, summary).shown_once("bearer", bearer.reveal()))
+        let bearer = Value::String(bearer.reveal().to_string());
+        Ok(changed(data, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
     }
 
     /// The flow to which an agent outside has access, as it reads it.
@@ -113,7 +114,14 @@ impl Broker {
         };
         let wanted =
             FlowProject { flow_id: access.flow_id, version: Some(access.version), harness: Harness::AgentBundle };
-        self.projected(tx, &access.vault, &wanted)
+        Ok(match self.projected(tx, &access.vault, &wanted)? {
+            // Whoever wants it again reads again: nobody fills the disk by reading.
+            Said::Done { kind, subject, body, data: Value::Object(projected), summary } => {
+                let data = json!({ "grant_id": access.grant_id });
+                Said::Done { kind, subject, body, data, summary }.shown_once(projected)
+            }
+            other @ (Said::Done { .. } | Said::No { .. } | Said::Once(..)) => other,
+        })
     }
 }
 

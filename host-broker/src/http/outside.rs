@@ -13,6 +13,7 @@
 //! they come from this machine itself, and a name of the host that nobody has configured leads nowhere.
 
 mod mcp;
+mod rates;
 
 use crate::call::{Caller, Directive, Header, Invoked, Order, Origin, Parsed, Rubbish};
 use crate::config::Config;
@@ -32,6 +33,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+pub(super) use rates::Rates;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shared::flow::request::Harness;
@@ -72,6 +74,8 @@ pub(super) struct Outside {
     pub(super) clock: Arc<dyn Clock>,
     /// How fast bearers may be wrong.
     pub(super) pace: Mutex<Pace>,
+    /// How fast each access may be used.
+    pub(super) rates: Rates,
     /// How many of them are served at once: people, who come to the same address, are to find a place.
     pub(super) places: Semaphore,
 }
@@ -168,7 +172,12 @@ impl Outside {
         // Another's name beside it says as little as none.
         let is_meant = |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
         if let Some(id) = found.filter(is_meant) {
-            return Ok(id);
+            if self.rates.take(&id) {
+                return Ok(id);
+            }
+            let mut response = refused(Code::RateLimited);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            return Err(Box::new(response));
         }
         Err(Box::new(self.wrong()))
     }

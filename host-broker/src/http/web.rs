@@ -100,6 +100,7 @@ pub fn router(web: Web) -> Router {
         desk: Arc::clone(&shared.desk),
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
+        rates: outside::Rates::default(),
         places: Semaphore::new(outside::PLACES),
     });
     let pages = Router::new()

@@ -535,3 +535,36 @@ fn an_mcp_client_sees_the_tools_of_its_access_and_calls_them() {
     assert_eq!(ask(&agent, "tools/list", json!({})).1["result"]["tools"], json!([]));
     assert!(no(call(&agent, "note", json!({}))).contains("was ended"));
 }
+
+#[test]
+fn a_yes_is_to_what_was_shown_whatever_the_tool_is_by_then() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let charge = "provider = \"demo\"\naction = \"charge\"\nopen = [\"n\", \"ms\"]";
+    for (now, code_then) in [
+        // What was given is fixed, and otherwise; is closed; and the tool is another action; or none.
+        (charge.replace("\"n\", ", "") + "\nparams = { n = 4 }", "approval_required"),
+        (charge.replace("\"n\", ", ""), "approval_required"),
+        (charge.to_owned() + "\nparams = { to = \"them\" }", "approval_required"),
+        (charge.replace("action = \"charge\"", "action = \"lossy\""), "approval_required"),
+        (charge.replace("open", "task_id = \"t-1\"\ngate = \"Security\"\nopen"), "task_unknown"),
+    ] {
+        let path = "/api/v1/flows/external-tools/charge/invoke";
+        let agent = Agent { visitor: Visitor::of(&world), bearer: agent.bearer.clone(), grant: agent.grant.clone() };
+        let asked = agent.say("POST", path, &[("Prefer", "wait=0")], r#"{"n": 3}"#);
+        let place = asked.header("location").unwrap_or_else(|| panic!("{asked:?}")).to_owned();
+        world.rewrite("broker.toml", &config.replace(charge, &now));
+        world.restart();
+        let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+        answer(&world, question.as_str().unwrap(), true);
+        let agent = Agent { visitor: Visitor::of(&world), ..agent };
+        let (status, reply) = heard(&agent.say("GET", &place, &[("Prefer", "wait=30")], ""));
+        assert_eq!((status, code(&reply)), (403, code_then), "{now}: {reply}");
+        assert!(world.query("SELECT code FROM approvals WHERE state IN ('waiting', 'approved')").is_empty());
+        world.rewrite("broker.toml", &config);
+        world.restart();
+    }
+    assert_eq!((world.effects_of("charge").len(), world.effects_of("lossy").len()), (0, 0));
+    assert_eq!(count(&world, &agent.grant), 0);
+}
