@@ -10,6 +10,7 @@ use crate::accounts::Share;
 use crate::chat::Relayed;
 use crate::identity::Behalf;
 use crate::mailroom::Slot;
+use crate::operators::{TokenId, Wanted};
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
@@ -41,6 +42,8 @@ pub enum Caller {
     Person(String),
     /// An agent outside, known from the bearer of its access.
     Outside(GrantId),
+    /// An operator elsewhere, known from the bearer of a token that a person made.
+    Operator(TokenId),
     /// The broker itself, for probes.
     Broker,
 }
@@ -50,7 +53,7 @@ impl Caller {
     pub fn group(&self) -> Option<&Group> {
         match self {
             Self::Group(group) => Some(group),
-            Self::Person(_) | Self::Outside(_) | Self::Broker => None,
+            Self::Person(_) | Self::Outside(_) | Self::Operator(_) | Self::Broker => None,
         }
     }
 
@@ -60,7 +63,7 @@ impl Caller {
         match self {
             Self::Group(group) => Some(group),
             Self::Outside(_) => Some(outside()),
-            Self::Person(_) | Self::Broker => None,
+            Self::Person(_) | Self::Operator(_) | Self::Broker => None,
         }
     }
 
@@ -83,12 +86,13 @@ pub fn outside() -> &'static Group {
 }
 
 impl fmt::Display for Caller {
-    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `broker`: the form in the ledger.
+    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `operator:optk_0c1d…`, `broker`: the form in the ledger.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(group) => write!(f, "group:{group}"),
             Self::Person(name) => write!(f, "person:{name}"),
             Self::Outside(grant) => write!(f, "outside:{grant}"),
+            Self::Operator(token) => write!(f, "operator:{token}"),
             Self::Broker => f.write_str("broker"),
         }
     }
@@ -431,6 +435,12 @@ pub enum Order {
     Flow(FlowOrder),
     /// An agent outside reads the flow to which it has access.
     ReadFlow(shared::flow::Id),
+    /// A person makes a token for an operator elsewhere.
+    MintOperator(Wanted),
+    /// A person ends one.
+    RevokeOperator(TokenId),
+    /// A person looks at them.
+    ListOperators,
     /// A person closes a task.
     TaskClose {
         /// The task.

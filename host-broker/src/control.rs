@@ -18,6 +18,7 @@ use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
 use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
+use crate::operators::{TokenId, Wanted};
 use crate::proposals::ProposalId;
 use crate::providers::execution::Planted;
 use crate::providers::mcp::looking::{Looking, Told};
@@ -149,6 +150,15 @@ pub enum Control {
         /// What.
         request: FlowRequest,
     },
+    /// Make a token for an operator elsewhere.
+    MintOperator(Wanted),
+    /// End one.
+    RevokeOperator {
+        /// Which.
+        token_id: TokenId,
+    },
+    /// List them.
+    ListOperators,
     /// Let what is accepted of a provider count from now on.
     Exchange {
         /// The provider, as the configuration names it.
@@ -322,6 +332,9 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     Ok(match control.clone() {
         Control::Grant(request) => Order::Grant(request),
         Control::Flow { vault, request } => Order::Flow(FlowOrder { vault, request }),
+        Control::MintOperator(wanted) => Order::MintOperator(wanted),
+        Control::RevokeOperator { token_id } => Order::RevokeOperator(token_id),
+        Control::ListOperators => Order::ListOperators,
         Control::Revoke(request) => Order::Revoke(request),
         Control::List(request) => Order::List(request),
         Control::TaskCreate(request) => Order::TaskCreate(request),

@@ -4,8 +4,9 @@
 
 mod accounts;
 mod flows;
-mod outside;
 mod granting;
+mod operators;
+mod outside;
 
 pub use granting::grant_value;
 
@@ -53,7 +54,7 @@ pub(crate) enum Said {
 }
 
 /// What the row is about.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Subject {
     provider: Option<Provider>,
     level: Option<Level>,
@@ -85,7 +86,7 @@ impl Broker {
     /// Fulfils a directive inside the transaction.
     pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, LedgerError> {
         let header = &directive.header;
-        if main_only(&directive.order) && !self.may_administer(&header.caller) {
+        if main_only(&directive.order) && !self.may_administer(&header.caller, &directive.order) {
             let said = Said::no(Code::MainOnly, Code::MainOnly.meaning());
             return write(tx, directive, None, said).map(Fulfilled::Answered);
         }
@@ -107,6 +108,9 @@ impl Broker {
             Order::Kill { scope, on } => set_kill(tx, header, scope, *on)?,
             Order::Flow(order) => self.flow(tx, header, order)?,
             Order::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
+            Order::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
+            Order::RevokeOperator(id) => operators::revoke(tx, id)?,
+            Order::ListOperators => operators::list(tx)?,
             Order::AcceptDefinitions { provider, digest } => {
                 self.accepted_elsewhere(tx, provider)?;
                 let body = json!({ "accepted": provider, "digest": digest });
@@ -144,11 +148,13 @@ impl Broker {
         write(tx, directive, None, said).map(Fulfilled::Answered)
     }
 
-    /// The main group's agent, and people.
-    fn may_administer(&self, caller: &Caller) -> bool {
+    /// The main group's agent, and people; operators elsewhere work with flows, as far as their tokens reach, and with nothing
+    /// else.
+    fn may_administer(&self, caller: &Caller, order: &Order) -> bool {
         match caller {
             Caller::Group(group) => self.config.is_main(group),
             Caller::Person(_) => true,
+            Caller::Operator(_) => matches!(order, Order::Flow(_)),
             Caller::Outside(_) | Caller::Broker => false,
         }
     }
@@ -246,7 +252,7 @@ impl Broker {
         let may_open = match &header.caller {
             Caller::Group(group) => table.groups.contains(group),
             Caller::Person(name) => table.people.contains(name),
-            Caller::Outside(_) | Caller::Broker => false,
+            Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => false,
         };
         if !may_open {
             return Ok(Said::no(
@@ -445,7 +451,7 @@ fn main_only(order: &Order) -> bool {
         // What follows comes from people only; no document has such a type.
         | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
-        | Order::Release(_)
+        | Order::Release(_) | Order::MintOperator(_) | Order::RevokeOperator(_) | Order::ListOperators
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,
     }
 }

@@ -5,6 +5,7 @@
 pub mod config;
 pub mod effects;
 pub mod lock;
+pub mod bearer;
 pub mod mailroom;
 
 pub mod intake;
@@ -17,6 +18,7 @@ pub mod accounts;
 pub mod approvals;
 pub mod proposals;
 pub mod flows;
+pub mod operators;
 pub mod kill;
 pub mod limits;
 pub mod sessions;

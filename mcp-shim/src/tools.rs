@@ -16,17 +16,7 @@ mod ext_grant;
 mod ext_list;
 mod ext_result;
 mod ext_revoke;
-mod flow_approve;
-mod flow_deprecate;
-mod flow_export;
-mod flow_get;
-mod flow_import;
-mod flow_external_grant_list;
-mod flow_external_grant_mint;
-mod flow_external_grant_revoke;
-mod flow_list;
-mod flow_project;
-mod flow_propose;
+mod flow;
 mod gate_approve;
 mod task_create;
 
@@ -39,10 +29,12 @@ use crate::snapshot::View;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 use shared::Reply;
+use shared::flow::operations::{self, Effect};
 use shared::request::{self, Request};
 use std::sync::Arc;
 
 /// A tool that is always the same. Its name is the type of the request that it makes.
+#[derive(Clone, Copy)]
 struct Entry {
     name: &'static str,
     words: ToolWords,
@@ -62,44 +54,31 @@ enum SeenBy {
     AccountLinkers,
 }
 
-/// What a tool does to the world, for clients that ask before they let it.
-#[derive(Clone, Copy)]
-enum Effect {
-    Reads,
-    Changes { destructive: bool, idempotent: bool },
-}
-
-const TOOLS: [&Entry; 25] = [
-    &ext_call::ENTRY,
-    &ext_capabilities::ENTRY,
-    &ext_result::ENTRY,
-    &ext_cancel::ENTRY,
-    &ext_auth_begin::ENTRY,
-    &ext_auth_complete::ENTRY,
-    &ext_auth_poll::ENTRY,
-    &ext_auth_list::ENTRY,
-    &ext_auth_unlink::ENTRY,
-    &ext_grant::ENTRY,
-    &ext_revoke::ENTRY,
-    &ext_list::ENTRY,
-    &task_create::ENTRY,
-    &gate_approve::ENTRY,
-    &flow_list::ENTRY,
-    &flow_get::ENTRY,
-    &flow_propose::ENTRY,
-    &flow_import::ENTRY,
-    &flow_export::ENTRY,
-    &flow_approve::ENTRY,
-    &flow_deprecate::ENTRY,
-    &flow_project::ENTRY,
-    &flow_external_grant_mint::ENTRY,
-    &flow_external_grant_revoke::ENTRY,
-    &flow_external_grant_list::ENTRY,
+const TOOLS: [Entry; 14] = [
+    ext_call::ENTRY,
+    ext_capabilities::ENTRY,
+    ext_result::ENTRY,
+    ext_cancel::ENTRY,
+    ext_auth_begin::ENTRY,
+    ext_auth_complete::ENTRY,
+    ext_auth_poll::ENTRY,
+    ext_auth_list::ENTRY,
+    ext_auth_unlink::ENTRY,
+    ext_grant::ENTRY,
+    ext_revoke::ENTRY,
+    ext_list::ENTRY,
+    task_create::ENTRY,
+    gate_approve::ENTRY,
 ];
+
+/// All of them.
+fn tools() -> impl Iterator<Item = Entry> {
+    TOOLS.into_iter().chain(operations::ALL.into_iter().map(flow::entry))
+}
 
 /// The tools to list, given a snapshot.
 pub fn list(view: &View) -> Vec<Tool> {
-    let visible = TOOLS.iter().filter(|entry| match entry.seen_by {
+    let visible = tools().filter(|entry| match entry.seen_by {
         SeenBy::All => true,
         SeenBy::Main => view.is_main,
         SeenBy::GateOpeners => view.opens_gates(),
@@ -108,19 +87,14 @@ pub fn list(view: &View) -> Vec<Tool> {
     let fixed = visible.map(|entry| {
         Tool::new(entry.name, entry.words.description, (entry.schema)())
             .with_title(entry.words.title)
-            .with_annotations(entry.effect.hints(entry.open_world))
+            .with_annotations(hints(entry.effect, entry.open_world))
     });
     fixed.chain(view.actions.iter().map(|action| action.tool.clone())).collect()
 }
 
-impl Effect {
-    fn hints(self, open_world: bool) -> ToolAnnotations {
-        let (read_only, destructive, idempotent) = match self {
-            Self::Reads => (true, false, true),
-            Self::Changes { destructive, idempotent } => (false, destructive, idempotent),
-        };
-        ToolAnnotations::from_raw(None, Some(read_only), Some(destructive), Some(idempotent), Some(open_world))
-    }
+fn hints(effect: Effect, open_world: bool) -> ToolAnnotations {
+    let (read_only, destructive, idempotent) = effect.hints();
+    ToolAnnotations::from_raw(None, Some(read_only), Some(destructive), Some(idempotent), Some(open_world))
 }
 
 /// Calls a tool by its name; `None` if there is none of that name and never was.
@@ -138,7 +112,7 @@ pub async fn call(
             Err(fault) => refuse(&fault),
         });
     }
-    let request = if let Some(entry) = TOOLS.iter().find(|entry| entry.name == name) {
+    let request = if let Some(entry) = tools().find(|entry| entry.name == name) {
         if entry.seen_by == SeenBy::Main && !view.is_main {
             return Some(render::result(&render::main_only(&document::request_id())));
         }
@@ -165,26 +139,16 @@ pub fn bad_arguments(fault: &str) -> Reply {
     render::bad_arguments(&document::request_id(), fault)
 }
 
-/// Members that the shim itself puts into a document; an agent that could would sign for somebody else.
-const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_token", "sig", "timeout_ms"];
-
-/// Makes a request of this type from a tool's arguments.
+/// Makes a request of this type from a tool's arguments. An agent that could write the rest of the document would sign for
+/// somebody else.
 ///
 /// # Errors
 /// What does not fit, in words that name the tool and the member.
-pub fn request(word: &'static str, mut arguments: Map<String, Value>) -> Result<Request, String> {
-    if let Some(name) = RESERVED.into_iter().find(|name| arguments.contains_key(*name)) {
-        return Err(format!("{word}: unknown field `{name}`"));
-    }
+pub fn request(word: &str, arguments: Map<String, Value>) -> Result<Request, String> {
     if arguments.get("params").is_some_and(Value::is_string) {
         return Err(format!("{word}: {}", words::PARAMS_AS_STRING));
     }
-    arguments.insert("type".to_owned(), word.into());
-    let document = Value::Object(arguments).to_string();
-    match request::parse(document.as_bytes()) {
-        Ok(document) => Ok(document.request),
-        Err(refused) => Err(refused.why.to_string()),
-    }
+    request::of_members(word, arguments)
 }
 
 #[cfg(test)]
@@ -211,7 +175,7 @@ mod tests {
     fn a_tools_name_is_the_type_of_its_request() {
         let all = View { is_main: true, ..linker("gog.email", "available") };
         let names: Vec<_> = list(&all).into_iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), TOOLS.len());
+        assert_eq!(names.len(), tools().count());
         for name in names {
             // Either it parses or the body is at fault; an unknown type is neither.
             let document = format!(r#"{{"type":"{name}"}}"#);
@@ -255,7 +219,7 @@ mod tests {
 
     #[test]
     fn an_agent_cannot_write_the_envelope() {
-        for name in RESERVED {
+        for name in request::RESERVED {
             let mut arguments = Map::from_iter([("of".to_owned(), json!("r1"))]);
             arguments.insert(name.to_owned(), json!("x"));
             assert!(request("ext_cancel", arguments).unwrap_err().contains(name));

@@ -151,6 +151,10 @@ pub enum Code {
     FlowHostedProjectionDisabled,
     /// A flow from elsewhere names a tool that is not allowed.
     FlowImportExternalToolDenied,
+    /// A flow is of a scope that whoever proposes it may not write.
+    FlowImportScopeDenied,
+    /// An operator's token does not reach so far, or not any more.
+    OperatorTokenDenied,
     /// The provider refused or failed, definitely.
     ProviderFailed,
     /// The provider was too slow; nothing was changed.
@@ -255,6 +259,8 @@ impl Code {
         Self::FlowExternalGrantToolDenied,
         Self::FlowHostedProjectionDisabled,
         Self::FlowImportExternalToolDenied,
+        Self::FlowImportScopeDenied,
+        Self::OperatorTokenDenied,
         Self::ProviderFailed,
         Self::ProviderTimeout,
         Self::ProviderRateLimited,
@@ -634,6 +640,16 @@ impl Code {
                 "FLOW_IMPORT_EXTERNAL_TOOL_DENIED",
                 "The flow names a tool for agents outside that is not allowed here; nothing of it was taken.",
                 "Ask the operator to allow the tool in [flows.external_agent], or take it out of the flow.",
+            ),
+            Self::FlowImportScopeDenied => denied(
+                "FLOW_IMPORT_SCOPE_DENIED",
+                "This caller may not write flows of that scope; nothing of it was taken.",
+                "Propose it with a token that reaches this scope, or under another name.",
+            ),
+            Self::OperatorTokenDenied => denied(
+                "operator_token_denied",
+                "The operator token does not permit this, or it is over, or was ended, or never was one.",
+                "Ask for another one: host-broker token mint-operator.",
             ),
             Self::ProviderFailed => failed(
                 "provider_failed",

@@ -20,6 +20,7 @@
 //!
 //! Source: flow-external-agent-gate, "Objects", and the flow schema `knowtation.flow/v0` that it builds on.
 
+pub mod operations;
 pub mod request;
 
 use crate::names::{Grammar, Name};
@@ -133,6 +134,9 @@ pub struct Version(Semver);
 
 /// How long a version can be.
 const VERSION_MAX: usize = 64;
+/// What one looks like, from Semantic Versioning 2.0.0; its numbers have an end here.
+const VERSION_PATTERN: &str = "^(0|[1-9][0-9]{0,17})\\.(0|[1-9][0-9]{0,17})\\.(0|[1-9][0-9]{0,17})\
+    (-(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(\\.(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*))*)?$";
 
 impl FromStr for Version {
     type Err = &'static str;
@@ -171,7 +175,10 @@ impl JsonSchema for Version {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "a version such as 1.2.0" })
+        json_schema!({
+            "type": "string", "pattern": VERSION_PATTERN, "maxLength": VERSION_MAX,
+            "description": "a version such as 1.2.0",
+        })
     }
 }
 

@@ -376,6 +376,24 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
     }
 }
 
+/// Members that are put into a document by whoever sends it on; what is asked cannot bring them.
+pub const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_token", "sig", "timeout_ms"];
+
+/// Makes a request of this type from the members of what is asked, which came over another way than as a document.
+///
+/// # Errors
+/// What does not fit, in words that name the type and the member. Nothing was executed.
+pub fn of_members(word: &str, mut members: Map<String, Value>) -> Result<Request, String> {
+    if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
+        return Err(format!("{word}: unknown field `{name}`"));
+    }
+    members.insert("type".to_owned(), word.into());
+    match parse(Value::Object(members).to_string().as_bytes()) {
+        Ok(document) => Ok(document.request),
+        Err(refused) => Err(refused.why.to_string()),
+    }
+}
+
 fn envelope_fault(member: &'static str, fault: String) -> Refused {
     Refused { request_id: None, why: Malformed::Envelope { member, fault } }
 }

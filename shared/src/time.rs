@@ -93,7 +93,7 @@ impl JsonSchema for Timestamp {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": "a time such as 2026-02-14T10:00:00Z" })
+        json_schema!({ "type": "string", "format": "date-time", "description": "a time such as 2026-02-14T10:00:00Z" })
     }
 }
 

@@ -408,7 +408,9 @@ pub fn readmit(
     let mut call = match caller {
         Caller::Outside(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
         Caller::Group(group) => made(group, request_id, behalf, bytes, desk)?,
-        Caller::Person(_) | Caller::Broker => return Err("it is not a caller's that calls".to_owned()),
+        Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
+            return Err("it is not a caller's that calls".to_owned());
+        }
     };
     // How long its caller was ready to wait says nothing about the answer of a person.
     call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);

@@ -22,6 +22,21 @@ pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
     context.output.reply(&answer(context, control)?)
 }
 
+/// Asks, and prints the reply's data in this way.
+///
+/// # Errors
+/// [`Fault`]: the reply says no, or nobody could be asked.
+pub fn told(context: &Context, control: &Control, print: impl FnOnce(&Value)) -> Result<(), Fault> {
+    let reply = answer(context, control)?;
+    match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
+        Some(data) => {
+            print(data);
+            Ok(())
+        }
+        None => context.output.reply(&reply),
+    }
+}
+
 /// Asks, and gives the reply.
 ///
 /// # Errors

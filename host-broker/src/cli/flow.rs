@@ -4,7 +4,7 @@ mod grant;
 mod starter;
 
 use crate::cli::Context;
-use crate::cli::ask::{answer, ask};
+use crate::cli::ask::{self, ask};
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
 use clap::{Args, Subcommand, ValueEnum};
@@ -218,16 +218,8 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
     told(context, vault, FlowRequest::FlowList(wanted), |data| context.output.show(data, || text(data)))
 }
 
-/// Asks, and prints the reply's data in this way.
 fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnce(&Value)) -> Result<(), Fault> {
-    let reply = answer(context, &Control::Flow { vault, request })?;
-    match reply.get("data").filter(|_| reply.get("status").and_then(Value::as_str) == Some("executed")) {
-        Some(data) => {
-            print(data);
-            Ok(())
-        }
-        None => context.output.reply(&reply),
-    }
+    ask::told(context, &Control::Flow { vault, request }, print)
 }
 
 /// A flow as people read it.

@@ -1,4 +1,6 @@
-//! `token`: on whose behalf a group asks.
+//! `token`: on whose behalf a group asks, and who works with flows from elsewhere.
+
+mod operator;
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
@@ -19,7 +21,7 @@ use std::time::Duration;
 /// More than any token has.
 const STDIN_MAX: u64 = 64 * 1024;
 
-/// Context tokens: on whose behalf a group asks.
+/// Tokens: on whose behalf a group asks, and who works with flows from elsewhere.
 ///
 /// A group is known from its directory; the person at the other end of its chat only from a signed token. Whatever
 /// starts a group's sandbox for a person mints one and hands it over: in `EXT_CONTEXT_TOKEN`, or in a file that
@@ -30,9 +32,12 @@ const STDIN_MAX: u64 = 64 * 1024;
   host-broker token mint ann --group family --for 1h --chat-id c7 > token.new && mv token.new token
   host-broker token verify --group family < token
   host-broker token key
+  host-broker token mint-operator --scopes flows:read,flows:write --label ci --for 8h
 
 --json prints, of mint, {token, audience, expires_at}; of verify, {valid, person: {issuer, sub, …}} or
-{valid: false, code, reason}; of key, {public_key, audience}")]
+{valid: false, code, reason}; of key, {public_key, audience}; of mint-operator and revoke-operator, {token_id, label,
+scopes, tiers, vault_id, issued_by, issued_at, expires_at, revoked_at}, the first one with bearer; of list-operators,
+{tokens: […]}")]
 pub struct Token {
     #[command(subcommand)]
     command: Command,
@@ -50,6 +55,12 @@ enum Command {
     },
     /// Print the key that verifies the broker's tokens, and what tokens must call this broker.
     Key,
+    /// Make a token for an operator elsewhere, who works with flows over HTTP.
+    MintOperator(operator::Mint),
+    /// End such a token, at once and for good.
+    RevokeOperator(operator::Named),
+    /// List such tokens.
+    ListOperators,
 }
 
 #[derive(Debug, Args)]
@@ -88,17 +99,20 @@ impl Token {
     /// # Errors
     /// [`Fault`]; no token was made.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let config = context.config()?;
-        let own = keys::identity(&context.home, context.effects.ids.as_ref())?;
+        let own = || keys::identity(&context.home, context.effects.ids.as_ref());
         match self.command {
-            Command::Mint(mint) => mint.run(context, &config, &own),
-            Command::Verify { group } => verify(context, &config, &own, &group),
+            Command::Mint(mint) => mint.run(context, &context.config()?, &own()?),
+            Command::Verify { group } => verify(context, &context.config()?, &own()?, &group),
             Command::Key => {
-                let audience = audience(&own, &config.identity);
+                let own = own()?;
+                let audience = audience(&own, &context.config()?.identity);
                 let document = json!({ "public_key": own.public_text(), "audience": audience });
                 context.output.show(&document, || format!("public key  {}\naudience    {audience}", own.public_text()));
                 Ok(())
             }
+            Command::MintOperator(mint) => mint.run(context),
+            Command::RevokeOperator(named) => named.run(context),
+            Command::ListOperators => operator::list(context),
         }
     }
 }

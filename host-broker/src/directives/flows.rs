@@ -5,7 +5,7 @@ use super::{Said, Subject};
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
-use crate::call::{FlowOrder, Header};
+use crate::call::{Caller, FlowOrder, Header};
 use crate::config::FLOWS;
 use crate::config::flows::ImportPolicy;
 use crate::effects::ids::Nonce;
@@ -14,20 +14,20 @@ use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
+use crate::operators;
 use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::accepted::difference;
 use crate::questions::Posed;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
-use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, State};
-use shared::flow::{BUNDLE_MAX, Bundle, SkillKind, SkillRef, Vault};
+use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
+use shared::flow::{BUNDLE_MAX, Bundle, Scope, SkillKind, SkillRef, Vault};
 use shared::{Code, Level};
 use std::collections::BTreeSet;
 
-/// How many versions a list has where it does not say how many it wants, and at most.
+/// How many entries a list has where it does not say how many it wants.
 const LISTED: usize = 100;
-const LISTED_MAX: usize = 200;
 /// So many faults of a flow are told.
 const FAULTS_TOLD: usize = 20;
 
@@ -41,9 +41,21 @@ impl Broker {
     ) -> Result<Said, LedgerError> {
         let FlowOrder { vault, request } = order;
         if !self.config.flows.vaults.contains(vault) {
-            return Ok(Said::no(Code::UnknownFlow, Code::UnknownFlow.meaning()));
+            return Ok(unknown());
         }
-        let said = self.flow_of(tx, header, vault, request)?;
+        let reach = match self.reach(tx, header, vault, request)? {
+            Ok(reach) => reach,
+            Err(no) => return Ok(no),
+        };
+        let said = self.flow_of(tx, header, &reach, request)?;
+        if let (Caller::Operator(_), false, Said::Done { kind, subject, body, data: Value::Object(read), summary }) =
+            (&header.caller, request.changes(), &said)
+        {
+            // Whoever wants it again reads again: nobody fills the disk by reading.
+            let (subject, data) = (subject.clone(), json!({}));
+            let said = Said::Done { kind: *kind, subject, body: body.clone(), data, summary: summary.clone() };
+            return Ok(said.shown_once(read.clone()));
+        }
         // What is read is kept for a day, so that a repeated request has its reply: nobody fills the disk by reading.
         if let (Some(group), Said::Done { data, .. }, false) = (header.caller.group(), &said, request.changes())
             && !self.flow_reads.allow(group, data.to_string().len(), tx.now())
@@ -56,31 +68,50 @@ impl Broker {
         Ok(said)
     }
 
+    /// How far whoever asks reaches, for this.
+    fn reach<'a>(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        vault: &'a Vault,
+        request: &FlowRequest,
+    ) -> Result<Result<Reach<'a>, Said>, LedgerError> {
+        let Caller::Operator(token) = &header.caller else {
+            return Ok(Ok(Reach { vault, scopes: BTreeSet::from(Scope::ALL) }));
+        };
+        let standing = operators::standing(tx.connection(), &self.config, tx.now(), token, request.operation().part)?;
+        Ok(match standing {
+            Some(operator) if operator.vault == *vault => Ok(Reach { vault, scopes: operator.scopes }),
+            Some(_) => Err(unknown()),
+            None => Err(Said::no(Code::OperatorTokenDenied, Code::OperatorTokenDenied.meaning())),
+        })
+    }
+
     fn flow_of(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
+        reach: &Reach<'_>,
         request: &FlowRequest,
     ) -> Result<Said, LedgerError> {
         match request {
-            FlowRequest::FlowList(wanted) => list(tx, vault, wanted),
-            FlowRequest::FlowGet(named) => Ok(match named_in(tx, vault, named)? {
+            FlowRequest::FlowList(wanted) => list(tx, reach, wanted),
+            FlowRequest::FlowGet(named) => Ok(match named_in(tx, reach, named)? {
                 Some(stored) => shown(&stored),
                 None => unknown(),
             }),
-            FlowRequest::FlowExport(named) => Ok(match named_in(tx, vault, named)? {
+            FlowRequest::FlowExport(named) => Ok(match named_in(tx, reach, named)? {
                 Some(stored) => Said::told(json!(stored.bundle), "The flow, as it can be imported."),
                 None => unknown(),
             }),
-            FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, vault, bundle),
-            FlowRequest::FlowImport(bundle) => self.import(tx, header, vault, bundle.clone()),
-            FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, vault, version),
-            FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, vault, version),
-            FlowRequest::FlowProject(wanted) => self.projected(tx, vault, wanted),
-            FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, vault, wanted),
-            FlowRequest::FlowExternalGrantRevoke(named) => revoke(tx, vault, named),
-            FlowRequest::FlowExternalGrantList(wanted) => list_accesses(tx, vault, wanted),
+            FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, reach, bundle),
+            FlowRequest::FlowImport(bundle) => self.import(tx, header, reach, bundle.clone()),
+            FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, reach, version),
+            FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, reach, version),
+            FlowRequest::FlowProject(wanted) => self.projected(tx, reach, wanted),
+            FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, reach, wanted),
+            FlowRequest::FlowExternalGrantRevoke(named) => revoke(tx, reach, named),
+            FlowRequest::FlowExternalGrantList(wanted) => list_accesses(tx, reach, wanted),
         }
     }
 
@@ -89,9 +120,12 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
+        reach: &Reach<'_>,
         mut bundle: Bundle,
     ) -> Result<Said, LedgerError> {
+        if !reach.sees(bundle.flow.scope) {
+            return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
+        }
         let allowed = self.config.flows.tools();
         let is_inert = |skill: &SkillRef| skill.kind == SkillKind::ExternalTool && !allowed.contains(&skill.id);
         if bundle.external_tools().any(|tool| !allowed.contains(tool)) {
@@ -107,16 +141,17 @@ impl Broker {
                 }
             }
         }
-        self.propose_flow(tx, header, vault, &bundle)
+        self.propose_flow(tx, header, reach, &bundle)
     }
 
     fn propose_flow(
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
+        reach: &Reach<'_>,
         bundle: &Bundle,
     ) -> Result<Said, LedgerError> {
+        let vault = reach.vault;
         let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
         let faults = bundle.faults();
         if !faults.is_empty() {
@@ -133,6 +168,12 @@ impl Broker {
             return no("The flow cannot be written down as it is.".to_owned());
         }
         let before = store::version(connection, vault, id, version)?;
+        let last = store::last_approved(connection, vault, id)?;
+        let is_seen = |stored: &Stored| reach.sees(stored.bundle.flow.scope);
+        // Whoever may not see a flow does not put another one in its place.
+        if !reach.sees(flow.scope) || !before.iter().chain(&last).all(is_seen) {
+            return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
+        }
         if before.as_ref().is_some_and(|before| is_anothers(header, before)) {
             return Ok(Said::no(Code::Guardrail, ANOTHERS));
         }
@@ -145,7 +186,6 @@ impl Broker {
             }
             Some(_) | None => {}
         }
-        let last = store::last_approved(connection, vault, id)?;
         if let Some(last) = last.filter(|last| last.bundle.flow.version >= *version) {
             return no(format!("Version {} has been canonical; propose a higher one.", last.bundle.flow.version));
         }
@@ -172,11 +212,12 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
-        FlowVersion { flow_id, version }: &FlowVersion,
+        reach: &Reach<'_>,
+        version: &FlowVersion,
     ) -> Result<Said, LedgerError> {
-        let connection = tx.connection();
-        let Some(stored) = store::version(connection, vault, flow_id, version)? else { return Ok(unknown()) };
+        let (connection, vault) = (tx.connection(), reach.vault);
+        let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
+        let FlowVersion { flow_id, version } = version;
         if stored.state != State::Proposed {
             let reason = format!("Version {version} of {flow_id} is {}, not proposed.", stored.state.word());
             return Ok(Said::no(Code::InvalidParams, reason));
@@ -288,10 +329,12 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
-        FlowVersion { flow_id, version }: &FlowVersion,
+        reach: &Reach<'_>,
+        version: &FlowVersion,
     ) -> Result<Said, LedgerError> {
-        let Some(stored) = store::version(tx.connection(), vault, flow_id, version)? else { return Ok(unknown()) };
+        let vault = reach.vault;
+        let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
+        let FlowVersion { flow_id, version } = version;
         // What people have agreed to only people end: the next one would be shown without a difference.
         if header.caller.group().is_some() && stored.state == State::Approved {
             return Ok(Said::no(
@@ -325,7 +368,7 @@ impl Broker {
     pub(super) fn projected(
         &self,
         tx: &Transaction<'_>,
-        vault: &Vault,
+        reach: &Reach<'_>,
         wanted: &FlowProject,
     ) -> Result<Said, LedgerError> {
         let FlowProject { flow_id, version, harness } = wanted;
@@ -339,9 +382,9 @@ impl Broker {
         }
         let named = FlowNamed { flow_id: flow_id.clone(), version: version.clone() };
         // What is only proposed nobody works by.
-        let stored = named_in(tx, vault, &named)?.filter(|stored| stored.state != State::Proposed);
+        let stored = named_in(tx, reach, &named)?.filter(|stored| stored.state != State::Proposed);
         let Some(stored) = stored else { return Ok(unknown()) };
-        let canonical = store::canonical(tx.connection(), vault, flow_id)?;
+        let canonical = named_in(tx, reach, &FlowNamed { version: None, ..named })?;
         let canonical = canonical.map(|canonical| canonical.bundle.flow.version);
         let is_canonical = stored.state == State::Approved;
         let Some(projection) = project(&stored.bundle, is_canonical, *harness, &flows.tools()) else {
@@ -365,16 +408,32 @@ fn is_anothers(header: &Header, stored: &Stored) -> bool {
     header.caller.group().is_some() && stored.state == State::Proposed && !is_own
 }
 
-fn list(tx: &Transaction<'_>, vault: &Vault, wanted: &FlowList) -> Result<Said, LedgerError> {
+/// How far somebody reaches into what is kept of flows.
+pub(super) struct Reach<'a> {
+    /// In this vault.
+    pub(super) vault: &'a Vault,
+    /// To flows of these scopes: all others are as good as none.
+    pub(super) scopes: BTreeSet<Scope>,
+}
+
+impl Reach<'_> {
+    pub(super) fn sees(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+}
+
+fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Said, LedgerError> {
+    let vault = reach.vault;
     let after = match wanted.cursor.as_deref().map(cursor) {
         Some(None) => return Ok(Said::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
         Some(Some(after)) => Some(after),
         None => None,
     };
-    let most = wanted.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
-    let which = (wanted.state.unwrap_or(State::Approved), wanted.scope);
+    let Some(most) = most(wanted.limit) else { return Ok(too_many()) };
+    let scopes = reach.scopes.iter().copied().filter(|scope| wanted.scope.is_none_or(|wanted| wanted == *scope));
+    let which = (wanted.state.unwrap_or(State::Approved), scopes.collect());
     // One more than wanted, to know whether there is more.
-    let mut found = store::list(tx.connection(), vault, which, after.as_ref(), most + 1)?;
+    let mut found = store::list(tx.connection(), vault, &which, after.as_ref(), most + 1)?;
     let has_more = found.len() > most;
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| format!("{}@{}", last.flow_id, last.version));
@@ -382,16 +441,36 @@ fn list(tx: &Transaction<'_>, vault: &Vault, wanted: &FlowList) -> Result<Said, 
     Ok(Said::told(json!({ "vault_id": vault, "flows": found, "next_cursor": last }), summary))
 }
 
+/// How many a list is to have, if it can have so many.
+pub(super) fn most(wanted: Option<usize>) -> Option<usize> {
+    Some(wanted.unwrap_or(LISTED)).filter(|most| (1..=LISTED_MAX).contains(most))
+}
+
+pub(super) fn too_many() -> Said {
+    Said::no(Code::InvalidParams, format!("/limit: it is from 1 to {LISTED_MAX}."))
+}
+
 /// `flow_weekly_review@1.2.0`
 fn cursor(text: &str) -> Option<Cursor> {
     text.split_once('@').map(|(flow, version)| (flow.to_owned(), version.to_owned()))
 }
 
-fn named_in(tx: &Transaction<'_>, vault: &Vault, named: &FlowNamed) -> Result<Option<Stored>, LedgerError> {
-    match &named.version {
-        Some(version) => store::version(tx.connection(), vault, &named.flow_id, version),
-        None => store::canonical(tx.connection(), vault, &named.flow_id),
-    }
+/// The version that is meant, if whoever asks may see it.
+fn named_in(tx: &Transaction<'_>, reach: &Reach<'_>, named: &FlowNamed) -> Result<Option<Stored>, LedgerError> {
+    let found = match &named.version {
+        Some(version) => store::version(tx.connection(), reach.vault, &named.flow_id, version)?,
+        None => store::canonical(tx.connection(), reach.vault, &named.flow_id)?,
+    };
+    Ok(found.filter(|stored| reach.sees(stored.bundle.flow.scope)))
+}
+
+/// The same, of a version that is named.
+pub(super) fn version_in(
+    tx: &Transaction<'_>,
+    reach: &Reach<'_>,
+    FlowVersion { flow_id, version }: &FlowVersion,
+) -> Result<Option<Stored>, LedgerError> {
+    named_in(tx, reach, &FlowNamed { flow_id: flow_id.clone(), version: Some(version.clone()) })
 }
 
 pub(super) fn unknown() -> Said {

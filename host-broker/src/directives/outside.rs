@@ -1,26 +1,20 @@
 //! What agents outside are given, and what they read.
 
 use super::Said;
-use super::flows::{changed, unknown};
+use super::flows::{Reach, changed, most, too_many, unknown, version_in};
+use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::{Caller, Header};
-use crate::flows::grants::{self, Access, Bearer, Use, fresh_id};
-use crate::flows::store;
+use crate::flows::grants::{self, Access, BEARER, Use, fresh_id};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
 use serde_json::{Map, Value, json};
 use shared::Code;
 use shared::digest::Digest;
-use shared::flow::request::{FlowProject, GrantList, GrantMint, GrantNamed, Harness, State};
-use shared::flow::{Id, Opaque, Vault};
+use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
+use shared::flow::{Id, Opaque};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// How many accesses a list has where it does not say how many it wants, and at most.
-const LISTED: usize = 100;
-const LISTED_MAX: usize = 200;
-/// The longest words for whom an access is, in bytes.
-const LABEL_MAX: usize = 256;
 
 impl Broker {
     /// Gives an agent outside access to the canonical version of a flow, and to tools that its steps name and the operator
@@ -29,9 +23,10 @@ impl Broker {
         &self,
         tx: &Transaction<'_>,
         header: &Header,
-        vault: &Vault,
+        reach: &Reach<'_>,
         wanted: &GrantMint,
     ) -> Result<Said, LedgerError> {
+        let vault = reach.vault;
         let GrantMint { flow_id, flow_version, requested_tools, ttl_seconds, actor_label } = wanted;
         let no = |code: Code| Ok(Said::no(code, code.meaning()));
         let invalid = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
@@ -49,12 +44,11 @@ impl Broker {
             return invalid("/ttl_seconds: it must be at least 1.");
         }
         let label = actor_label.as_deref().unwrap_or_default();
-        if label.len() > LABEL_MAX {
-            return invalid("/actor_label: it is longer than 256 bytes.");
+        if label.chars().count() > LABEL_MAX {
+            return invalid("/actor_label: it is longer than 256 characters.");
         }
-        let Some(stored) = store::version(tx.connection(), vault, flow_id, flow_version)? else {
-            return Ok(unknown());
-        };
+        let version = FlowVersion { flow_id: flow_id.clone(), version: flow_version.clone() };
+        let Some(stored) = version_in(tx, reach, &version)? else { return Ok(unknown()) };
         if stored.state != State::Approved {
             return no(Code::FlowExternalGrantDenied);
         }
@@ -66,10 +60,10 @@ impl Broker {
         if tools.iter().any(|tool| self.config.flows.tool(tool).is_none()) {
             return no(Code::FlowExternalToolDenied);
         }
-        let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(self.ids.as_ref())) else {
+        let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
-        let seconds = ttl_seconds.unwrap_or(outside.default_ttl_seconds).min(outside.max_ttl_seconds);
+        let seconds = ttl_seconds.map_or(outside.default_ttl_seconds, u64::from).min(outside.max_ttl_seconds);
         let actor = json!({ "actor_label": label, "vault_id": vault, "issued_by": &*header.caller_key });
         let access = Access {
             grant_id,
@@ -114,7 +108,8 @@ impl Broker {
         };
         let wanted =
             FlowProject { flow_id: access.flow_id, version: Some(access.version), harness: Harness::AgentBundle };
-        Ok(match self.projected(tx, &access.vault, &wanted)? {
+        let reach = Reach { vault: &access.vault, scopes: BTreeSet::from([access.scope]) };
+        Ok(match self.projected(tx, &reach, &wanted)? {
             // Whoever wants it again reads again: nobody fills the disk by reading.
             Said::Done { kind, subject, body, data: Value::Object(projected), summary } => {
                 let data = json!({ "grant_id": access.grant_id });
@@ -125,10 +120,16 @@ impl Broker {
     }
 }
 
+impl Reach<'_> {
+    fn holds(&self, access: &Access) -> bool {
+        access.vault == *self.vault && self.sees(access.scope)
+    }
+}
+
 /// Ends an access: at once, for good, and whether there are agents outside or not.
-pub(super) fn revoke(tx: &Transaction<'_>, vault: &Vault, named: &GrantNamed) -> Result<Said, LedgerError> {
+pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<Said, LedgerError> {
     let id = &named.grant_id;
-    let found = grants::find(tx.connection(), id)?.filter(|access| access.vault == *vault);
+    let found = grants::find(tx.connection(), id)?.filter(|access| reach.holds(access));
     let Some(access) = found else {
         let code = Code::FlowExternalGrantDenied;
         return Ok(Said::no(code, code.meaning()));
@@ -142,18 +143,18 @@ pub(super) fn revoke(tx: &Transaction<'_>, vault: &Vault, named: &GrantNamed) ->
 }
 
 /// Accesses, without what opens them.
-pub(super) fn list_accesses(tx: &Transaction<'_>, vault: &Vault, wanted: &GrantList) -> Result<Said, LedgerError> {
+pub(super) fn list_accesses(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &GrantList) -> Result<Said, LedgerError> {
+    let (vault, scopes) = (reach.vault, &reach.scopes);
     let after = match &wanted.cursor {
-        Some(id) => match grants::find(tx.connection(), id)? {
-            Some(access) => Some(access),
-            None => {
-                return Ok(Said::no(Code::InvalidParams, "/cursor: it is none that a list has given, or it is gone."));
-            }
-        },
+        Some(id) => grants::find(tx.connection(), id)?.filter(|access| reach.holds(access)),
         None => None,
     };
-    let most = wanted.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
-    let mut found = grants::list(tx.connection(), vault, wanted.flow_id.as_ref(), after.as_ref(), most + 1)?;
+    if wanted.cursor.is_some() && after.is_none() {
+        let code = Code::FlowExternalGrantDenied;
+        return Ok(Said::no(code, "/cursor: it is none that a list has given, or it is gone."));
+    }
+    let Some(most) = most(wanted.limit) else { return Ok(too_many()) };
+    let mut found = grants::list(tx.connection(), vault, (scopes, wanted.flow_id.as_ref()), after.as_ref(), most + 1)?;
     let has_more = found.len() > most;
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| last.grant_id.clone());

@@ -6,6 +6,7 @@
 //!
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
+use crate::bearer::{Prefix, fresh_name};
 use crate::config::flows::FlowsTable;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::transaction::Transaction;
@@ -16,16 +17,15 @@ use shared::digest::Digest;
 use shared::flow::request::Harness;
 use shared::flow::{GrantId, Id, Opaque, Scope, Vault, Version};
 use shared::{Code, Timestamp};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::time::Duration;
-use zeroize::Zeroizing;
 
 /// So many accesses there are at most, those included that are over and not forgotten yet.
 pub const GRANTS_MAX: usize = 100_000;
 /// For so long one that is over is still told from one that never was.
 const REMEMBERED: Duration = Duration::from_hours(24);
 /// What every bearer begins with.
-pub const BEARER: &str = "fgrnt_bearer_";
+pub const BEARER: Prefix = "fgrnt_bearer_";
 
 /// An agent's access.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,55 +89,13 @@ impl Access {
     }
 }
 
-/// What opens an access. It cannot be printed.
-pub struct Bearer(Zeroizing<String>);
-
-impl Bearer {
-    /// A fresh one, of 256 random bits.
-    ///
-    /// # Errors
-    /// [`NoRandomness`].
-    pub fn fresh(ids: &dyn Ids) -> Result<Self, NoRandomness> {
-        let mut bytes = Zeroizing::new([0; 32]);
-        ids.fill(bytes.as_mut_slice())?;
-        let digits = Zeroizing::new(base16ct::lower::encode_string(bytes.as_slice()));
-        Ok(Self(Zeroizing::new([BEARER, &digits].concat())))
-    }
-
-    /// One that somebody shows, if it could be one.
-    pub fn shown(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(BEARER)?;
-        let is_one = digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        is_one.then(|| Self(Zeroizing::new(text.to_owned())))
-    }
-
-    /// What it is known by.
-    pub fn digest(&self) -> Digest {
-        Digest::of(self.0.as_bytes())
-    }
-
-    /// To be shown, once.
-    pub fn reveal(self) -> Zeroizing<String> {
-        self.0
-    }
-}
-
-impl fmt::Debug for Bearer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bearer(…)")
-    }
-}
-
 /// A fresh name.
 ///
 /// # Errors
 /// [`NoRandomness`].
 pub fn fresh_id(ids: &dyn Ids) -> Result<GrantId, NoRandomness> {
-    let mut bytes = [0; 12];
-    ids.fill(&mut bytes)?;
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "digits and small letters satisfy the grammar")]
-    let id = format!("fgrnt_{}", base16ct::lower::encode_string(&bytes)).parse().expect("a grant id");
-    Ok(id)
+    fresh_name("fgrnt_", ids).map(|name| name.parse().expect("a grant id"))
 }
 
 /// For what an access is asked.
@@ -266,25 +224,26 @@ fn canonical_version(connection: &Connection, vault: &Vault, flow: &Id) -> Resul
         .map_err(at("look a flow up"))
 }
 
-/// Accesses of a vault, by flow and name, after the one of this name; at most `most`.
+/// Accesses of a vault to flows of these scopes, by flow and name, after the one of this name; at most `most`.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn list(
     connection: &Connection,
     vault: &Vault,
-    flow: Option<&Id>,
+    (scopes, flow): (&BTreeSet<Scope>, Option<&Id>),
     after: Option<&Access>,
     most: usize,
 ) -> Result<Vec<Access>, LedgerError> {
     let condition = if flow.is_some() { "flow_id = ?2" } else { "?2 IS NULL" };
     let select = format!(
-        "SELECT {COLUMNS} FROM flow_grants WHERE vault = ?1 AND {condition} AND (flow_id, grant_id) > (?3, ?4)
+        "SELECT {COLUMNS} FROM flow_grants WHERE vault = ?1 AND {condition} AND scope IN (SELECT value FROM json_each(?6)) AND (flow_id, grant_id) > (?3, ?4)
          ORDER BY flow_id, grant_id LIMIT ?5"
     );
     let (after_flow, after_id) = after.map_or(("", ""), |after| (after.flow_id.as_str(), after.grant_id.as_str()));
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let with = params![vault.as_str(), flow.map(Id::as_str), after_flow, after_id, most];
+    let scopes = json!(scopes).to_string();
+    let with = params![vault.as_str(), flow.map(Id::as_str), after_flow, after_id, most, scopes];
     let found: Vec<Raw> = connection
         .prepare_cached(&select)
         .and_then(|mut s| s.query_map(with, raw)?.collect())
@@ -367,32 +326,13 @@ fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bearer::Bearer;
     use crate::effects::ids::SystemIds;
 
     #[test]
-    fn a_bearer_is_known_by_its_hash_and_cannot_be_printed() {
-        let bearer = Bearer::fresh(&SystemIds).unwrap();
-        let printed = format!("{bearer:?}");
-        let digest = bearer.digest();
-        let text = bearer.reveal();
-        assert!(text.starts_with(BEARER) && text.len() == BEARER.len() + 64);
-        assert!(!printed.contains(text.trim_start_matches(BEARER)));
-        assert_eq!(Bearer::shown(&text).unwrap().digest(), digest);
-        assert_ne!(Bearer::fresh(&SystemIds).unwrap().digest(), digest);
-        let upper = text.to_ascii_uppercase();
-        for other in [
-            "",
-            BEARER,
-            text.trim_start_matches('f'),
-            &format!("{}0", *text),
-            &format!("{} ", *text),
-            &upper,
-            "fgrnt_12345678",
-        ] {
-            assert!(Bearer::shown(other).is_none(), "{other}");
-        }
-        // A bearer is no name, whatever asks for one.
-        assert!(text.parse::<GrantId>().is_err());
+    fn a_bearer_is_no_name_whatever_asks_for_one() {
+        let bearer = Bearer::fresh(BEARER, &SystemIds).unwrap();
+        assert!(bearer.reveal().parse::<GrantId>().is_err());
         assert!(fresh_id(&SystemIds).unwrap().as_str().starts_with("fgrnt_"));
     }
 }

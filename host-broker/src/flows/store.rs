@@ -147,23 +147,24 @@ pub fn proposed_by(connection: &Connection, vault: &Vault, caller: &str) -> Resu
 /// Where a list goes on: after this version of this flow.
 pub type Cursor = (String, String);
 
-/// Versions in this state, of this scope if one is given, by flow and version, after the cursor; at most `most`.
+/// Versions in this state, of these scopes, by flow and version, after the cursor; at most `most`.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn list(
     connection: &Connection,
     vault: &Vault,
-    (state, scope): (State, Option<Scope>),
+    (state, scopes): &(State, Vec<Scope>),
     after: Option<&Cursor>,
     most: usize,
 ) -> Result<Vec<Listed>, LedgerError> {
     const SELECT: &str = "SELECT flow_id, version, state, scope, title, steps, digest, proposed_by, proposed_at
         FROM flow_versions
-        WHERE vault = ?1 AND state = ?2 AND (flow_id, version) > (?3, ?4) AND scope = coalesce(?5, scope)
+        WHERE vault = ?1 AND state = ?2 AND (flow_id, version) > (?3, ?4) AND scope IN (SELECT value FROM json_each(?5))
         ORDER BY flow_id, version LIMIT ?6";
     let (flow, version) = after.map_or(("", ""), |(flow, version)| (flow, version));
     let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let scopes = serde_json::json!(scopes).to_string();
     let read = |row: &Row<'_>| {
         Ok(Listed {
             flow_id: row.get(0)?,
@@ -180,7 +181,7 @@ pub fn list(
     connection
         .prepare_cached(SELECT)
         .and_then(|mut s| {
-            let with = params![vault.as_str(), state.word(), flow, version, scope.map(Scope::word), most];
+            let with = params![vault.as_str(), state.word(), flow, version, scopes, most];
             s.query_map(with, read)?.collect()
         })
         .map_err(at("list flows"))

@@ -1,52 +1,57 @@
-//! What agents outside reach: the flow of their access, its tools, and what became of their calls.
+//! What is reached with a bearer, from outside: by agents that have access to a flow and its tools, and by operators who work
+//! with flows.
 //!
 //! ```text
-//! GET  /api/v1/flows/{flow_id}/projection?harness=agent_bundle
 //! POST /api/v1/flows/external-tools/{tool_id}/invoke             the tool's parameters, a JSON object
 //! GET  /api/v1/flows/external-calls/{request_id}                 what became of a call that was not over (202)
-//! POST /mcp                                                      the same tools, for an MCP client
+//! GET  /api/v1/flows/{flow_id}/projection?harness=agent_bundle   the flow, for agents and for operators
+//! …    /api/v1/flows…                                            everything else about flows, for operators
+//! GET  /api/v1/openapi.json                                      all of it, as a document for programs
+//! POST /mcp                                                      the same, as tools for an MCP client
 //!
-//! Authorization: Bearer fgrnt_bearer_…
+//! Authorization: Bearer fgrnt_bearer_…    or    Bearer optk_bearer_…
 //! ```
-//! The bearer opens these and nothing else. Here it is only looked up whose it is; whether the access holds is decided by the
-//! broker, in the transaction of each request. Pages of browsers have no business here, unless
-//! they come from this machine itself, and a name of the host that nobody has configured leads nowhere.
+//! A bearer opens these and nothing else. Here it is only looked up whose it is; whether it holds is decided by the broker,
+//! in the transaction of each request. Pages of browsers have no business here, unless they come from this machine itself,
+//! and a name of the host that nobody has configured leads nowhere.
 
+mod agents;
 mod mcp;
+mod openapi;
+mod operators;
 mod rates;
 
-use crate::call::{Caller, Directive, Header, Invoked, Order, Origin, Parsed, Rubbish};
+use crate::bearer::Bearer;
+use crate::call::{Caller, Directive, Header, Order, Origin, Parsed, Rubbish};
 use crate::config::Config;
 use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::effects::ids::Nonce;
-use crate::event::{Event, Invocation, News, Reports};
-use crate::flows::grants::{Bearer, opened_by};
+use crate::event::{Event, Reports};
+use crate::flows::grants;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
 use crate::identity::Behalf;
+use crate::operators::{self as tokens, Operator};
 use axum::Router;
-use axum::body::{Bytes, to_bytes};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request, State};
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 pub(super) use rates::Rates;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shared::flow::request::Harness;
-use shared::flow::{GrantId, Id, Opaque};
-use shared::request::ResultRequest;
-use shared::{Code, IdempotencyKey, Reply, RequestId, Status, limits};
+use shared::flow::GrantId;
+use shared::{Code, Reply, RequestId, Status};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-/// The most that may be given to a tool, in bytes.
+/// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long it may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(20);
@@ -57,10 +62,11 @@ const EXTERNAL_BEARER: HeaderName = HeaderName::from_static("x-flow-external-bea
 const GRANT_ID: HeaderName = HeaderName::from_static("x-flow-grant-id");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const VAULT: HeaderName = HeaderName::from_static("x-vault-id");
 
-/// What agents outside are served by.
+/// What whoever has a bearer is served by.
 pub(super) struct Outside {
-    /// Whether there are any, and by which names.
+    /// By which names they come.
     pub(super) config: Arc<Config>,
     /// This machine's own names.
     pub(super) entrance: Arc<Entrance>,
@@ -74,7 +80,7 @@ pub(super) struct Outside {
     pub(super) clock: Arc<dyn Clock>,
     /// How fast bearers may be wrong.
     pub(super) pace: Mutex<Pace>,
-    /// How fast each access may be used.
+    /// How fast each may be used.
     pub(super) rates: Rates,
     /// How many of them are served at once: people, who come to the same address, are to find a place.
     pub(super) places: Semaphore,
@@ -83,19 +89,33 @@ pub(super) struct Outside {
 /// So many.
 pub(super) const PLACES: usize = 32;
 
+/// Who shows a bearer.
+#[derive(Debug, Clone)]
+enum Visitor {
+    /// An agent, with this access.
+    Agent(GrantId),
+    /// An operator, with this token; it may not hold.
+    Operator(Box<Operator>),
+}
+
 /// The routes.
 pub(super) fn router(outside: Outside) -> Router {
     let outside = Arc::new(outside);
     let clients = Router::new()
         .route_service("/mcp", mcp::service(&outside))
         .layer(from_fn_with_state(Arc::clone(&outside), identify));
-    Router::new()
-        .route("/api/v1/flows/{flow_id}/projection", get(projection))
-        .route("/api/v1/flows/external-tools/{tool_id}/invoke", post(invoke))
-        .route("/api/v1/flows/external-calls/{request_id}", get(result))
+    operators::router()
+        .route(agents::INVOKE, post(agents::invoke))
+        .route(agents::CALLS, get(agents::result))
+        .route(openapi::PLACE, get(openapi::document))
+        .method_not_allowed_fallback(wrong_method)
         .merge(clients)
         .layer(from_fn_with_state(Arc::clone(&outside), door))
         .with_state(outside)
+}
+
+async fn wrong_method() -> Response {
+    plainly(StatusCode::METHOD_NOT_ALLOWED, "This is not done here in this way; see /api/v1/openapi.json.")
 }
 
 /// What every request passes, and what every reply says.
@@ -115,9 +135,9 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
 
 /// Whose request it is, for what cannot look at its headers.
 async fn identify(State(outside): State<Arc<Outside>>, mut request: Request, next: Next) -> Response {
-    match outside.access(request.headers()) {
-        Ok(access) => {
-            request.extensions_mut().insert(access);
+    match outside.visitor(request.headers()) {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
             next.run(request).await
         }
         Err(response) => *response,
@@ -149,48 +169,53 @@ impl Outside {
         Ok(())
     }
 
-    /// The access that the request shows the bearer of.
-    fn access(&self, headers: &HeaderMap) -> Result<GrantId, Box<Response>> {
+    /// Whose bearer the request shows.
+    fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
         let shown = if headers.contains_key(EXTERNAL_BEARER) {
             only(headers, &EXTERNAL_BEARER)
         } else {
             only(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "))
         };
         let Some(shown) = shown else {
-            let mut response = plainly(StatusCode::UNAUTHORIZED, "Send Authorization: Bearer fgrnt_bearer_… with it.");
+            let mut response = plainly(StatusCode::UNAUTHORIZED, "Send Authorization: Bearer … with it.");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(Box::new(response));
         };
-        let found = match Bearer::shown(shown) {
-            Some(bearer) => self.desk.look(|connection| opened_by(connection, &bearer.digest())),
-            None => Ok(None),
+        let found = if let Some(bearer) = Bearer::shown(tokens::BEARER, shown) {
+            let operator = self.desk.look(|connection| tokens::opened_by(connection, &bearer.digest()));
+            operator.map(|found| found.map(|operator| Visitor::Operator(Box::new(operator))))
+        } else if let Some(bearer) = Bearer::shown(grants::BEARER, shown) {
+            let access = self.desk.look(|connection| grants::opened_by(connection, &bearer.digest()));
+            // Another's name beside it says as little as none.
+            let is_meant =
+                |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
+            access.map(|found| found.filter(is_meant).map(Visitor::Agent))
+        } else {
+            Ok(None)
         };
         let found = found.map_err(|error| {
             tracing::error!(error = ?error, "a bearer cannot be looked up");
             Box::new(refused(Code::EvidenceUnavailable))
         })?;
-        // Another's name beside it says as little as none.
-        let is_meant = |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
-        if let Some(id) = found.filter(is_meant) {
-            if self.rates.take(&id) {
-                return Ok(id);
-            }
-            let mut response = refused(Code::RateLimited);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            return Err(Box::new(response));
+        let Some(visitor) = found else { return Err(Box::new(self.wrong(shown))) };
+        if self.rates.take(visitor.name()) {
+            return Ok(visitor);
         }
-        Err(Box::new(self.wrong()))
+        let mut response = refused(Code::RateLimited);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        Err(Box::new(response))
     }
 
     /// Whoever shows what opens nothing: it is counted in the ledger, and slowed down.
-    fn wrong(&self) -> Response {
+    fn wrong(&self, shown: &str) -> Response {
         let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
         if let Err(seconds) = tried {
             let mut response = plainly(StatusCode::TOO_MANY_REQUESTS, "Too many wrong bearers.");
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             return response;
         }
-        let code = Code::FlowExternalGrantDenied;
+        let is_operators = shown.starts_with(tokens::BEARER);
+        let code = if is_operators { Code::OperatorTokenDenied } else { Code::FlowExternalGrantDenied };
         self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
             caller: Caller::Broker,
             caller_key: "outside".into(),
@@ -210,19 +235,14 @@ impl Outside {
         Ok(id)
     }
 
-    /// Puts what needs no provider to the broker.
-    async fn ask(&self, access: GrantId, order: Order, of: Option<RequestId>, patience: Duration) -> Response {
-        let request_id = match self.fresh_id() {
-            Ok(id) => id,
-            Err(response) => return *response,
-        };
+    /// Puts what needs no provider to the broker, and waits for its reply.
+    async fn put(&self, caller: Caller, order: Order, patience: Duration) -> Result<Reply, Box<Response>> {
         let (sender, receiver) = oneshot::channel();
-        let caller = Caller::Outside(access);
         let header = Header {
             caller_key: caller.to_string().into(),
             caller,
             behalf: Behalf::NOBODY,
-            request_id,
+            request_id: self.fresh_id()?,
             request_digest: self.clerk.key.digest(format!("{order:?}").as_bytes()),
             origin: Origin::Socket(sender),
             arrived: Instant::now(),
@@ -230,9 +250,15 @@ impl Outside {
         };
         let directive = Directive { header, order, asked: false };
         self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));
-        match reply(receiver, patience).await {
-            Ok(reply) => said(&reply, of.as_ref()),
-            Err(response) => *response,
+        reply(receiver, patience).await
+    }
+}
+
+impl Visitor {
+    fn name(&self) -> &str {
+        match self {
+            Self::Agent(access) => access.as_str(),
+            Self::Operator(operator) => operator.token_id.as_str(),
         }
     }
 }
@@ -245,115 +271,31 @@ fn named<T: FromStr>(segment: Segment) -> Option<T> {
     segment.ok().and_then(|Path(text)| text.parse().ok())
 }
 
-/// What is asked of a projection.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    harness: Option<Harness>,
-}
-
-async fn projection(
-    State(outside): State<Arc<Outside>>,
-    flow: Segment,
-    query: Result<Query<Wanted>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    let access = match outside.access(&headers) {
-        Ok(access) => access,
-        Err(response) => return *response,
-    };
-    match query {
-        Ok(Query(Wanted { harness: None | Some(Harness::AgentBundle) })) => {}
-        Ok(Query(Wanted { harness: Some(_) })) | Err(_) => return refused(Code::FlowHarnessUnsupported),
+/// The body, whole, or what is said to whoever sends too much or too slowly.
+async fn whole(body: Body) -> Result<Bytes, Box<Response>> {
+    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_long)) => {
+            Err(Box::new(plainly(StatusCode::PAYLOAD_TOO_LARGE, "What was sent is longer than 256 KiB, or was cut.")))
+        }
+        Err(_slow) => Err(Box::new(plainly(StatusCode::REQUEST_TIMEOUT, "What was sent took too long to arrive."))),
     }
-    let Some(flow) = named::<Id>(flow) else { return refused(Code::FlowExternalGrantFlowMismatch) };
-    outside.ask(access, Order::ReadFlow(flow), None, limits::PATIENCE_DEFAULT).await
-}
-
-async fn result(State(outside): State<Arc<Outside>>, of: Segment, headers: HeaderMap) -> Response {
-    let access = match outside.access(&headers) {
-        Ok(access) => access,
-        Err(response) => return *response,
-    };
-    let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
-    // Whoever asks again and again holds no place here meanwhile, unless that is what was meant.
-    let patience = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::PATIENCE_MAX);
-    let order = Order::Result(ResultRequest { of: of.clone(), timeout_ms: None });
-    outside.ask(access, order, Some(of), patience).await
-}
-
-impl Outside {
-    /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
-    async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
-        let Called { access, tool, given, key, patience } = called;
-        let request_id = self.fresh_id()?;
-        let (answer, receiver) = oneshot::channel();
-        let of = request_id.clone();
-        let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience };
-        self.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
-        reply(receiver, limits::PATIENCE_MAX).await.map(|reply| (of, reply))
-    }
-}
-
-/// A call of a tool.
-struct Called {
-    access: GrantId,
-    tool: Opaque,
-    given: Map<String, Value>,
-    key: Option<IdempotencyKey>,
-    patience: Option<Duration>,
-}
-
-async fn invoke(State(outside): State<Arc<Outside>>, tool: Segment, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let headers = head.headers;
-    let access = match outside.access(&headers) {
-        Ok(access) => access,
-        Err(response) => return *response,
-    };
-    let Some(tool) = named::<Opaque>(tool) else { return refused(Code::FlowExternalGrantToolDenied) };
-    let body = match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_long)) => return plainly(StatusCode::PAYLOAD_TOO_LARGE, "The parameters are longer than 256 KiB."),
-        Err(_slow) => return plainly(StatusCode::REQUEST_TIMEOUT, "The parameters took too long to arrive."),
-    };
-    let given = match parameters(&body) {
-        Ok(given) => given,
-        Err(why) => return invalid(&why),
-    };
-    let key = match headers.contains_key(IDEMPOTENCY_KEY).then(|| only(&headers, &IDEMPOTENCY_KEY)?.parse().ok()) {
-        None => None,
-        Some(Some(key)) => Some(key),
-        Some(None) => return invalid("Idempotency-Key: it is no key, or there are several."),
-    };
-    match outside.call(Called { access, tool, given, key, patience: prefers(&headers) }).await {
-        Ok((of, reply)) => said(&reply, Some(&of)),
-        Err(response) => *response,
-    }
-}
-
-/// How long somebody wants to wait: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
-fn prefers(headers: &HeaderMap) -> Option<Duration> {
-    let all = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
-    let mut seconds = all.flat_map(|value| value.split(',')).filter_map(|one| one.trim().strip_prefix("wait="));
-    seconds.next()?.parse().ok().map(Duration::from_secs)
 }
 
 /// A JSON object, read as strictly as a request of a group; nothing is an empty one.
-fn parameters(body: &Bytes) -> Result<Map<String, Value>, String> {
+fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
     if body.is_empty() {
         return Ok(Map::new());
     }
-    shared::json::parse_object(body).map_err(|fault| format!("The parameters must be a JSON object: {fault}."))
+    let read = shared::json::parse_object(body);
+    read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))
 }
 
 /// The reply, once it is there.
 async fn reply(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration) -> Result<Reply, Box<Response>> {
     let unavailable = |why: &str| Err(Box::new(plainly(StatusCode::SERVICE_UNAVAILABLE, why)));
     match tokio::time::timeout(patience + MARGIN, receiver).await {
-        Ok(Ok(reply)) => {
-            serde_json::from_slice(&reply).map(veiled).map_err(|_bad| Box::new(refused(Code::EvidenceUnavailable)))
-        }
+        Ok(Ok(reply)) => serde_json::from_slice(&reply).map_err(|_bad| Box::new(refused(Code::EvidenceUnavailable))),
         Ok(Err(_gone)) => unavailable("The broker stops."),
         Err(_elapsed) => unavailable("The broker has not answered in time."),
     }
@@ -362,16 +304,6 @@ async fn reply(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration) -> Resu
 fn code_of(reply: &Reply) -> Option<Code> {
     let word = reply.code.as_deref()?;
     Code::ALL.iter().copied().find(|code| code.word() == word)
-}
-
-/// For whoever is outside: the sentence of a decision names groups, providers and actions, which are no concern of theirs.
-fn veiled(mut reply: Reply) -> Reply {
-    if reply.status == Status::Denied
-        && let Some(code) = code_of(&reply).filter(|code| *code != Code::InvalidParams)
-    {
-        reply.error = Some(format!("{} {}", code.meaning(), code.remedy()));
-    }
-    reply
 }
 
 /// The broker's document, with HTTP's words for it; `of` is the request that it is about, if that can be asked for.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 12] = [
+const VERSIONS: [&str; 13] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -27,8 +27,9 @@ const VERSIONS: [&str; 12] = [
     include_str!("definitions.sql"),
     include_str!("flows.sql"),
     include_str!("outside.sql"),
+    include_str!("operators.sql"),
 ];
-const SCHEMA_VERSION: i64 = 12;
+const SCHEMA_VERSION: i64 = 13;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// A reader may hold the database this long.

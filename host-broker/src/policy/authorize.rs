@@ -137,7 +137,7 @@ pub fn authorize<'tx>(
             // Whatever made a person be asked: the yes is spent, and stands on the row.
             let invokes = match &call.header.caller {
                 Caller::Outside(access) => Some(access.clone()),
-                Caller::Group(_) | Caller::Person(_) | Caller::Broker => None,
+                Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
             };
             let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
@@ -210,7 +210,7 @@ fn facts(
     let session = session_fact(connection, call, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
-        Caller::Group(_) | Caller::Person(_) | Caller::Broker => {
+        Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
             (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
         }
@@ -336,6 +336,7 @@ fn sentence_subject(caller: &Caller) -> String {
         Caller::Group(group) => format!("Group '{group}'"),
         Caller::Person(name) => format!("Person '{name}'"),
         Caller::Outside(access) => format!("Agent outside '{access}'"),
+        Caller::Operator(token) => format!("Operator '{token}'"),
         Caller::Broker => "The broker".to_owned(),
     }
 }

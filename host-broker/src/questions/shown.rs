@@ -15,7 +15,7 @@ pub(super) fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
         Caller::Outside(access) => card.say("Agent outside", access.as_str()),
-        Caller::Person(_) | Caller::Broker => {}
+        Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
     }
     if let Some(tool) = &call.tool {
         card.say("Tool", tool.as_str());

@@ -119,65 +119,6 @@ pub const GATE_APPROVE: ToolWords = ToolWords {
                   may open gates.",
 };
 
-/// `flow_list`
-pub const FLOW_LIST: ToolWords = ToolWords {
-    title: "List flows",
-    description: "Lists versions of flows: the canonical ones, or those that are proposed or deprecated. Main group only.",
-};
-/// `flow_get`
-pub const FLOW_GET: ToolWords = ToolWords {
-    title: "Read a flow",
-    description: "Shows a flow with its steps: the canonical version, or the one that is named. Main group only.",
-};
-/// `flow_propose`
-pub const FLOW_PROPOSE: ToolWords = ToolWords {
-    title: "Propose a flow",
-    description: "Stores a version of a flow as proposed. It becomes canonical with a person's yes: flow_approve asks for \
-                  it. Main group only.",
-};
-/// `flow_import`
-pub const FLOW_IMPORT: ToolWords = ToolWords {
-    title: "Import a flow",
-    description: "Proposes a flow that comes from elsewhere. One that names tools for agents outside that the operator does \
-                  not allow is refused as a whole. Main group only.",
-};
-/// `flow_export`
-pub const FLOW_EXPORT: ToolWords = ToolWords {
-    title: "Export a flow",
-    description: "Gives a flow with its steps as one document, as flow_import takes it. Main group only.",
-};
-/// `flow_approve`
-pub const FLOW_APPROVE: ToolWords = ToolWords {
-    title: "Ask for a flow's approval",
-    description: "Asks people whether a proposed version of a flow is to be canonical. Main group only.",
-};
-/// `flow_deprecate`
-pub const FLOW_DEPRECATE: ToolWords = ToolWords {
-    title: "Deprecate a flow",
-    description: "Ends a canonical version of a flow, or takes a proposed one back. Main group only.",
-};
-/// `flow_project`
-pub const FLOW_PROJECT: ToolWords = ToolWords {
-    title: "Render a flow",
-    description: "Renders a flow for a harness: cursor_rule, cli_runbook or agent_bundle. Main group only.",
-};
-/// `flow_external_grant_mint`
-pub const FLOW_EXTERNAL_GRANT_MINT: ToolWords = ToolWords {
-    title: "Give an agent outside access",
-    description: "Gives an agent outside short access to the canonical version of a flow and to some of the tools that its \
-                  steps name. The bearer in the reply is shown this once: hand it to nobody else. Main group only.",
-};
-/// `flow_external_grant_revoke`
-pub const FLOW_EXTERNAL_GRANT_REVOKE: ToolWords = ToolWords {
-    title: "End an agent's access",
-    description: "Ends an access of an agent outside at once and for good. Main group only.",
-};
-/// `flow_external_grant_list`
-pub const FLOW_EXTERNAL_GRANT_LIST: ToolWords = ToolWords {
-    title: "List accesses of agents outside",
-    description: "Lists the accesses of agents outside, also those that were over a short while ago. Main group only.",
-};
-
 /// `broker://capabilities`
 pub const CAPABILITIES_RESOURCE: ToolWords = ToolWords {
     title: "External capabilities",

@@ -1,6 +1,6 @@
 //! One typed tool for each action that the group may use: the same `ext_call`, with the action's own schema.
 
-use super::Effect;
+use super::{Effect, hints};
 use crate::render::words;
 use crate::schema;
 use rmcp::model::Tool;
@@ -87,7 +87,7 @@ fn make(name: String, provider: &Provider, action: &Action, entry: &ActionEntry)
     // withheld or a cut result cannot fit; nor does the reply around the data. ext_capabilities shows the schema.
     let tool = Tool::new(name, words::action(provider, action, entry), input)
         .with_title(format!("{provider}: {action}"))
-        .with_annotations(effect.hints(true));
+        .with_annotations(hints(effect, true));
     ActionTool { tool, provider: provider.clone(), action: action.clone(), options }
 }
 

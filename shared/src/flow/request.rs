@@ -1,9 +1,15 @@
 //! What can be asked about flows: the same on every surface.
 
+use super::operations::{self, Effect, Operation};
 use super::{Bundle, GrantId, Id, Opaque, Scope, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// How many a list has at most.
+pub const LISTED_MAX: usize = 200;
+/// How many characters the words have for whom an access is.
+pub const LABEL_MAX: usize = 256;
 
 /// What is asked about flows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,12 +48,15 @@ pub struct GrantMint {
     /// Which version of it: the canonical one.
     pub flow_version: Version,
     /// Which tools, at least one.
+    #[schemars(length(min = 1))]
     pub requested_tools: Vec<Opaque>,
     /// For how many seconds; absent means the operator's default, and the operator's maximum is never exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds: Option<u64>,
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
+    pub ttl_seconds: Option<u32>,
     /// Who it is for, in words of whoever asks. Only its hash is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = LABEL_MAX))]
     pub actor_label: Option<String>,
 }
 
@@ -66,8 +75,9 @@ pub struct GrantList {
     /// Only those to this flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_id: Option<Id>,
-    /// How many; at most 200, absent means 100.
+    /// How many, from 1 to 200; absent means 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = LISTED_MAX))]
     pub limit: Option<usize>,
     /// Where to go on: what `next_cursor` was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,11 +94,13 @@ pub struct FlowList {
     /// Only those of this scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// How many; at most 200, absent means 100.
+    /// How many, from 1 to 200; absent means 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = LISTED_MAX))]
     pub limit: Option<usize>,
     /// Where to go on: what `next_cursor` was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "@"))]
     pub cursor: Option<String>,
 }
 
@@ -176,53 +188,31 @@ impl Harness {
 }
 
 impl FlowRequest {
-    /// The words of all types.
-    pub const WORDS: [&str; 11] = [
-        "flow_list",
-        "flow_get",
-        "flow_propose",
-        "flow_import",
-        "flow_export",
-        "flow_approve",
-        "flow_deprecate",
-        "flow_project",
-        "flow_external_grant_mint",
-        "flow_external_grant_revoke",
-        "flow_external_grant_list",
-    ];
-
     /// The word in the document's `type`.
     pub fn word(&self) -> &'static str {
+        self.operation().name
+    }
+
+    /// What is done.
+    pub fn operation(&self) -> &'static Operation {
         match self {
-            Self::FlowList(_) => "flow_list",
-            Self::FlowGet(_) => "flow_get",
-            Self::FlowPropose(_) => "flow_propose",
-            Self::FlowImport(_) => "flow_import",
-            Self::FlowExport(_) => "flow_export",
-            Self::FlowApprove(_) => "flow_approve",
-            Self::FlowDeprecate(_) => "flow_deprecate",
-            Self::FlowProject(_) => "flow_project",
-            Self::FlowExternalGrantMint(_) => "flow_external_grant_mint",
-            Self::FlowExternalGrantRevoke(_) => "flow_external_grant_revoke",
-            Self::FlowExternalGrantList(_) => "flow_external_grant_list",
+            Self::FlowList(_) => &operations::FLOW_LIST,
+            Self::FlowGet(_) => &operations::FLOW_GET,
+            Self::FlowPropose(_) => &operations::FLOW_PROPOSE,
+            Self::FlowImport(_) => &operations::FLOW_IMPORT,
+            Self::FlowExport(_) => &operations::FLOW_EXPORT,
+            Self::FlowApprove(_) => &operations::FLOW_APPROVE,
+            Self::FlowDeprecate(_) => &operations::FLOW_DEPRECATE,
+            Self::FlowProject(_) => &operations::FLOW_PROJECT,
+            Self::FlowExternalGrantMint(_) => &operations::FLOW_EXTERNAL_GRANT_MINT,
+            Self::FlowExternalGrantRevoke(_) => &operations::FLOW_EXTERNAL_GRANT_REVOKE,
+            Self::FlowExternalGrantList(_) => &operations::FLOW_EXTERNAL_GRANT_LIST,
         }
     }
 
     /// Whether it changes what is stored.
     pub fn changes(&self) -> bool {
-        match self {
-            Self::FlowList(_)
-            | Self::FlowGet(_)
-            | Self::FlowExport(_)
-            | Self::FlowProject(_)
-            | Self::FlowExternalGrantList(_) => false,
-            Self::FlowPropose(_)
-            | Self::FlowImport(_)
-            | Self::FlowApprove(_)
-            | Self::FlowDeprecate(_)
-            | Self::FlowExternalGrantMint(_)
-            | Self::FlowExternalGrantRevoke(_) => true,
-        }
+        self.operation().effect != Effect::Reads
     }
 
     /// The body as an object.

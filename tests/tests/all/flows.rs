@@ -1,5 +1,6 @@
 //! Flows: proposed, approved by a person, and only then worked by; the same over every surface.
 
+mod operators;
 mod outside;
 
 use serde_json::{Value, json};

@@ -33,7 +33,7 @@ pub(super) struct Mint {
     tools: Vec<Opaque>,
     /// For how many seconds; without, as the configuration says.
     #[arg(long, value_name = "SECONDS")]
-    ttl: Option<u64>,
+    ttl: Option<u32>,
     /// Who it is for. Only its hash is kept.
     #[arg(long, value_name = "LABEL")]
     actor: Option<String>,

@@ -10,7 +10,7 @@ use tests::world::CONFIG;
 use tests::{World, until};
 
 /// Three tools, one of which nobody may be given for lack of a step that names it.
-const TOOLS: &str = r#"
+pub(super) const TOOLS: &str = r#"
 [web]
 listen = "127.0.0.1:0"
 
@@ -105,7 +105,7 @@ impl Agent {
     }
 }
 
-fn heard(page: &Page) -> (u16, Value) {
+pub(super) fn heard(page: &Page) -> (u16, Value) {
     assert_eq!(page.header("content-type"), Some("application/json"), "{page:?}");
     (page.status, serde_json::from_str(&page.text).unwrap_or_else(|_| panic!("{page:?}")))
 }

@@ -1,0 +1,90 @@
+//! Tokens of operators elsewhere: made, ended and listed by people.
+
+use super::Said;
+use crate::bearer::Bearer;
+use crate::broker::Broker;
+use crate::call::Header;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::Kind;
+use crate::ledger::transaction::Transaction;
+use crate::operators::{self, BEARER, LIFE_MAX, Operator, TokenId, Wanted, fresh_id};
+use serde_json::{Map, Value, json};
+use shared::Code;
+use std::time::Duration;
+
+/// The longest label, in bytes.
+const LABEL_MAX: usize = 256;
+
+impl Broker {
+    /// Makes a token, which is shown once.
+    pub(super) fn mint_operator(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        wanted: &Wanted,
+    ) -> Result<Said, LedgerError> {
+        let Wanted { parts, scopes, vault, life_seconds, label } = wanted;
+        let invalid = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
+        if parts.is_empty() || scopes.is_empty() {
+            return invalid("A token that reaches nothing is none.");
+        }
+        let life = Duration::from_secs(*life_seconds);
+        if life.is_zero() || life > LIFE_MAX {
+            return invalid("A token lives for a second at least and for 90 days at most.");
+        }
+        if label.len() > LABEL_MAX {
+            return invalid("The label is longer than 256 bytes.");
+        }
+        if !self.config.flows.vaults.contains(vault) {
+            return invalid("There is no such vault in [flows].");
+        }
+        let (Ok(token_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
+            return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
+        };
+        let operator = Operator {
+            token_id,
+            label: label.clone(),
+            parts: parts.clone(),
+            scopes: scopes.clone(),
+            vault: vault.clone(),
+            issued_by: header.caller_key.to_string(),
+            issued_at: tx.now(),
+            expires_at: tx.now().plus(life),
+            revoked_at: None,
+        };
+        if !operators::issue(tx, &operator, &bearer.digest())? {
+            return Ok(Said::no(
+                Code::Busy,
+                "There are as many tokens as there can be; those that are over go after a day.",
+            ));
+        }
+        let summary = format!("{} is a token until {}.", operator.token_id, operator.expires_at);
+        let bearer = Value::String(bearer.reveal().to_string());
+        Ok(noted(&operator, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
+    }
+}
+
+/// Ends a token: at once, and for good.
+pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, LedgerError> {
+    let Some(operator) = operators::find(tx.connection(), id)? else {
+        return Ok(Said::no(Code::InvalidParams, format!("There is no token {id}.")));
+    };
+    if operator.revoked_at.is_some() {
+        return Ok(Said::told(operator.document(), format!("{id} was ended before.")));
+    }
+    operators::revoke(tx, id)?;
+    let operator = Operator { revoked_at: Some(tx.now()), ..operator };
+    Ok(noted(&operator, format!("{id} is ended.")))
+}
+
+/// All tokens, without what opens them.
+pub(super) fn list(tx: &Transaction<'_>) -> Result<Said, LedgerError> {
+    let found = operators::list(tx.connection())?;
+    let tokens: Vec<_> = found.iter().map(Operator::document).collect();
+    Ok(Said::told(json!({ "tokens": tokens }), format!("{} token(s)", found.len())))
+}
+
+fn noted(operator: &Operator, summary: String) -> Said {
+    let document = operator.document();
+    Said::done(Kind::Noted, json!({ "operator": document }), document, summary)
+}
