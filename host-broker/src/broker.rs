@@ -251,7 +251,7 @@ impl Broker {
         if !decision.has_authority() {
             return Ok(Before::Go);
         }
-        if let Some(claimed) = store::claimed(tx, call)? {
+        if let Some(claimed) = store::claimed(tx.connection(), call)? {
             if let (true, Behalf::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
                 // Without knowing whose it is, nothing is executed a second time, and nothing is told.
                 let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());

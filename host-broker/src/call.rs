@@ -4,7 +4,7 @@
 
 mod parsing;
 
-pub use parsing::{Desk, Invoked, hypothetical, invoked, made, parse, readmit, readmit_grant};
+pub use parsing::{Desk, Invoked, hypothetical, hypothetical_of_tool, invoked, made, parse, readmit, readmit_grant};
 
 use crate::accounts::Share;
 use crate::chat::Relayed;

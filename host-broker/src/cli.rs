@@ -59,6 +59,10 @@ use output::{Fault, Output};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// For so long what still runs may, once a command is over.
+const END_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Controlled, evidenced access to the outside world for sandboxed agents.
 #[derive(Debug, Parser)]
@@ -176,10 +180,13 @@ pub fn run(environment: Environment) -> ExitCode {
         },
         output,
     };
-    match execute(arguments.command, &context) {
+    let code = match execute(arguments.command, &context) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => output.fault(&fault),
-    }
+        Err(fault) => context.output.fault(&fault),
+    };
+    // What some thread still waits for, such as a name that nobody answers for, keeps nothing alive.
+    runtime.shutdown_timeout(END_PATIENCE);
+    code
 }
 
 fn execute(command: Command, context: &Context) -> Result<(), Fault> {

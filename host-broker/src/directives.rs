@@ -15,6 +15,7 @@ use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
+use crate::flows::grants::{Use, standing};
 use crate::gates::{self, Task, TaskState};
 use crate::grants;
 use crate::identity::{Behalf, Unproven};
@@ -96,7 +97,10 @@ impl Broker {
             return write(tx, directive, None, out_of_reach(&header.behalf)).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
-            Order::Result(request) => return self.result(tx, header, request),
+            Order::Result(request) => match self.may_hear(tx, header)? {
+                Ok(()) => return self.result(tx, header, request),
+                Err(code) => Said::no(code, code.meaning()),
+            },
             Order::Cancel(request) => self.cancel(tx, header, &request.of)?,
             Order::Capabilities(request) => self.capabilities(tx, header, request)?,
             Order::Grant(request) => return self.grant(tx, directive, request),
@@ -296,6 +300,13 @@ impl Broker {
         };
         let grant = grants::find(tx.connection(), group, &provider)?;
         Ok(grant.is_none_or(|grant| chats_fact(&grant, header.behalf.person()) != ChatsFact::Elsewhere))
+    }
+
+    /// Whether whoever asks may still hear of calls: an agent outside as long as its access holds.
+    fn may_hear(&self, tx: &Transaction<'_>, header: &Header) -> Result<Result<(), Code>, LedgerError> {
+        let Caller::Outside(access) = &header.caller else { return Ok(Ok(())) };
+        let standing = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?;
+        Ok(standing.map(drop))
     }
 
     /// Waits like a call: the reply of the other request is the reply of this one.

@@ -27,6 +27,16 @@ pub fn find(
     Ok(candidates.into_iter().find(is_set))
 }
 
+/// The switch that stops everything of this group, if one is set.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read; nothing may then be permitted.
+pub fn of_group(connection: &Connection, group: &Group) -> Result<Option<KillScope>, LedgerError> {
+    let scopes = list(connection)?;
+    let is_set = |scope: &KillScope| scopes.contains(&scope.to_string());
+    Ok([KillScope::All, KillScope::Group(group.clone())].into_iter().find(is_set))
+}
+
 /// The scopes of all switches that are set. There are few, and usually none.
 ///
 /// # Errors

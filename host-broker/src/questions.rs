@@ -18,6 +18,7 @@ use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
+use crate::flows::grants;
 use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
@@ -196,7 +197,11 @@ impl Broker {
         }
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
-        let Some(card) = shown::card(call, sealed.as_ref(), reasons) else {
+        let access = match &header.caller {
+            Caller::Outside(access) => grants::find(tx.connection(), access)?,
+            Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
+        };
+        let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };

@@ -131,7 +131,9 @@ impl Visitor {
             add("Cookie", cookie);
         }
         if method != "GET" {
-            add("Content-Length", &body.len().to_string());
+            if !named("Content-Length") {
+                add("Content-Length", &body.len().to_string());
+            }
             if !named("Content-Type") {
                 add("Content-Type", "application/x-www-form-urlencoded");
             }

@@ -448,6 +448,25 @@ pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &D
     made(group, request_id, behalf, bytes, desk)
 }
 
+/// The same of an agent outside: the call that this tool stands for.
+///
+/// # Errors
+/// What was given and may not be.
+pub fn hypothetical_of_tool(
+    grant: GrantId,
+    tool: Opaque,
+    given: Map<String, Value>,
+    flows: &FlowsTable,
+    desk: &Desk,
+) -> Result<Box<Call>, String> {
+    let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
+    let wanted = Invoked { grant, tool, given, request_id, idempotency_key: None, patience: None };
+    invoked(wanted, flows, desk).map_err(|refused| match refused {
+        Parsed::Rubbish(rubbish) => rubbish.reason,
+        Parsed::Call(_) | Parsed::Directive(_) => "not a call".to_owned(),
+    })
+}
+
 /// A call of a group that no file brought: because a person wants it made, or to be decided on again. It is decided on
 /// like every other.
 ///

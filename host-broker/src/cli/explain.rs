@@ -1,10 +1,11 @@
 //! `explain`: what would be decided, and why, without asking anybody or changing anything.
 
 use crate::accounts;
-use crate::call::{Desk, hypothetical};
+use crate::call::{Call, Desk, hypothetical, hypothetical_of_tool};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, person};
+use crate::config::flows::FlowsTable;
 use crate::deputy::Deputy;
 use crate::identity::issuers::Issuers;
 use crate::identity::{ChatType, Person};
@@ -16,6 +17,7 @@ use crate::providers::setup;
 use crate::secrets::Secrets;
 use clap::Args;
 use serde_json::{Map, Value};
+use shared::flow::{GrantId, Opaque};
 use shared::{Action, Group, Provider, TaskId};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -29,15 +31,17 @@ use std::sync::Arc;
 #[command(after_help = "Examples:
   host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
   host-broker explain family person.mail.send '{\"to\":\"bob\"}' --person broker:ann --chat-type private
+  host-broker explain fgrnt_9c1f… query_logs '{\"query\":\"timeout\"}'
 
 --json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?}]};
 verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
 pub struct Explain {
-    /// The group that would call.
-    group: Group,
-    /// The provider and the action, for example `github.list_issues`.
-    #[arg(value_name = "PROVIDER.ACTION")]
-    target: Target,
+    /// The group that would call, or the access of an agent outside.
+    #[arg(value_name = "GROUP|ACCESS")]
+    caller: Who,
+    /// The provider and the action, for example `github.list_issues`; for an agent outside the tool.
+    #[arg(value_name = "PROVIDER.ACTION|TOOL")]
+    target: String,
     /// The parameters, as a JSON object.
     #[arg(default_value = "{}")]
     params: String,
@@ -55,21 +59,21 @@ pub struct Explain {
     chat_type: Option<ChatType>,
 }
 
-/// `github.merge_pr`
+/// `developer`, `fgrnt_9c1f…`
 #[derive(Debug, Clone)]
-struct Target {
-    text: String,
+enum Who {
+    Group(Group),
+    Access(GrantId),
 }
 
-impl FromStr for Target {
+impl FromStr for Who {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if splits(text).next().is_some() {
-            Ok(Self { text: text.to_owned() })
-        } else {
-            Err("write the provider and the action with a dot between them, for example github.list_issues".into())
+        if let Ok(access) = text.parse() {
+            return Ok(Self::Access(access));
         }
+        text.parse().map(Self::Group).map_err(|error: shared::names::BadName| error.to_string())
     }
 }
 
@@ -88,13 +92,7 @@ impl Explain {
     /// [`Fault`] if there is no such group, no ledger, or the parameters are no JSON object.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config = context.config()?;
-        known_group(&config, &self.group)?;
         let catalogue = Arc::new(context.catalogue(&config));
-        let mut splits = splits(&self.target.text).collect::<Vec<_>>();
-        splits.sort_by_key(|(provider, _)| catalogue.provider(provider).is_none());
-        let Some((provider, action)) = splits.into_iter().next() else {
-            return Err(Fault::usage(format!("`{}` names no provider and action", self.target.text)));
-        };
         let policy = context.policy(&config, &catalogue)?;
         // Nothing that is digested here is compared with anything or kept.
         let key = Arc::new(LedgerKey::new(Vec::new()));
@@ -111,14 +109,13 @@ impl Explain {
             patience: config.patience(),
             foreign_types: config.broker.foreign_types,
         };
-        let no_object = |fault: &dyn Display| Fault::usage(format!("the parameters are not a JSON object: {fault}"));
-        // By themselves first: they must not be able to add to the document around them.
-        serde_json::from_str::<Map<String, Value>>(&self.params).map_err(|fault| no_object(&fault))?;
-        let document = document(&provider, &action, &self.params, self.task.as_ref());
-        let (chat_id, chat_type) = (self.chat_id, self.chat_type);
-        let person = self.person.map(|person| Person { chat_id, chat_type, ..person });
-        let mut call =
-            hypothetical(self.group, person, document.as_bytes(), &desk).map_err(|fault| no_object(&fault))?;
+        let mut call = match &self.caller {
+            Who::Group(group) => {
+                known_group(&config, group)?;
+                self.of_group(group, &desk)?
+            }
+            Who::Access(access) => self.of_access(access, &config.flows, &desk)?,
+        };
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
         let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
@@ -130,6 +127,43 @@ impl Explain {
         context.output.show(&explained, || text(&explained));
         Ok(())
     }
+
+    fn of_group(&self, group: &Group, desk: &Desk) -> Result<Box<Call>, Fault> {
+        let mut splits = splits(&self.target).collect::<Vec<_>>();
+        splits.sort_by_key(|(provider, _)| desk.catalogue.provider(provider).is_none());
+        let Some((provider, action)) = splits.into_iter().next() else {
+            let how = "write the provider and the action with a dot between them, for example github.list_issues";
+            return Err(Fault::usage(format!("`{}`: {how}", self.target)));
+        };
+        // By themselves first: they must not be able to add to the document around them.
+        self.given()?;
+        let document = document(&provider, &action, &self.params, self.task.as_ref());
+        let person = self.person.clone().map(|person| Person {
+            chat_id: self.chat_id.clone(),
+            chat_type: self.chat_type,
+            ..person
+        });
+        hypothetical(group.clone(), person, document.as_bytes(), desk).map_err(|fault| no_object(&fault))
+    }
+
+    fn of_access(&self, access: &GrantId, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Fault> {
+        if self.person.is_some() || self.task.is_some() {
+            let why = "an agent outside is nobody's, and its tools name their task: leave --person and --task out";
+            return Err(Fault::usage(why));
+        }
+        let tool: Opaque = self.target.parse().map_err(|_bad| {
+            Fault::usage(format!("`{}` is no tool; flow grant list shows those of an access", self.target))
+        })?;
+        hypothetical_of_tool(access.clone(), tool, self.given()?, flows, desk).map_err(Fault::usage)
+    }
+
+    fn given(&self) -> Result<Map<String, Value>, Fault> {
+        serde_json::from_str(&self.params).map_err(|fault| no_object(&fault))
+    }
+}
+
+fn no_object(fault: &dyn Display) -> Fault {
+    Fault::usage(format!("the parameters are not a JSON object: {fault}"))
 }
 
 /// The document that a sandbox would write, with the parameters to the letter: a number that cannot be kept exactly

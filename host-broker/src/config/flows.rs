@@ -246,6 +246,14 @@ impl FlowsTable {
         for tool in &self.external_agent.allowed_tools {
             let ToolTable { id, provider, action, .. } = tool;
             let place = format!("flows.external_agent.allowed_tools.{id}");
+            if provider.is_namespaced() {
+                return Err(format!(
+                    "{place}: {provider} is used on a person's behalf, and an agent outside is nobody's"
+                ));
+            }
+            if catalogue.provider(provider).is_some_and(|listed| listed.kind == "files") {
+                return Err(format!("{place}: {provider} are the files of groups, and an agent outside has none"));
+            }
             let listed = catalogue.provider(provider).and_then(|listed| listed.operations.get(action));
             let Some(operation) = listed else {
                 // What a bridge or a server can do may be accepted later.

@@ -69,7 +69,8 @@ impl Written {
         let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
         let mut profiles: BTreeMap<Group, Profile> = profiles.collect();
         // Nobody here has written what agents outside write: a person sees it, unless an operator says otherwise.
-        profiles.entry(outside().clone()).or_insert_with(Profile::careful);
+        let theirs = profiles.entry(outside().clone()).or_default();
+        *theirs = theirs.clone().or(&Profile::careful());
         Ok(Profiles::new(profiles))
     }
 }

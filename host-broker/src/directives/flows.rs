@@ -22,7 +22,7 @@ use crate::questions::Posed;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
-use shared::flow::{BUNDLE_MAX, Bundle, Scope, SkillKind, SkillRef, Vault};
+use shared::flow::{BUNDLE_MAX, Bundle, Opaque, Scope, SkillKind, SkillRef, Vault};
 use shared::{Code, Level};
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ impl Broker {
             FlowRequest::FlowImport(bundle) => self.import(tx, header, reach, bundle.clone()),
             FlowRequest::FlowApprove(version) => self.ask_for_flow(tx, header, reach, version),
             FlowRequest::FlowDeprecate(version) => self.deprecate(tx, header, reach, version),
-            FlowRequest::FlowProject(wanted) => self.projected(tx, reach, wanted),
+            FlowRequest::FlowProject(wanted) => self.projected(tx, reach, wanted, &self.config.flows.tools()),
             FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, reach, wanted),
             FlowRequest::FlowExternalGrantRevoke(named) => revoke(tx, reach, named),
             FlowRequest::FlowExternalGrantList(wanted) => list_accesses(tx, reach, wanted),
@@ -370,6 +370,7 @@ impl Broker {
         tx: &Transaction<'_>,
         reach: &Reach<'_>,
         wanted: &FlowProject,
+        tools: &BTreeSet<Opaque>,
     ) -> Result<Said, LedgerError> {
         let FlowProject { flow_id, version, harness } = wanted;
         let flows = &self.config.flows;
@@ -387,7 +388,7 @@ impl Broker {
         let canonical = named_in(tx, reach, &FlowNamed { version: None, ..named })?;
         let canonical = canonical.map(|canonical| canonical.bundle.flow.version);
         let is_canonical = stored.state == State::Approved;
-        let Some(projection) = project(&stored.bundle, is_canonical, *harness, &flows.tools()) else {
+        let Some(projection) = project(&stored.bundle, is_canonical, *harness, tools) else {
             return Ok(Said::no(Code::TooLarge, Code::TooLarge.meaning()));
         };
         let data = json!({

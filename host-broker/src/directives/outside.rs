@@ -108,8 +108,9 @@ impl Broker {
         };
         let wanted =
             FlowProject { flow_id: access.flow_id, version: Some(access.version), harness: Harness::AgentBundle };
+        let tools = self.config.flows.tools().into_iter().filter(|tool| access.tools.contains(tool)).collect();
         let reach = Reach { vault: &access.vault, scopes: BTreeSet::from([access.scope]) };
-        Ok(match self.projected(tx, &reach, &wanted)? {
+        Ok(match self.projected(tx, &reach, &wanted, &tools)? {
             // Whoever wants it again reads again: nobody fills the disk by reading.
             Said::Done { kind, subject, body, data: Value::Object(projected), summary } => {
                 let data = json!({ "grant_id": access.grant_id });

@@ -7,8 +7,10 @@
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
 use crate::bearer::{Prefix, fresh_name};
+use crate::call::outside;
 use crate::config::flows::FlowsTable;
 use crate::effects::ids::{Ids, NoRandomness};
+use crate::kill;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -103,8 +105,12 @@ pub fn fresh_id(ids: &dyn Ids) -> Result<GrantId, NoRandomness> {
 pub enum Use<'a> {
     /// To call this tool.
     Tool(&'a Opaque),
+    /// To have the reply to a call of this tool that was made before.
+    Again(&'a Opaque),
     /// To read this flow.
     Read(&'a Id),
+    /// To hear what became of a call.
+    Result,
 }
 
 /// Whether the access holds for this, now: every condition, each time.
@@ -118,12 +124,15 @@ pub fn standing(
     id: &GrantId,
     wanted: Use<'_>,
 ) -> Result<Result<Access, Code>, LedgerError> {
-    let outside = &flows.external_agent;
-    if outside.forbidden {
+    let table = &flows.external_agent;
+    if table.forbidden {
         return Ok(Err(Code::FlowExternalAgentPolicyForbidden));
     }
-    if !outside.enabled {
+    if !table.enabled {
         return Ok(Err(Code::FlowExternalAgentDisabled));
+    }
+    if kill::of_group(connection, outside())?.is_some() {
+        return Ok(Err(Code::KillSwitch));
     }
     let Some(access) = find(connection, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
     if let Err(code) = access.in_force(now) {
@@ -140,16 +149,18 @@ pub fn standing(
         Some(_) => return Ok(Err(Code::FlowExternalGrantFlowMismatch)),
         None => return Ok(Err(Code::FlowExternalGrantDenied)),
     }
-    if let Use::Tool(tool) = wanted {
+    if let Use::Tool(tool) | Use::Again(tool) = wanted {
         if !access.tools.contains(tool) {
             return Ok(Err(Code::FlowExternalGrantToolDenied));
         }
         if flows.tool(tool).is_none() {
             return Ok(Err(Code::FlowExternalToolDenied));
         }
+    }
+    if matches!(wanted, Use::Tool(_)) {
         let is_used_up = access.max_invocations > 0 && access.invocations >= access.max_invocations;
         // What was without end when it was given is so only as long as that may be.
-        let is_endless = access.max_invocations == 0 && !outside.allow_unlimited;
+        let is_endless = access.max_invocations == 0 && !table.allow_unlimited;
         if is_used_up || is_endless {
             return Ok(Err(Code::FlowExternalGrantDenied));
         }

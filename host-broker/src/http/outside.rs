@@ -32,23 +32,25 @@ use crate::flows::grants;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
 use crate::identity::Behalf;
+use crate::ledger::LedgerError;
 use crate::operators::{self as tokens, Operator};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 pub(super) use rates::Rates;
+use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
 use shared::{Code, Reply, RequestId, Status};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 /// The longest body, in bytes.
@@ -63,6 +65,8 @@ const GRANT_ID: HeaderName = HeaderName::from_static("x-flow-grant-id");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const VAULT: HeaderName = HeaderName::from_static("x-vault-id");
+/// By what it is known that somebody else hands a request on (RFC 7239, RFC 9110 section 7.6.3).
+const PROXIES: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// What whoever has a bearer is served by.
 pub(super) struct Outside {
@@ -101,15 +105,13 @@ enum Visitor {
 /// The routes.
 pub(super) fn router(outside: Outside) -> Router {
     let outside = Arc::new(outside);
-    let clients = Router::new()
-        .route_service("/mcp", mcp::service(&outside))
-        .layer(from_fn_with_state(Arc::clone(&outside), identify));
     operators::router()
         .route(agents::INVOKE, post(agents::invoke))
         .route(agents::CALLS, get(agents::result))
-        .route(openapi::PLACE, get(openapi::document))
         .method_not_allowed_fallback(wrong_method)
-        .merge(clients)
+        .route_service("/mcp", mcp::service(&outside))
+        .layer(from_fn_with_state(Arc::clone(&outside), identify))
+        .route(openapi::PLACE, get(openapi::document))
         .layer(from_fn_with_state(Arc::clone(&outside), door))
         .with_state(outside)
 }
@@ -120,48 +122,69 @@ async fn wrong_method() -> Response {
 
 /// What every request passes, and what every reply says.
 async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
-    let mut response = match (outside.admit(&request), outside.places.try_acquire()) {
-        (Ok(()), Ok(_place)) => next.run(request).await,
-        (Err(refused), _) => *refused,
-        (Ok(()), Err(_full)) => {
-            let mut response = refused(Code::Busy);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            response
-        }
+    let mut response = match outside.admit(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => *refused,
     };
     seal(response.headers_mut());
     response
 }
 
-/// Whose request it is, for what cannot look at its headers.
-async fn identify(State(outside): State<Arc<Outside>>, mut request: Request, next: Next) -> Response {
-    match outside.visitor(request.headers()) {
-        Ok(visitor) => {
-            request.extensions_mut().insert(visitor);
-            next.run(request).await
-        }
+/// Whose request it is, and all of it.
+async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+    let visitor = match outside.visitor(request.headers()).await {
+        Ok(visitor) => visitor,
+        Err(response) => return *response,
+    };
+    let Some(_turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
+    match received(request, visitor).await {
+        Ok(request) => next.run(request).await,
         Err(response) => *response,
     }
+}
+
+/// What was sent, read here and strictly, for whoever does what with it: it means one thing, or is refused.
+#[derive(Debug, Clone)]
+struct Members(Map<String, Value>);
+
+async fn received(request: Request, visitor: Visitor) -> Result<Request, Box<Response>> {
+    let (mut head, body) = request.into_parts();
+    let body = if head.method == Method::POST { whole(body).await? } else { Bytes::new() };
+    head.extensions.insert(Members(members(&body)?));
+    head.extensions.insert(visitor);
+    Ok(Request::from_parts(head, Body::from(body)))
+}
+
+/// Not now.
+fn later(code: Code) -> Response {
+    let mut response = refused(code);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 impl Outside {
     fn admit(&self, request: &Request) -> Result<(), Box<Response>> {
         let headers = request.headers();
-        let is_own = |origin: &str| {
+        let is_local = |origin: &str| {
             let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             host.is_some_and(is_literal)
         };
-        if headers.contains_key(header::ORIGIN) && !only(headers, &header::ORIGIN).is_some_and(is_own) {
+        if headers.contains_key(header::ORIGIN) && !only(headers, &header::ORIGIN).is_some_and(is_local) {
             return Err(Box::new(plainly(StatusCode::FORBIDDEN, "A page of a browser has no business here.")));
         }
         let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
         let named = only(headers, &header::HOST).unwrap_or_default();
-        if is_literal(named) || !address.is_tls() && check_host(address, request.uri(), headers).is_ok() {
+        // SECURITY: what a proxy hands on is not this machine's own, whatever it calls us; it has to say by which name it was
+        // asked.
+        let is_handed_on = PROXIES.iter().any(|name| headers.contains_key(*name));
+        let is_said = request.uri().authority().is_none_or(|authority| authority.as_str() == named);
+        let is_own = is_literal(named) || !address.is_tls() && check_host(address, request.uri(), headers).is_ok();
+        if is_said && is_own && !is_handed_on {
             return Ok(());
         }
-        if !table.hosted_hostnames.iter().any(|own| own.eq_ignore_ascii_case(named)) {
-            let closed = Closed::WrongHost;
-            return Err(Box::new(plainly(closed.status(), "This is not an address of this host.")));
+        let is_hosted = table.hosted_hostnames.iter().any(|hosted| hosted.eq_ignore_ascii_case(named));
+        if !is_said || is_own || !is_hosted {
+            return Err(Box::new(plainly(Closed::WrongHost.status(), "This is not an address of this host.")));
         }
         if !table.hosted_projection {
             return Err(Box::new(refused(Code::FlowHostedProjectionDisabled)));
@@ -170,11 +193,13 @@ impl Outside {
     }
 
     /// Whose bearer the request shows.
-    fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
+    async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
         let shown = if headers.contains_key(EXTERNAL_BEARER) {
             only(headers, &EXTERNAL_BEARER)
         } else {
-            only(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "))
+            // The scheme is a word in any letters (RFC 9110, section 11.1).
+            let (scheme, bearer) = only(headers, &header::AUTHORIZATION).and_then(|text| text.split_once(' ')).unzip();
+            bearer.filter(|_| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer")))
         };
         let Some(shown) = shown else {
             let mut response = plainly(StatusCode::UNAUTHORIZED, "Send Authorization: Bearer … with it.");
@@ -182,10 +207,10 @@ impl Outside {
             return Err(Box::new(response));
         };
         let found = if let Some(bearer) = Bearer::shown(tokens::BEARER, shown) {
-            let operator = self.desk.look(|connection| tokens::opened_by(connection, &bearer.digest()));
+            let operator = self.look(move |connection| tokens::opened_by(connection, &bearer.digest())).await;
             operator.map(|found| found.map(|operator| Visitor::Operator(Box::new(operator))))
         } else if let Some(bearer) = Bearer::shown(grants::BEARER, shown) {
-            let access = self.desk.look(|connection| grants::opened_by(connection, &bearer.digest()));
+            let access = self.look(move |connection| grants::opened_by(connection, &bearer.digest())).await;
             // Another's name beside it says as little as none.
             let is_meant =
                 |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
@@ -193,17 +218,28 @@ impl Outside {
         } else {
             Ok(None)
         };
-        let found = found.map_err(|error| {
-            tracing::error!(error = ?error, "a bearer cannot be looked up");
-            Box::new(refused(Code::EvidenceUnavailable))
-        })?;
-        let Some(visitor) = found else { return Err(Box::new(self.wrong(shown))) };
-        if self.rates.take(visitor.name()) {
-            return Ok(visitor);
-        }
-        let mut response = refused(Code::RateLimited);
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        Err(Box::new(response))
+        found?.ok_or_else(|| Box::new(self.wrong(shown)))
+    }
+
+    /// Looks into the ledger, on a thread that may wait.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    ) -> Result<T, Box<Response>> {
+        let desk = Arc::clone(&self.desk);
+        let looked = tokio::task::spawn_blocking(move || desk.look(look)).await;
+        let error = match looked {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(error)) => format!("{error:?}"),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(%error, "whose bearer it is cannot be looked up");
+        Err(Box::new(refused(Code::EvidenceUnavailable)))
+    }
+
+    /// A place among those who are served.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Box<Response>> {
+        self.places.try_acquire().map_err(|_full| Box::new(later(Code::Busy)))
     }
 
     /// Whoever shows what opens nothing: it is counted in the ledger, and slowed down.
@@ -237,6 +273,7 @@ impl Outside {
 
     /// Puts what needs no provider to the broker, and waits for its reply.
     async fn put(&self, caller: Caller, order: Order, patience: Duration) -> Result<Reply, Box<Response>> {
+        let _place = self.place()?;
         let (sender, receiver) = oneshot::channel();
         let header = Header {
             caller_key: caller.to_string().into(),
@@ -288,7 +325,15 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
         return Ok(Map::new());
     }
     let read = shared::json::parse_object(body);
-    read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))
+    let members = read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    match shared::json::inexact_numbers(text).first() {
+        None => Ok(members),
+        Some(number) => {
+            let number: String = number.chars().take(40).collect();
+            Err(Box::new(invalid(&format!("The number {number} cannot be kept exactly; send it as a string."))))
+        }
+    }
 }
 
 /// The reply, once it is there.

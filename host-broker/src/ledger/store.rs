@@ -357,13 +357,13 @@ pub struct Claimed {
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn claimed(tx: &Transaction<'_>, call: &Call) -> Result<Option<Claimed>, LedgerError> {
+pub fn claimed(connection: &rusqlite::Connection, call: &Call) -> Result<Option<Claimed>, LedgerError> {
     const SELECT: &str = "SELECT params_digest, request_id, person NOT IN (?6, '') FROM idempotency
         WHERE caller = ?1 AND (person IN (?6, '') OR ?6 = '')
           AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
         ORDER BY person = ?6 DESC LIMIT 1";
     let Some(key) = &call.idempotency_key else { return Ok(None) };
-    tx.connection()
+    connection
         .prepare_cached(SELECT)
         .and_then(|mut s| {
             s.query_row(

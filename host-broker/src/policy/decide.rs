@@ -293,7 +293,7 @@ fn parameters(facts: &Facts) -> Verdict {
         ParamsFact::Valid => Verdict::Permit,
         ParamsFact::Unparsed => Verdict::refuse_plainly(code),
         ParamsFact::Faulty(faults) => {
-            Verdict::refuse(code, format!("The parameters do not fit {}: {}.", facts.action, faults.join("; ")))
+            Verdict::refuse(code, format!("The parameters do not fit: {}.", faults.join("; ")))
         }
     }
 }

@@ -84,6 +84,17 @@ impl Profile {
         Self { write: Some(Setting::Human), production: Some(Setting::Human), ..Self::default() }
     }
 
+    /// This one, and where it says nothing of a level, the other.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            read: self.read.or(other.read),
+            write: self.write.or(other.write),
+            production: self.production.or(other.production),
+            ..self
+        }
+    }
+
     /// The setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
         let posture = self.providers.get(&declaration.provider);

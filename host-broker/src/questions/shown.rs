@@ -2,6 +2,7 @@
 
 use crate::approvals::card::Card;
 use crate::call::{Call, Caller};
+use crate::flows::grants::Access;
 use crate::identity::{Behalf, ChatType};
 use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
@@ -9,13 +10,22 @@ use crate::providers::sealed::Sealed;
 use shared::Level;
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
-pub(super) fn card(call: &Call, sealed: Option<&Sealed>, reasons: &[(Ask, String)]) -> Option<Card> {
+pub(super) fn card(
+    call: &Call,
+    access: Option<&Access>,
+    sealed: Option<&Sealed>,
+    reasons: &[(Ask, String)],
+) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
         Caller::Outside(access) => card.say("Agent outside", access.as_str()),
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
+    }
+    if let Some(access) = access {
+        card.say("Flow", &format!("{}@{}", access.flow_id, access.version));
+        card.say("Access given by", &access.issued_by);
     }
     if let Some(tool) = &call.tool {
         card.say("Tool", tool.as_str());

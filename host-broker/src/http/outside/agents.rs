@@ -1,12 +1,12 @@
 //! Agents: the flow of their access, its tools, and what became of their calls.
 
 use super::{
-    IDEMPOTENCY_KEY, Outside, PREFER, Segment, Visitor, code_of, invalid, members, named, only, refused, reply, said,
-    whole,
+    IDEMPOTENCY_KEY, Members, Outside, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply, said,
 };
 use crate::call::{Caller, Invoked, Order};
 use crate::event::{Invocation, News};
-use axum::extract::{Request, State};
+use axum::Extension;
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Map, Value};
@@ -22,15 +22,15 @@ pub(super) const INVOKE: &str = "/api/v1/flows/external-tools/{tool_id}/invoke";
 /// Where it is asked what became of a call.
 pub(super) const CALLS: &str = "/api/v1/flows/external-calls/{request_id}";
 
-impl Outside {
-    /// The access of the agent who asks.
-    fn access(&self, headers: &HeaderMap) -> Result<GrantId, Box<Response>> {
-        match self.visitor(headers)? {
-            Visitor::Agent(access) => Ok(access),
-            Visitor::Operator(_) => Err(Box::new(refused(Code::FlowExternalGrantDenied))),
-        }
+/// The access of the agent who asks.
+fn access(visitor: Visitor) -> Result<GrantId, Box<Response>> {
+    match visitor {
+        Visitor::Agent(access) => Ok(access),
+        Visitor::Operator(_) => Err(Box::new(refused(Code::FlowExternalGrantDenied))),
     }
+}
 
+impl Outside {
     /// The flow, as an agent reads it.
     pub(super) async fn read(&self, access: GrantId, flow: Id) -> Response {
         let read = self.put(Caller::Outside(access), Order::ReadFlow(flow), limits::PATIENCE_DEFAULT).await;
@@ -40,6 +40,7 @@ impl Outside {
     /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
     pub(super) async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
         let Called { access, tool, given, key, patience } = called;
+        let _place = self.place()?;
         let request_id = self.fresh_id()?;
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
@@ -59,16 +60,25 @@ pub(super) struct Called {
 }
 
 /// `POST /api/v1/flows/external-tools/{tool_id}/invoke`
-pub(super) async fn invoke(State(outside): State<Arc<Outside>>, tool: Segment, request: Request) -> Response {
-    invoked(&outside, tool, request).await.unwrap_or_else(|response| *response)
+pub(super) async fn invoke(
+    State(outside): State<Arc<Outside>>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(Members(given)): Extension<Members>,
+    tool: Segment,
+    headers: HeaderMap,
+) -> Response {
+    invoked(&outside, visitor, tool, given, headers).await.unwrap_or_else(|response| *response)
 }
 
-async fn invoked(outside: &Outside, tool: Segment, request: Request) -> Result<Response, Box<Response>> {
-    let (head, body) = request.into_parts();
-    let headers = head.headers;
-    let access = outside.access(&headers)?;
+async fn invoked(
+    outside: &Outside,
+    visitor: Visitor,
+    tool: Segment,
+    given: Map<String, Value>,
+    headers: HeaderMap,
+) -> Result<Response, Box<Response>> {
+    let access = access(visitor)?;
     let tool = named::<Opaque>(tool).ok_or_else(|| Box::new(refused(Code::FlowExternalGrantToolDenied)))?;
-    let given = members(&whole(body).await?)?;
     let key = match headers.contains_key(IDEMPOTENCY_KEY).then(|| only(&headers, &IDEMPOTENCY_KEY)?.parse().ok()) {
         None => None,
         Some(Some(key)) => Some(key),
@@ -79,8 +89,13 @@ async fn invoked(outside: &Outside, tool: Segment, request: Request) -> Result<R
 }
 
 /// `GET /api/v1/flows/external-calls/{request_id}`
-pub(super) async fn result(State(outside): State<Arc<Outside>>, of: Segment, headers: HeaderMap) -> Response {
-    let access = match outside.access(&headers) {
+pub(super) async fn result(
+    State(outside): State<Arc<Outside>>,
+    Extension(visitor): Extension<Visitor>,
+    of: Segment,
+    headers: HeaderMap,
+) -> Response {
+    let access = match access(visitor) {
         Ok(access) => access,
         Err(response) => return *response,
     };
@@ -99,12 +114,18 @@ fn prefers(headers: &HeaderMap) -> Option<Duration> {
     seconds.next()?.parse().ok().map(Duration::from_secs)
 }
 
-/// For an agent: the sentence of a decision names groups, providers and actions, which are no concern of theirs.
+/// For an agent: what is said of a decision names groups, providers and actions, which are no concern of theirs.
 fn veiled(mut reply: Reply) -> Reply {
+    reply.summary = None;
+    if let Some(asked) = &mut reply.approval {
+        "a call waits for a person".clone_into(&mut asked.summary);
+    }
     if reply.status == Status::Denied
         && let Some(code) = code_of(&reply).filter(|code| *code != Code::InvalidParams)
     {
-        reply.error = Some(format!("{} {}", code.meaning(), code.remedy()));
+        // What to do is said to groups, except where it is said to agents outside.
+        let remedy = if code.word().starts_with("FLOW_") { code.remedy() } else { "" };
+        reply.error = Some(format!("{} {remedy}", code.meaning()).trim_end().to_owned());
     }
     reply
 }

@@ -3,15 +3,15 @@
 //! Each route is an operation of [`shared::flow::operations`]; what it takes comes in the path, the query and the body, and
 //! is read by the same parser as what the main group's agent and the command line ask.
 
-use super::{Outside, VAULT, Visitor, invalid, members, only, refused, said, whole};
+use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
 use crate::call::{Caller, FlowOrder, Order};
 use crate::operators::Operator;
-use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{Query, RawPathParams, Request, State};
-use axum::http::{Method, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
 use serde_json::{Map, Value};
 use shared::flow::Id;
 use shared::flow::operations::{self, Operation};
@@ -50,8 +50,12 @@ pub(super) const ROUTES: [Route; operations::ALL.len()] = [
 /// The routes.
 pub(super) fn router() -> Router<Arc<Outside>> {
     ROUTES.into_iter().fold(Router::new(), |router, Route { method, path, operation }| {
-        let handler = move |State(outside): State<Arc<Outside>>, names: Names, request: Request| async move {
-            operate(&outside, operation, names, request).await.unwrap_or_else(|response| *response)
+        let handler = move |State(outside): State<Arc<Outside>>,
+                            Extension(visitor): Extension<Visitor>,
+                            Extension(Members(sent)): Extension<Members>,
+                            names: Names,
+                            request: Request| async move {
+            operate(&outside, operation, (visitor, sent), names, request).await.unwrap_or_else(|response| *response)
         };
         router.route(path, on(method, handler))
     })
@@ -63,12 +67,11 @@ type Names = Result<RawPathParams, RawPathParamsRejection>;
 async fn operate(
     outside: &Outside,
     operation: &'static Operation,
+    (visitor, mut asked): (Visitor, Map<String, Value>),
     names: Names,
     request: Request,
 ) -> Result<Response, Box<Response>> {
-    let (head, body) = request.into_parts();
-    let visitor = outside.visitor(&head.headers)?;
-    let mut asked = if head.method == Method::POST { members(&whole(body).await?)? } else { Map::new() };
+    let (head, _read) = request.into_parts();
     let names = names.map_err(|_bad| Box::new(invalid("The path is not well formed.")))?;
     for (name, value) in &names {
         add(&mut asked, name, Value::from(value))?;

@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::config::flows::FlowsTable;
 use crate::flows::grants::{Use, standing};
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, store};
 use crate::policy::facts::{ChatsFact, GrantFact, LiveGrant};
 use rusqlite::Connection;
 use shared::flow::GrantId;
@@ -22,7 +22,10 @@ pub(super) fn grant_fact(
 ) -> Result<(GrantFact, Option<Gate>), LedgerError> {
     let no = |code| Ok((GrantFact::Refused(code), None));
     let Some(tool) = &call.tool else { return no(Code::FlowExternalGrantDenied) };
-    if let Err(code) = standing(connection, flows, now, access, Use::Tool(tool))? {
+    // The same call once more is none more: it has the reply of the first.
+    let is_same = store::claimed(connection, call)?.is_some_and(|claimed| claimed.params_digest == call.params_digest);
+    let wanted = if is_same { Use::Again(tool) } else { Use::Tool(tool) };
+    if let Err(code) = standing(connection, flows, now, access, wanted)? {
         return no(code);
     }
     // SECURITY: the tool may stand for something else by now than what this call was made of.

@@ -2,12 +2,15 @@
 
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
+use std::sync::mpsc;
 use std::time::Duration;
 use tests::group::code;
 use tests::shim::Shim;
 use tests::visitor::{Page, Visitor};
 use tests::world::CONFIG;
-use tests::{World, until};
+use tests::{DEADLINE, World, until};
 
 /// Three tools, one of which nobody may be given for lack of a step that names it.
 pub(super) const TOOLS: &str = r#"
@@ -262,7 +265,14 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     assert_eq!(count(&world, &agent.grant), 0, "nothing has begun");
     let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
     let shown = said(&world.cli(&["approvals", "show", question.as_str().unwrap()]));
-    for part in [&format!("Agent outside: {}", agent.grant), "Tool: charge", "Action: demo.charge", "n: 3"] {
+    for part in [
+        &format!("Agent outside: {}", agent.grant),
+        "Flow: flow_daily@1.0.0",
+        "Access given by: person:",
+        "Tool: charge",
+        "Action: demo.charge",
+        "n: 3",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert_eq!(agent.say("GET", &place, &[], "").status, 202);
@@ -304,11 +314,11 @@ fn no_call_more_than_were_given_however_many_come_at_once_and_whoever_dies() {
                 move || agent.invoke("charge", &json!({ "n": n })).0
             })
         };
-        let running: Vec<_> = (0..24).map(call).collect();
+        let running: Vec<_> = (0..8).map(call).collect();
         running.into_iter().map(|one| one.join().unwrap()).collect()
     });
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 5, "{statuses:?}");
-    assert!(statuses.iter().all(|status| [200, 403].contains(status)), "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 403).count(), 3, "{statuses:?}");
     assert_eq!((world.effects_of("charge").len(), count(&world, &agent.grant)), (5, 5));
     assert_eq!(agent.no("note"), "FLOW_EXTERNAL_GRANT_DENIED");
 }
@@ -358,6 +368,15 @@ fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
     {
         assert_eq!(from(&agent, &[("Origin", origin)]).0, 403, "{origin}");
     }
+    // Somebody in between says so, and by which name it was asked.
+    for between in ["Via", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host"] {
+        assert_eq!(from(&agent, &[(between, "1.1 somebody")]).0, 421, "{between}");
+    }
+    let bearer = format!("Bearer {}", agent.bearer);
+    let absolute =
+        agent.visitor.request("GET", &format!("http://evil.example{path}"), &[("Authorization", &bearer)], "");
+    assert_eq!(agent.visitor.say(&absolute).status, 421);
+    assert_eq!(from(&agent, &[("Authorization", &bearer.replace("Bearer", "bEARER"))]).0, 200);
     for origin in ["http://localhost:6274", "http://127.0.0.1", "http://[::1]:80"] {
         assert_eq!(from(&agent, &[("Origin", origin)]).0, 200, "{origin}");
     }
@@ -372,6 +391,7 @@ fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
     world.restart();
     let agent = Agent { visitor: Visitor::of(&world), ..agent };
     assert_eq!(from(&agent, &[("Host", "flows.example")]).0, 200);
+    assert_eq!(from(&agent, &[("Host", "flows.example"), ("X-Forwarded-For", "192.0.2.1")]).0, 200);
     assert_eq!(from(&agent, &[("Host", "evil.example")]).0, 421);
     assert_eq!(agent.say("GET", "/", &[("Host", "flows.example")], "").status, 421, "the inbox is not there");
     // Behind a proxy, its name is no name of this machine's own.
@@ -472,6 +492,7 @@ fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
         ("open = [\"text\"]", "open = [\"text\", \"to\"]", "`to` is in `params`, too"),
         ("action = \"echo\"", "action = \"deploy\"", "is a production action"),
         ("action = \"echo\"", "action = \"nothing\"", "has no action `nothing`"),
+        ("provider = \"demo\"\naction = \"echo\"", "provider = \"person.mail\"\naction = \"echo\"", "is nobody's"),
         ("open = [\"page\"]", "open = [\"pages\"]", "has no parameter `pages`"),
         ("open = [\"page\"]", "open = [\"page\"]\ngate = \"Security\"", "takes both"),
         ("max_invocations = 5", "max_invocations = 0", "allow_unlimited"),
@@ -534,6 +555,143 @@ fn an_mcp_client_sees_the_tools_of_its_access_and_calls_them() {
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
     assert_eq!(ask(&agent, "tools/list", json!({})).1["result"]["tools"], json!([]));
     assert!(no(call(&agent, "note", json!({}))).contains("was ended"));
+}
+
+#[test]
+fn what_ends_an_access_ends_all_of_it_and_a_kill_switch_too() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
+    let (_, reply) = agent.invoke("note", &json!({ "text": "hi" }));
+    let id = reply["request_id"].as_str().unwrap().to_owned();
+    let heard_of = || heard(&agent.say("GET", &format!("/api/v1/flows/external-calls/{id}"), &[], "")).1;
+    assert_eq!(code(&heard_of()), "executed");
+    let (_, read) = agent.read("flow_daily");
+    let rendered: Value = serde_json::from_str(read["data"]["projection"]["rendered"].as_str().unwrap()).unwrap();
+    assert_eq!(rendered["allowed_tools"], json!(["note"]), "not what others may be given");
+    for scope in [&["kill", "all"][..], &["kill", "group", "external"]] {
+        assert!(world.cli(scope).status.success());
+        assert_eq!((agent.no("note"), code(&agent.read("flow_daily").1)), ("kill_switch".into(), "kill_switch"));
+        assert_eq!(code(&heard_of()), "kill_switch");
+        assert!(world.cli(&[scope, &["--lift"][..]].concat()).status.success());
+    }
+    assert_eq!(code(&heard_of()), "executed");
+    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    assert_eq!(code(&heard_of()), "FLOW_EXTERNAL_GRANT_REVOKED");
+}
+
+#[test]
+fn a_profile_that_says_nothing_of_writes_lets_none_pass() {
+    let mut world = builder("").down();
+    world.rewrite("policy/profiles/external.toml", "read = \"auto\"\n");
+    world.start();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let path = "/api/v1/flows/external-tools/charge/invoke";
+    let asked = agent.say("POST", path, &[("Prefer", "wait=0")], r#"{"n": 3}"#);
+    assert_eq!((asked.status, world.effects_of("charge").len()), (202, 0), "{asked:?}");
+    assert!(!asked.text.contains("demo"), "what stands behind a tool is not told: {asked:?}");
+}
+
+#[test]
+fn it_is_explained_what_would_be_decided_about_a_tool() {
+    let mut world = builder("").down();
+    world.start_process();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note", "charge"] }));
+    let explained = |given: &[&str]| {
+        let told = world.cli(&[&["--json", "explain", &agent.grant], given].concat());
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        (told["verdict"].clone(), told["code"].clone(), told["caller"].clone())
+    };
+    let caller = json!(format!("Agent outside '{}'", agent.grant));
+    assert_eq!(explained(&["note", r#"{"text": "hi"}"#]), (json!("permit"), Value::Null, caller.clone()));
+    assert_eq!(explained(&["charge", r#"{"n": 3}"#]).0, "ask a person");
+    for wrong in [&["note", r#"{"to": "them"}"#][..], &["note", "[]"], &["No Tool"], &["note", "{}", "--task", "gov-1"]]
+    {
+        let no = world.cli(&[&["explain", &agent.grant], wrong].concat());
+        assert_eq!(no.status.code(), Some(2), "{wrong:?}: {no:?}");
+    }
+    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    assert_eq!(explained(&["note"]), (json!("refuse"), json!("FLOW_EXTERNAL_GRANT_REVOKED"), caller));
+    assert_eq!((count(&world, &agent.grant), world.effects_of("charge").len()), (0, 0), "nobody has called");
+}
+
+#[test]
+fn what_is_sent_means_one_thing_and_all_of_it() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let mcp = |body: &str| agent.say("POST", "/mcp", &[("Accept", "application/json, text/event-stream")], body);
+    let call = |arguments: &str| {
+        let params = format!(r#"{{"name": "note", "arguments": {arguments}}}"#);
+        format!(r#"{{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {params}}}"#)
+    };
+    for given in [
+        r#"{"text": 12345678901234567890123}"#,
+        r#"{"text": 1.00000000000000000001}"#,
+        r#"{"text": "a", "text": "b"}"#,
+        r#"{"text": "\ud800"}"#,
+    ] {
+        let page = agent.say("POST", "/api/v1/flows/external-tools/note/invoke", &[], given);
+        assert_eq!(page.status, 400, "{given}: {page:?}");
+        assert_eq!(mcp(&call(given)).status, 400, "{given}");
+    }
+    assert_eq!(mcp(&call(r#"{"text": 1.5}"#)).status, 200);
+    assert_eq!(count(&world, &agent.grant), 1);
+}
+
+#[test]
+fn the_last_call_once_more_is_that_call() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let again = |key: &str, text: &str| {
+        let given = json!({ "text": text }).to_string();
+        heard(&agent.say("POST", "/api/v1/flows/external-tools/note/invoke", &[("Idempotency-Key", key)], &given))
+    };
+    for n in 0..5 {
+        assert_eq!(again(&format!("key-{n}"), "x").0, 200);
+    }
+    let (status, last) = again("key-4", "x");
+    assert_eq!((status, &last["data"]["text"], count(&world, &agent.grant)), (200, &json!("x"), 5), "{last}");
+    assert_eq!(code(&again("key-4", "y").1), "FLOW_EXTERNAL_GRANT_DENIED");
+    assert_eq!(code(&again("key-5", "x").1), "FLOW_EXTERNAL_GRANT_DENIED");
+}
+
+#[test]
+fn one_who_sends_slowly_or_waits_long_keeps_nobody_else_out() {
+    let mut world = world();
+    let [slow, other] = [(); 2].map(|()| Agent::with_access(&mut world, &json!({})));
+    let bearer = format!("Bearer {}", slow.bearer);
+    let begun: Vec<_> = (0..40)
+        .map(|n| {
+            let path = ["/mcp", "/api/v1/flows/external-tools/note/invoke"][n % 2];
+            let headers = [("Authorization", bearer.as_str()), ("Content-Length", "100000")];
+            let head = slow.visitor.request("POST", path, &headers, "");
+            let mut stream = slow.visitor.connect();
+            stream.write_all(&head).unwrap();
+            stream.write_all(b"{").unwrap();
+            stream
+        })
+        .collect();
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for stream in &begun {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let mut line = String::new();
+                BufReader::new(stream).read_line(&mut line).ok();
+                tell.send(line).ok();
+            });
+        }
+        for n in 0..32 {
+            let line = told.recv_timeout(DEADLINE).unwrap();
+            assert!(line.starts_with("HTTP/1.1 429 "), "{n}: {line}");
+        }
+        assert_eq!(other.invoke("note", &json!({})).0, 200);
+        assert!(told.try_recv().is_err(), "eight are under way");
+        for stream in &begun {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    });
 }
 
 #[test]
