@@ -2,10 +2,12 @@
 
 use crate::until;
 use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -35,6 +37,8 @@ impl Chromium {
         let profile = tempfile::Builder::new().prefix("broker-chromium-").tempdir().unwrap();
         let mut driver = Command::new(DRIVER);
         driver.args(["--port=0"]).env("HOME", profile.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // The browser is in the driver's group, so that it can be ended with it.
+        driver.process_group(0);
         let mut driver = driver.spawn().unwrap();
         let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = lines.map_while(Result::ok).find_map(|line| {
@@ -198,11 +202,11 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // The driver ends the browser that it has started.
+        // The driver ends the browser that it has started, if it can.
         if !self.session.is_empty() {
-            self.try_call("DELETE", &self.session, &Value::Null).ok();
+            self.try_call("DELETE", &self.session, &json!({})).ok();
         }
-        self.driver.kill().ok();
+        kill_process_group(Pid::from_child(&self.driver), Signal::KILL).ok();
         self.driver.wait().ok();
     }
 }
