@@ -30,9 +30,9 @@ enum Command {
     List(List),
     /// Show a flow.
     Get(Named),
-    /// Propose a version of a flow.
-    Propose(Source),
-    /// Propose a flow that comes from elsewhere, or one of those that ship with the broker.
+    /// Propose a version of a flow, or one of those that ship with the broker.
+    Propose(Propose),
+    /// Propose a flow that comes from elsewhere: the tools for agents outside that it names must be allowed.
     Import(Import),
     /// Print a flow as one document, as import takes it.
     Export(Named),
@@ -98,22 +98,22 @@ struct Named {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The document is {flow, steps}: see README.md, or print one with: host-broker flow import --starter \
+    after_help = "The document is {flow, steps}: see README.md, or print one with: host-broker flow propose --starter \
     incident_triage && host-broker flow export flow_incident_triage --flow-version 1.0.0"
 )]
-struct Source {
-    /// The file; `-` is standard input.
-    file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-struct Import {
+struct Propose {
     /// The file; `-` is standard input.
     #[arg(required_unless_present = "starter")]
     file: Option<PathBuf>,
     /// One that ships with the broker.
     #[arg(long, conflicts_with = "file", value_parser = starter::names())]
     starter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Import {
+    /// The file; `-` is standard input.
+    file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -171,11 +171,11 @@ impl Flow {
                 };
                 return told(context, vault, request, |data| context.output.raw(data, || text(data)));
             }
-            Command::Propose(Source { file }) => FlowRequest::FlowPropose(bundle(&read(&file)?)?),
-            Command::Import(Import { file, starter }) => FlowRequest::FlowImport(match (file, starter) {
+            Command::Propose(Propose { file, starter }) => FlowRequest::FlowPropose(match (file, starter) {
                 (Some(file), _) => bundle(&read(&file)?)?,
                 (None, starter) => bundle(starter::named(&starter.unwrap_or_default()).unwrap_or_default().as_bytes())?,
             }),
+            Command::Import(Import { file }) => FlowRequest::FlowImport(bundle(&read(&file)?)?),
             Command::Approve(OfVersion { flow, flow_version: version }) => {
                 FlowRequest::FlowApprove(FlowVersion { flow_id: flow, version })
             }

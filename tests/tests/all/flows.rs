@@ -2,6 +2,7 @@
 
 mod operators;
 mod outside;
+mod whole;
 
 use serde_json::{Value, json};
 use std::process::Output;
@@ -379,10 +380,17 @@ fn the_main_group_and_the_command_line_do_the_same_and_nobody_else_does_anything
 #[test]
 fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
     let world = world("");
-    let denied = world.cli(&["flow", "import", "--starter", "incident_triage"]);
+    for starter in ["dependency_review", "incident_triage", "release_notes"] {
+        let proposed = world.cli(&["flow", "propose", "--starter", starter]);
+        assert!(proposed.status.success(), "{starter}: {}", said(&proposed));
+    }
+    // The same from elsewhere brings tools that are not allowed here.
+    let path = world.path("own.json");
+    let exported = world.cli(&["flow", "export", "flow_incident_triage", "--flow-version", "1.0.0"]);
+    std::fs::write(&path, String::from_utf8(exported.stdout).unwrap().replace("1.0.0", "1.0.1")).unwrap();
+    let denied = world.cli(&["flow", "import", path.to_str().unwrap()]);
     assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
     assert!(said(&denied).contains("names a tool for agents outside that is not allowed"), "{}", said(&denied));
-    let path = world.path("own.json");
     for (text, fault) in [
         ("{", "it is no flow"),
         ("[]", "it is no flow"),

@@ -15,17 +15,17 @@ fn world(tools: &str) -> World {
 }
 
 /// Somebody with a token.
-struct Operator {
+pub(super) struct Operator {
     visitor: Visitor,
     bearer: String,
     token: String,
 }
 
-const ALL: &str = "flows:read,flows:write,flows:grants";
+pub(super) const ALL: &str = "flows:read,flows:write,flows:grants";
 
 impl Operator {
     /// By a person at the command line; the bearer must be found nowhere when the world ends.
-    fn with(world: &mut World, arguments: &[&str]) -> Self {
+    pub(super) fn with(world: &mut World, arguments: &[&str]) -> Self {
         let output = world.cli(&[&["--json", "token", "mint-operator"], arguments].concat());
         let minted: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
         let bearer = minted["bearer"].as_str().unwrap().to_owned();
@@ -34,7 +34,7 @@ impl Operator {
         Self { visitor: Visitor::of(world), bearer, token }
     }
 
-    fn again(self, world: &World) -> Self {
+    pub(super) fn again(self, world: &World) -> Self {
         Self { visitor: Visitor::of(world), ..self }
     }
 
@@ -46,7 +46,7 @@ impl Operator {
     }
 
     /// Asks over HTTP what elsewhere is asked with this document.
-    fn ask(&self, document: &Value) -> (u16, Value) {
+    pub(super) fn ask(&self, document: &Value) -> (u16, Value) {
         let mut asked: Map<String, Value> = document.as_object().unwrap().clone();
         let kind = asked.remove("type").unwrap();
         let mut named = |name: &str| asked.remove(name).map_or(String::new(), |id| id.as_str().unwrap().to_owned());

@@ -67,15 +67,15 @@ fn mint(world: &World, request: &Value) -> Value {
 }
 
 /// Somebody outside with this bearer.
-struct Agent {
-    visitor: Visitor,
-    bearer: String,
-    grant: String,
+pub(super) struct Agent {
+    pub(super) visitor: Visitor,
+    pub(super) bearer: String,
+    pub(super) grant: String,
 }
 
 impl Agent {
     /// Given access by a person; the bearer must be found nowhere when the world ends.
-    fn with_access(world: &mut World, request: &Value) -> Self {
+    pub(super) fn with_access(world: &mut World, request: &Value) -> Self {
         let minted = mint(world, request);
         assert_eq!(code(&minted), "executed", "{minted}");
         let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
@@ -92,16 +92,16 @@ impl Agent {
         self.visitor.say(&self.visitor.request(method, path, &all, body))
     }
 
-    fn read(&self, flow: &str) -> (u16, Value) {
+    pub(super) fn read(&self, flow: &str) -> (u16, Value) {
         heard(&self.say("GET", &format!("/api/v1/flows/{flow}/projection?harness=agent_bundle"), &[], ""))
     }
 
-    fn invoke(&self, tool: &str, given: &Value) -> (u16, Value) {
+    pub(super) fn invoke(&self, tool: &str, given: &Value) -> (u16, Value) {
         heard(&self.say("POST", &format!("/api/v1/flows/external-tools/{tool}/invoke"), &[], &given.to_string()))
     }
 
     /// The code of a no.
-    fn no(&self, tool: &str) -> String {
+    pub(super) fn no(&self, tool: &str) -> String {
         let (status, reply) = self.invoke(tool, &json!({}));
         assert!((400..500).contains(&status), "{status} {reply}");
         reply["code"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
