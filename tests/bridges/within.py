@@ -1,5 +1,6 @@
 """What a program in a room can see, and what it tries to reach from there."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ def attempt(what):
     try:
         return what()
     except Exception as error:  # whatever keeps it from that
-        return f"no: {type(error).__name__}"
+        return f"no: {errno.errorcode.get(getattr(error, 'errno', None)) or type(error).__name__}"
 
 
 def environments():

@@ -276,13 +276,15 @@ fn a_bridge_reaches_the_hosts_that_are_named_and_no_other() {
         let said = |host: &str, port: u16| found["hosts"][format!("{host}:{port}")].as_str().unwrap().to_owned();
         assert_eq!(said("localhost", named_port), (6 << 16).to_string(), "all of it");
         for nowhere in [said("api.ext.invalid", 443), said(&own, other_port)] {
-            assert!(["", "no: ConnectionResetError"].contains(&nowhere.as_str()), "ended at once: {nowhere}");
+            // How soon that is noticed is the program's luck.
+            let ends = ["", "no: ECONNRESET", "no: ENOTCONN", "no: EPIPE"];
+            assert!(ends.contains(&nowhere.as_str()), "ended at once: {nowhere}");
         }
         for (host, port) in [("localhost", other_port), ("api.ext.invalid", 80), ("127.0.0.1", other_port)] {
-            assert_eq!(said(host, port), "no: ConnectionRefusedError", "{host}:{port}");
+            assert_eq!(said(host, port), "no: ECONNREFUSED", "{host}:{port}");
         }
         assert_eq!(said("other.ext.invalid", 443), "no: gaierror");
-        assert_eq!(said("192.0.2.1", 443), "no: OSError", "there is no way to any other network");
+        assert_eq!(said("192.0.2.1", 443), "no: ENETUNREACH", "there is no way to any other network");
         assert_eq!(found["addresses"]["api.ext.invalid"], "127.0.0.2");
         assert_eq!(found["interfaces"], json!(["lo"]));
         let none = "0000000000000000";
