@@ -39,6 +39,66 @@ pub struct Point {
     pub nth: usize,
 }
 
+/// How long a fault lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasting {
+    /// At that call.
+    Once,
+    /// At that call, and each of its name after it.
+    FromThereOn,
+}
+
+/// A system call of a process that is just beginning: the `nth` of this name that any of its threads makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Begun {
+    /// The call.
+    pub call: String,
+    /// Which of them, from 1.
+    pub nth: usize,
+}
+
+/// The command that starts a program and sees all of its calls, written there. The child is the program itself.
+pub fn watching(program: &Path, log: &Path) -> Command {
+    let trace = format!("trace={}", FILE_CALLS.join(","));
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f", "-qq", "-e", &trace, "-o"]).arg(log).arg(program);
+    command
+}
+
+/// The command that starts a program which is killed there.
+pub fn killing(program: &Path, Begun { call, nth }: &Begun, log: &Path) -> Command {
+    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=SIGKILL:when={nth}"));
+    let mut command = Command::new("strace");
+    command.args(["-D", "-f", "-qq", "-e", &trace, "-e", &inject, "-o"]).arg(log).arg(program);
+    command
+}
+
+/// What a trace of a beginning has met once it touched its home, until it said that it is ready.
+pub fn beginnings(trace: &str, home: &Path) -> Vec<Begun> {
+    let home = home.display().to_string();
+    let mut met: Vec<(&str, Begun)> = Vec::new();
+    let mut first = None;
+    for line in trace.lines() {
+        let Some((tid, rest)) = line.split_once(' ') else { continue };
+        let Some((call, arguments)) = rest.trim_start().split_once('(') else { continue };
+        if !call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            continue;
+        }
+        if arguments.starts_with("1, \"ready") {
+            break;
+        }
+        if first.is_none() && arguments.contains(&home) {
+            first = Some(met.len());
+        }
+        let nth = met.iter().filter(|(other, begun)| *other == tid && begun.call == call).count() + 1;
+        met.push((tid, Begun { call: call.to_owned(), nth }));
+    }
+    let mut all: Vec<Begun> = met.into_iter().skip(first.unwrap_or(usize::MAX)).map(|(_, begun)| begun).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// `strace`, attached to threads of a process.
 #[derive(Debug)]
 pub struct Strace {
@@ -78,16 +138,22 @@ impl Strace {
     }
 
     /// Attaches to these threads, so that this happens at that point: `error=EIO`, `signal=SIGKILL`.
-    pub fn inject(threads: &[(String, Pid)], point: &Point, fault: &str, log: &Path) -> Self {
+    pub fn inject(threads: &[(String, Pid)], point: &Point, fault: &str, lasting: Lasting, log: &Path) -> Self {
         let Point { thread, call, nth } = point;
         let pids: Vec<Pid> = threads.iter().filter(|(name, _)| name == thread).map(|(_, pid)| *pid).collect();
-        let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{fault}:when={nth}"));
+        let more = if lasting == Lasting::FromThereOn { "+" } else { "" };
+        let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{fault}:when={nth}{more}"));
         Self::attach(&pids, &["-y", "-e", &trace, "-e", &inject], log)
     }
 
     /// Whether a fault has been put somewhere.
     pub fn has_struck(&self) -> bool {
-        std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains("INJECTED"))
+        self.strikes() > 0
+    }
+
+    /// How many faults there have been.
+    pub fn strikes(&self) -> usize {
+        std::fs::read_to_string(&self.log).map_or(0, |text| text.matches("INJECTED").count())
     }
 
     /// Whether a fault has been put where none ever is: what wakes a thread is no file.

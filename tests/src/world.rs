@@ -3,6 +3,7 @@
 use crate::canary::Canary;
 use crate::effects::{CountedIds, FakeClock, real_now};
 use crate::group::Group;
+use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
 use host_broker::config::home::Home;
 use host_broker::config::{Config, Environment, profiles};
@@ -359,7 +360,26 @@ impl World {
         self.spawn(shell);
     }
 
-    fn spawn(&mut self, mut command: Command) {
+    /// Starts the real daemon, killed at that point of its beginning; whether it was ready nevertheless.
+    pub fn start_process_that_dies_at(&mut self, point: &Begun) -> bool {
+        let log = self.outside().join("beginning");
+        self.try_spawn(strace::killing(&programs::programs().host_broker(), point, &log))
+    }
+
+    /// Starts the real daemon, and tells with which system calls it touched files before it was ready.
+    pub fn rehearse_a_start(&mut self) -> Vec<Begun> {
+        let log = self.outside().join("rehearsal");
+        self.spawn(strace::watching(&programs::programs().host_broker(), &log));
+        strace::beginnings(&std::fs::read_to_string(log).unwrap(), &self.home())
+    }
+
+    fn spawn(&mut self, command: Command) {
+        let is_ready = self.try_spawn(command);
+        assert!(is_ready, "{}", self.daemon_log());
+    }
+
+    /// Whether it was ready before it ended.
+    fn try_spawn(&mut self, mut command: Command) -> bool {
         let log = self.root.path().join("logs").join("daemon.log");
         let errors = std::fs::File::options().create(true).append(true).open(log).unwrap();
         command.args(["--home".as_ref(), self.home().as_os_str(), "serve".as_ref()]);
@@ -367,8 +387,8 @@ impl World {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "ready", "{}", self.daemon_log());
         self.running = Running::Process(child);
+        line.trim() == "ready"
     }
 
     /// The daemon's process.

@@ -8,3 +8,4 @@ mod floods;
 mod full_disk;
 mod power_cuts;
 mod recording;
+mod recovery;

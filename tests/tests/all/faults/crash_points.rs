@@ -4,7 +4,7 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tests::group::{call, code, with};
-use tests::strace::{FILE_CALLS, Point, Strace, missing, points};
+use tests::strace::{FILE_CALLS, Lasting, Point, Strace, missing, points};
 use tests::world::SCRIPT;
 use tests::{Group, History, World, sampled, skipped, until};
 
@@ -67,7 +67,7 @@ impl Crashes {
     /// One request to a daemon that dies there; whether it did.
     fn die_at(&mut self, point: &Point) -> bool {
         let log = self.world.outside().join("crash");
-        let strace = Strace::inject(&self.world.threads(), point, "signal=SIGKILL", &log);
+        let strace = Strace::inject(&self.world.threads(), point, "signal=SIGKILL", Lasting::Once, &log);
         let id = self.send();
         let mut early = None;
         until("a reply, or a death", || {

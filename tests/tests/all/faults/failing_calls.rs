@@ -1,14 +1,16 @@
-//! Every system call with which a request touches a file fails once: bad disk, full disk, no file descriptors. The
-//! host tells the truth about that request, and the next one works, without a restart.
+//! Every system call with which a request touches a file fails, once or until somebody has seen to it: bad disk, full disk, no
+//! file descriptors. The host tells the truth about that request, and then requests work again, without a restart.
 
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tests::group::{call, code};
-use tests::strace::{FILE_CALLS, Point, Strace, missing, points};
+use tests::strace::{FILE_CALLS, Lasting, Point, Strace, missing, points};
 use tests::{Group, History, World, sampled, skipped, until};
 
 /// How many faults of one kind are tried unless there is time for all.
 const SAMPLED: usize = 24;
+/// So often a fault that lasts is met before it is over, if nothing is said before.
+const MET: usize = 3;
 
 struct Failing {
     world: World,
@@ -47,15 +49,16 @@ impl Failing {
     }
 
     /// One request, with that fault there.
-    fn fail_at(&mut self, point: &Point, error: &str) -> bool {
+    fn fail_at(&mut self, point: &Point, error: &str, lasting: Lasting) -> bool {
         let log = self.world.outside().join("fault");
-        let strace = Strace::inject(&self.world.threads(), point, &format!("error={error}"), &log);
+        let strace = Strace::inject(&self.world.threads(), point, &format!("error={error}"), lasting, &log);
+        let most = if lasting == Lasting::Once { 1 } else { MET };
         let id = self.group.send(call("charge", json!({})));
         self.asked.push(id.clone());
         let mut reply = None;
         until("a reply, or the fault", || {
             reply = self.group.try_reply(&id);
-            (reply.is_some() || strace.has_struck()).then_some(())
+            (reply.is_some() || strace.strikes() >= most || strace.has_missed()).then_some(())
         });
         let (has_struck, has_missed) = (strace.has_struck(), strace.has_missed());
         drop(strace);
@@ -80,13 +83,18 @@ impl Failing {
     }
 }
 
-fn every_call_fails_once_with(error: &str) {
+fn every_call_fails_with(error: &str, lasting: Lasting) {
     if let Some(why) = missing() {
         return skipped(why);
     }
     let mut failing = Failing::new();
-    let chosen = sampled(failing.rehearse(), SAMPLED);
-    let struck = chosen.iter().filter(|(point, _)| failing.fail_at(point, error)).count();
+    let mut all = failing.rehearse();
+    if lasting == Lasting::FromThereOn {
+        // The first of its name, and all that follow it.
+        all.retain(|(point, _)| point.nth == 1);
+    }
+    let chosen = sampled(all, SAMPLED);
+    let struck = chosen.iter().filter(|(point, _)| failing.fail_at(point, error, lasting)).count();
     assert!(struck * 10 >= chosen.len() * 7, "only {struck} faults at {} points", chosen.len());
     // Whoever got no reply asks what became of it; whatever a failing call has lost is found by the next listing.
     for id in std::mem::take(&mut failing.late) {
@@ -111,7 +119,7 @@ fn a_reply_that_could_not_be_written_is_written_when_it_can_be() {
         failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/responses")).collect();
     assert!(!replies.is_empty(), "no reply was written");
     for (point, _) in &replies {
-        failing.fail_at(point, "ENOSPC");
+        failing.fail_at(point, "ENOSPC", Lasting::Once);
     }
     for id in std::mem::take(&mut failing.late) {
         failing.group.reply(&id);
@@ -127,7 +135,7 @@ fn a_request_that_could_not_be_read_is_read_when_it_can_be() {
     let reads: Vec<_> = failing.rehearse().into_iter().filter(|(_, arguments)| arguments.contains("/tasks")).collect();
     assert!(!reads.is_empty(), "no request was read");
     for (point, _) in &reads {
-        failing.fail_at(point, "EMFILE");
+        failing.fail_at(point, "EMFILE", Lasting::Once);
     }
     for (id, reply) in &failing.replies {
         assert_eq!(code(reply), "executed", "{id}: {reply}");
@@ -136,17 +144,25 @@ fn a_request_that_could_not_be_read_is_read_when_it_can_be() {
 
 #[test]
 fn every_file_call_of_a_write_that_meets_a_bad_disk_leaves_the_truth_and_a_host_that_works() {
-    every_call_fails_once_with("EIO");
+    every_call_fails_with("EIO", Lasting::Once);
 }
 
 #[test]
 fn every_file_call_of_a_write_that_meets_a_full_disk_leaves_the_truth_and_a_host_that_works() {
-    every_call_fails_once_with("ENOSPC");
+    every_call_fails_with("ENOSPC", Lasting::Once);
 }
 
 #[test]
 fn every_file_call_of_a_write_that_gets_no_file_descriptor_leaves_the_truth_and_a_host_that_works() {
-    every_call_fails_once_with("EMFILE");
+    every_call_fails_with("EMFILE", Lasting::Once);
+}
+
+#[test]
+fn a_disk_that_stays_bad_a_disk_that_stays_full_and_no_more_descriptors_leave_the_truth_and_a_host_that_works_afterwards()
+ {
+    for error in ["EIO", "ENOSPC", "EMFILE"] {
+        every_call_fails_with(error, Lasting::FromThereOn);
+    }
 }
 
 #[test]
