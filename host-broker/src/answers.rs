@@ -3,7 +3,7 @@
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
 use crate::broker::Parked;
-use crate::call::{Call, Header};
+use crate::call::{Call, Caller, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
 use crate::filter::inspect::Reason;
 use crate::ledger::LedgerError;
@@ -82,6 +82,22 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parke
 /// The kept reply of another request, under this request's id.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
     let (reply, evidence) = copied(tx, header, of)?;
+    again(tx, header, reply, evidence)
+}
+
+/// A reply that is kept under another id, for this request. Whoever waits at a connection is handed it there or never, and
+/// asks once more for nothing: of what an agent outside is told again and again one copy is kept.
+pub(crate) fn again(
+    tx: &Transaction<'_>,
+    header: &Header,
+    reply: Reply,
+    evidence: Evidence,
+) -> Result<Answer, LedgerError> {
+    if matches!(header.caller, Caller::Outside(_)) {
+        let reply = Reply { evidence: Some(evidence), ..reply };
+        let document = serde_json::to_vec(&reply).unwrap_or_default();
+        return Ok(tx.answer_again(header.request_id.clone(), document, evidence.seq));
+    }
     tx.answer(&header.caller_key, reply, evidence)
 }
 
@@ -106,7 +122,7 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
 /// The request asked for is not over yet, and this one's time is.
 pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
     let (reply, evidence) = unfinished(tx, header, of)?;
-    tx.answer(&header.caller_key, reply, evidence)
+    again(tx, header, reply, evidence)
 }
 
 /// The same, not kept yet.

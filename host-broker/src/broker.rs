@@ -11,7 +11,7 @@
 //! itself is [`run`], between two events.
 
 use crate::accounts;
-use crate::answers::{copied, explained, refused, repeated, unfinished, while_parked};
+use crate::answers::{again, copied, explained, refused, repeated, unfinished, while_parked};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
@@ -295,7 +295,10 @@ impl Broker {
             return Ok(Before::Wait(of.clone()));
         }
         let (reply, evidence) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
-        questions::answer(tx, &call.header, call.was_asked(), reply, evidence).map(Before::Answered)
+        if call.was_asked() {
+            return questions::answer(tx, header, true, reply, evidence).map(Before::Answered);
+        }
+        again(tx, header, reply, evidence).map(Some).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.

@@ -224,29 +224,20 @@ pub struct Invoked {
 }
 
 /// The call that a tool stands for, made of what the operator has fixed and what the agent outside gives. A tool that there is
-/// not, or not any more, is a call of nothing, which is decided on and refused like every other.
+/// not, or not any more, is a call of nothing, which is decided on and refused like every other; so is one in which something is
+/// given that may not be, but whoever has no access to the tool hears only that.
 ///
 /// # Errors
-/// What was given and may not be, in words that quote nothing else.
+/// What is no call.
 pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Parsed> {
     let Invoked { grant, tool, given, request_id, idempotency_key, patience: wanted } = invoked;
     let caller = Caller::Outside(grant);
     let bound = flows.tool(&tool);
     let composed = bound.map_or(Ok(Map::new()), |bound| bound.params_with(&given));
     let header = made_header(caller, request_id, Behalf::NOBODY, Digest::of(b""), desk.patience);
-    let params = match composed {
-        Ok(params) => params,
-        Err(closed) => {
-            let reason = format!("/{closed}: this tool has no such parameter.");
-            return Err(Parsed::Rubbish(Box::new(Rubbish {
-                caller: header.caller,
-                caller_key: header.caller_key,
-                request_id: Some(header.request_id),
-                origin: header.origin,
-                code: Code::InvalidParams,
-                reason,
-            })));
-        }
+    let (params, closed) = match composed {
+        Ok(params) => (params, None),
+        Err(closed) => (given, Some(closed)),
     };
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "letters satisfy the grammar")]
     let (provider, action) = match bound {
@@ -270,9 +261,20 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<
         ..header
     };
     match call(body, header, &serde_json::to_vec(&request.body()).unwrap_or_default(), desk) {
-        Parsed::Call(call) => Ok(Box::new(Call { tool: Some(tool), ..*call })),
+        Parsed::Call(call) => {
+            let target = match (call.target, closed) {
+                (Target::Action(operation, _), Some(closed)) => Target::Action(operation, Err(vec![no_such(&closed)])),
+                (target, _) => target,
+            };
+            Ok(Box::new(Call { tool: Some(tool), target, ..*call }))
+        }
         other @ (Parsed::Rubbish(_) | Parsed::Directive(_)) => Err(other),
     }
+}
+
+fn no_such(closed: &str) -> ParamFault {
+    let pointer = format!("/{}", closed.replace('~', "~0").replace('/', "~1"));
+    ParamFault { pointer, fault: "this tool has no such parameter".to_owned() }
 }
 
 /// A call of an agent outside about which a person was asked, made again of what was stored, and of what the tool is now.
@@ -451,7 +453,7 @@ pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &D
 /// The same of an agent outside: the call that this tool stands for.
 ///
 /// # Errors
-/// What was given and may not be.
+/// What is no call.
 pub fn hypothetical_of_tool(
     grant: GrantId,
     tool: Opaque,

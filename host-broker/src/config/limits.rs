@@ -98,9 +98,23 @@ static UNLIMITED: LimitTable = LimitTable {
     breaker: BreakerTable { faults: 5, open_s: 30 },
 };
 
+/// The same for each access of an agent outside: what is looked up before a write is charged, too, and what a provider gives in
+/// an hour is for all.
+static OUTSIDE: LimitTable = LimitTable {
+    read: RateTable::per_minute(120),
+    write: RateTable::per_minute(30),
+    production: RateTable::per_minute(30),
+    amounts: BTreeMap::new(),
+    breaker: BreakerTable { faults: 5, open_s: 30 },
+};
+
 impl RateTable {
     /// No limit.
     pub const NONE: Self = Self { rate_per_minute: None, soft_daily_quota: None, daily_quota: None };
+
+    const fn per_minute(rate: u32) -> Self {
+        Self { rate_per_minute: Some(rate), ..Self::NONE }
+    }
 }
 
 impl LimitTable {
@@ -124,7 +138,7 @@ impl Limits {
                 names.into_iter().flatten().filter_map(|provider| tables.get(provider))
             })
             .next()
-            .unwrap_or(&UNLIMITED)
+            .unwrap_or(if group == outside() { &OUTSIDE } else { &UNLIMITED })
     }
 
     /// The actions whose parameters are declared amounts, by the key of their provider.

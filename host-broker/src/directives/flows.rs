@@ -174,15 +174,15 @@ impl Broker {
         if !reach.sees(flow.scope) || !before.iter().chain(&last).all(is_seen) {
             return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
         }
-        if before.as_ref().is_some_and(|before| is_anothers(header, before)) {
-            return Ok(Said::no(Code::Guardrail, ANOTHERS));
-        }
         match &before {
             Some(before) if before.state != State::Proposed => {
                 return no(format!("Version {version} of {id} is {} and stays as it is.", before.state.word()));
             }
             Some(before) if before.digest == Digest::of(&document) => {
                 return Ok(Said::told(json!(standing(vault, before)), "It is proposed already, exactly so."));
+            }
+            Some(before) if is_anothers(header, before) => {
+                return Ok(Said::no(Code::Guardrail, ANOTHERS));
             }
             Some(_) | None => {}
         }
@@ -336,7 +336,7 @@ impl Broker {
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
         // What people have agreed to only people end: the next one would be shown without a difference.
-        if header.caller.group().is_some() && stored.state == State::Approved {
+        if !is_a_persons(header) && stored.state == State::Approved {
             return Ok(Said::no(
                 Code::Guardrail,
                 "Only people end a canonical version, with: host-broker flow deprecate.",
@@ -403,10 +403,15 @@ impl Broker {
 
 const ANOTHERS: &str = "Somebody else has proposed this version; propose another one.";
 
-/// Whether a group would replace or take back what somebody else has proposed.
+/// Whether somebody who is no person would replace or take back what somebody else has proposed.
 fn is_anothers(header: &Header, stored: &Stored) -> bool {
     let is_own = *stored.proposed_by == *header.caller_key;
-    header.caller.group().is_some() && stored.state == State::Proposed && !is_own
+    !is_a_persons(header) && stored.state == State::Proposed && !is_own
+}
+
+/// Whether a person asks. Whoever has a token works in a person's name, and may be an agent.
+fn is_a_persons(header: &Header) -> bool {
+    matches!(header.caller, Caller::Person(_))
 }
 
 /// How far somebody reaches into what is kept of flows.

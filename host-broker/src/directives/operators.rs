@@ -3,7 +3,8 @@
 use super::Said;
 use crate::bearer::Bearer;
 use crate::broker::Broker;
-use crate::call::Header;
+use crate::call::{Caller, Header};
+use crate::flows::grants;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
@@ -73,8 +74,9 @@ pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, LedgerE
         return Ok(Said::told(operator.document(), format!("{id} was ended before.")));
     }
     operators::revoke(tx, id)?;
+    let ended = grants::revoke_all_of(tx, &Caller::Operator(id.clone()))?;
     let operator = Operator { revoked_at: Some(tx.now()), ..operator };
-    Ok(noted(&operator, format!("{id} is ended.")))
+    Ok(noted(&operator, format!("{id} is ended, and so are the accesses that it has given: {ended}.")))
 }
 
 /// All tokens, without what opens them.

@@ -7,7 +7,7 @@
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
 use crate::bearer::{Prefix, fresh_name};
-use crate::call::outside;
+use crate::call::{Caller, outside};
 use crate::config::flows::FlowsTable;
 use crate::effects::ids::{Ids, NoRandomness};
 use crate::kill;
@@ -307,6 +307,15 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<b
 pub fn revoke(tx: &Transaction<'_>, id: &GrantId) -> Result<(), LedgerError> {
     const UPDATE: &str = "UPDATE flow_grants SET revoked_at = ?2 WHERE grant_id = ?1 AND revoked_at IS NULL";
     change(tx, UPDATE, params![id.as_str(), tx.now().millis()]).map(drop)
+}
+
+/// Ends everything that this token has given; how much that was.
+///
+/// # Errors
+/// [`LedgerError`]; it is as it was.
+pub fn revoke_all_of(tx: &Transaction<'_>, issuer: &Caller) -> Result<usize, LedgerError> {
+    const UPDATE: &str = "UPDATE flow_grants SET revoked_at = ?2 WHERE issued_by = ?1 AND revoked_at IS NULL";
+    change(tx, UPDATE, params![issuer.to_string(), tx.now().millis()])
 }
 
 /// Counts a call, for its intent: once, and only while there is one left.

@@ -50,7 +50,7 @@ use shared::{Code, Reply, RequestId, Status};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// The longest body, in bytes.
@@ -86,12 +86,22 @@ pub(super) struct Outside {
     pub(super) pace: Mutex<Pace>,
     /// How fast each may be used.
     pub(super) rates: Rates,
-    /// How many of them are served at once: people, who come to the same address, are to find a place.
-    pub(super) places: Semaphore,
+    /// How many of them are served at once.
+    pub(super) places: Places,
 }
 
-/// So many.
-pub(super) const PLACES: usize = 32;
+/// People, who come to the same address, are to find a place, and operators beside any number of agents.
+#[derive(Debug)]
+pub(super) struct Places {
+    agents: Semaphore,
+    operators: Semaphore,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { agents: Semaphore::new(24), operators: Semaphore::new(8) }
+    }
+}
 
 /// Who shows a bearer.
 #[derive(Debug, Clone)]
@@ -137,6 +147,11 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
         Err(response) => return *response,
     };
     let Some(_turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
+    let places = match &visitor {
+        Visitor::Agent(_) => &outside.places.agents,
+        Visitor::Operator(_) => &outside.places.operators,
+    };
+    let Ok(_place) = places.try_acquire() else { return later(Code::Busy) };
     match received(request, visitor).await {
         Ok(request) => next.run(request).await,
         Err(response) => *response,
@@ -237,11 +252,6 @@ impl Outside {
         Err(Box::new(refused(Code::EvidenceUnavailable)))
     }
 
-    /// A place among those who are served.
-    fn place(&self) -> Result<SemaphorePermit<'_>, Box<Response>> {
-        self.places.try_acquire().map_err(|_full| Box::new(later(Code::Busy)))
-    }
-
     /// Whoever shows what opens nothing: it is counted in the ledger, and slowed down.
     fn wrong(&self, shown: &str) -> Response {
         let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
@@ -273,7 +283,6 @@ impl Outside {
 
     /// Puts what needs no provider to the broker, and waits for its reply.
     async fn put(&self, caller: Caller, order: Order, patience: Duration) -> Result<Reply, Box<Response>> {
-        let _place = self.place()?;
         let (sender, receiver) = oneshot::channel();
         let header = Header {
             caller_key: caller.to_string().into(),

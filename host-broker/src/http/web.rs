@@ -101,7 +101,7 @@ pub fn router(web: Web) -> Router {
         clock: Arc::clone(&shared.web.clock),
         pace: Mutex::default(),
         rates: outside::Rates::default(),
-        places: Semaphore::new(outside::PLACES),
+        places: outside::Places::default(),
     });
     let pages = Router::new()
         .route("/", get(inbox::page))

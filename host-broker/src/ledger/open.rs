@@ -32,6 +32,8 @@ const VERSIONS: [&str; 13] = [
 const SCHEMA_VERSION: i64 = 13;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
+/// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
+const STATEMENTS_KEPT: usize = 256;
 /// A reader may hold the database this long.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
@@ -87,7 +89,7 @@ pub(super) fn connection(path: &Path) -> Result<(Connection, Log), LedgerError> 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(open)?;
     connection.busy_timeout(BUSY).map_err(open)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection
         .execute_batch(
             "PRAGMA journal_mode = WAL;

@@ -73,7 +73,7 @@ impl Mint {
 
 impl Named {
     pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
-        let text = format!("{} is ended.", self.token);
+        let text = format!("{} is ended, and every access that it has given.", self.token);
         let control = Control::RevokeOperator { token_id: self.token };
         told(context, &control, |data| context.output.show(data, || text.clone()))
     }

@@ -40,7 +40,6 @@ impl Outside {
     /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
     pub(super) async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
         let Called { access, tool, given, key, patience } = called;
-        let _place = self.place()?;
         let request_id = self.fresh_id()?;
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
@@ -126,6 +125,10 @@ fn veiled(mut reply: Reply) -> Reply {
         // What to do is said to groups, except where it is said to agents outside.
         let remedy = if code.word().starts_with("FLOW_") { code.remedy() } else { "" };
         reply.error = Some(format!("{} {remedy}", code.meaning()).trim_end().to_owned());
+    }
+    // What a provider says went wrong is said of its own names, and to whoever runs it.
+    if let (Status::Failed | Status::Timeout, Some(code)) = (reply.status, code_of(&reply)) {
+        reply.error = Some(code.meaning().to_owned());
     }
     reply
 }

@@ -1,14 +1,17 @@
 //! Operators elsewhere: how far their tokens reach, what ends them, and that every surface gives the same.
 
-use super::outside::{TOOLS, heard};
+use super::outside::{Agent, TOOLS, heard};
 use super::{answer, approved, asked, bundle, flow, said, version, with};
 use serde_json::{Map, Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
+use std::sync::mpsc;
 use std::time::Duration;
-use tests::World;
 use tests::group::code;
 use tests::shim::Shim;
 use tests::visitor::Visitor;
 use tests::world::CONFIG;
+use tests::{DEADLINE, World};
 
 fn world(tools: &str) -> World {
     World::builder().config(&format!("{CONFIG}\n{tools}")).up()
@@ -340,6 +343,74 @@ fn a_token_is_for_one_vault_and_what_it_reads_is_kept_nowhere() {
     assert_eq!(row.caller, format!("operator:{}", operator.token));
     let made = world.rows().into_iter().find(|row| row.body.contains(&operator.token)).unwrap();
     assert!(made.caller.starts_with("person:"), "{made:?}");
+}
+
+#[test]
+fn what_a_token_has_given_ends_with_it_and_it_ends_nothing_that_people_agreed_to() {
+    let mut world = world(TOOLS);
+    approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
+    let operator = Operator::with(&mut world, &["--scopes", ALL]);
+    let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
+                         "requested_tools": ["note"] });
+    let minted = operator.ask(&wanted).1;
+    let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
+    world.keep_secret(bearer.clone());
+    let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();
+    let theirs = Agent { visitor: Visitor::of(&world), bearer, grant };
+    let own = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
+    assert_eq!(theirs.invoke("note", &json!({})).0, 200);
+    let (status, refused) = operator.ask(&version("flow_deprecate", "1.0.0"));
+    assert_eq!((status, code(&refused)), (403, "guardrail"), "{refused}");
+    // What a person has proposed is not its own, either.
+    flow(&world, &with("flow_propose", &bundle("2.0.0", "Note it well.", &[])));
+    assert_eq!(code(&operator.ask(&version("flow_deprecate", "2.0.0")).1), "guardrail");
+    assert_eq!(code(&operator.ask(&with("flow_propose", &bundle("2.0.0", "Note nothing.", &[]))).1), "guardrail");
+    let ended = said(&world.cli(&["token", "revoke-operator", &operator.token]));
+    assert!(ended.contains("every access that it has given"), "{ended}");
+    assert_eq!(theirs.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
+    assert_eq!(own.invoke("note", &json!({})).0, 200, "another's is what it was");
+}
+
+#[test]
+fn operators_find_a_place_however_many_agents_wait() {
+    let mut world = world(TOOLS);
+    approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
+    let operator = Operator::with(&mut world, &["--scopes", ALL]);
+    let agents: Vec<Agent> =
+        (0..4).map(|_| Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }))).collect();
+    let slow: Vec<_> = agents
+        .iter()
+        .flat_map(|agent| {
+            let bearer = format!("Bearer {}", agent.bearer);
+            (0..8).map(move |_| {
+                let headers = [("Authorization", bearer.as_str()), ("Content-Length", "100000")];
+                let mut stream = agent.visitor.connect();
+                stream.write_all(&agent.visitor.request("POST", "/mcp", &headers, "")).unwrap();
+                stream
+            })
+        })
+        .collect();
+    // Eight of thirty-two found no place; the others keep theirs.
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for stream in &slow {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                let mut line = String::new();
+                BufReader::new(stream).read_line(&mut line).ok();
+                tell.send(line).ok();
+            });
+        }
+        for _ in 0..8 {
+            let line = told.recv_timeout(DEADLINE).unwrap();
+            assert!(line.starts_with("HTTP/1.1 429 "), "{line}");
+        }
+        assert_eq!(operator.ask(&json!({ "type": "flow_list" })).0, 200);
+        assert!(told.try_recv().is_err(), "they still send");
+        for stream in &slow {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    });
 }
 
 #[test]

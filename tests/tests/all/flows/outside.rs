@@ -577,6 +577,34 @@ fn what_ends_an_access_ends_all_of_it_and_a_kill_switch_too() {
     assert_eq!(code(&heard_of()), "executed");
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
     assert_eq!(code(&heard_of()), "FLOW_EXTERNAL_GRANT_REVOKED");
+    // Nor does it learn which tools there are by giving what none takes.
+    for tool in ["note", "charge", "never_heard_of"] {
+        assert_eq!(code(&agent.invoke(tool, &json!({ "zz": 1 })).1), "FLOW_EXTERNAL_GRANT_REVOKED", "{tool}");
+    }
+}
+
+#[test]
+fn what_is_told_again_and_again_is_kept_once_and_what_went_wrong_is_told_without_names() {
+    let more = "[[flows.external_agent.allowed_tools]]\nid = \"broken\"\ndescription = \"Fails\"\nprovider = \"demo\"\n\
+                action = \"broken\"\n";
+    let mut world = builder(more).up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "broken"]));
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note", "broken"] }));
+    let path = "/api/v1/flows/external-tools/note/invoke";
+    let given = json!({ "text": "x".repeat(50_000) }).to_string();
+    let call = || heard(&agent.say("POST", path, &[("Idempotency-Key", "k-1")], &given)).1;
+    let first = call();
+    let id = first["request_id"].as_str().unwrap().to_owned();
+    let kept = || world.query("SELECT count(*) AS n FROM replies")[0]["n"].clone();
+    let before = kept();
+    for _ in 0..5 {
+        let told = heard(&agent.say("GET", &format!("/api/v1/flows/external-calls/{id}"), &[], "")).1;
+        assert_eq!((&told["data"], &call()["data"]), (&first["data"], &first["data"]));
+    }
+    assert_eq!((kept(), count(&world, &agent.grant)), (before, 1));
+    let (status, failed) = agent.invoke("broken", &json!({}));
+    assert_eq!((status, code(&failed)), (502, "provider_failed"), "{failed}");
+    assert!(!failed.to_string().contains("the remote said no"), "{failed}");
 }
 
 #[test]
@@ -606,8 +634,9 @@ fn it_is_explained_what_would_be_decided_about_a_tool() {
     let caller = json!(format!("Agent outside '{}'", agent.grant));
     assert_eq!(explained(&["note", r#"{"text": "hi"}"#]), (json!("permit"), Value::Null, caller.clone()));
     assert_eq!(explained(&["charge", r#"{"n": 3}"#]).0, "ask a person");
-    for wrong in [&["note", r#"{"to": "them"}"#][..], &["note", "[]"], &["No Tool"], &["note", "{}", "--task", "gov-1"]]
-    {
+    assert_eq!(explained(&["note", r#"{"to": "them"}"#]).1, "invalid_params");
+    assert_eq!(explained(&["never_heard_of", r#"{"to": "them"}"#]).1, "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
+    for wrong in [&["note", "[]"][..], &["No Tool"], &["note", "{}", "--task", "gov-1"]] {
         let no = world.cli(&[&["explain", &agent.grant], wrong].concat());
         assert_eq!(no.status.code(), Some(2), "{wrong:?}: {no:?}");
     }
