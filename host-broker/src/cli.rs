@@ -279,3 +279,45 @@ impl From<crate::control::ControlError> for Fault {
         Self::internal(&error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a shell makes of a line, as far as the README needs it.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split("  #").next().unwrap_or_default();
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for letter in line.chars() {
+            match (quote, letter) {
+                (Some(open), _) if open == letter => quote = None,
+                (None, '\'' | '"') => quote = Some(letter),
+                (None, ' ') => words.push(String::new()),
+                (Some(_) | None, _) => words.last_mut().unwrap().push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn every_command_that_the_readme_shows_is_one() {
+        let readme = include_str!("../../README.md");
+        let shown =
+            readme.lines().map(|line| line.trim_start_matches("$ ")).filter(|line| line.starts_with("host-broker "));
+        let mut count = 0;
+        for line in shown {
+            let whole = line
+                .replace("sha256:…", &format!("sha256:{}", "0".repeat(64)))
+                .replace("hitl-…", "hitl-00000000-0000-4000-8000-000000000000")
+                .replace('…', &"0".repeat(20));
+            let words = words(&whole).into_iter().take_while(|word| !["<", ">", "|"].contains(&word.as_str()));
+            if let Err(error) = Arguments::try_parse_from(words) {
+                panic!("{line}\n{error}");
+            }
+            count += 1;
+        }
+        assert!(count > 50, "{count} commands were found");
+    }
+}

@@ -275,3 +275,32 @@ impl FlowsTable {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_switches_as_the_file_does_and_says_what_it_does_not_understand() {
+        for (name, text, switched) in [
+            ("FLOW_EXTERNAL_AGENT_ENABLED", "1", Some((true, false))),
+            ("FLOW_EXTERNAL_AGENT_ENABLED", " true ", Some((true, false))),
+            ("FLOW_HOSTED_PROJECTION_ENABLED", "true", Some((false, true))),
+            ("FLOW_EXTERNAL_AGENT_ENABLED", "0", Some((false, false))),
+            ("FLOW_EXTERNAL_AGENT_ENABLED", "", Some((false, false))),
+            ("FLOW_EXTERNAL_AGENT_ENABLED", "yes", None),
+            ("FLOW_HOSTED_PROJECTION_ENABLED", "on", None),
+        ] {
+            let mut table = FlowsTable::default();
+            let applied = table.apply(&Environment::from([(name.to_owned(), text.to_owned())]));
+            let outside = &table.external_agent;
+            let found = applied.ok().map(|()| (outside.enabled, outside.hosted_projection));
+            assert_eq!(found, switched, "{name}={text}");
+        }
+        // What the file has switched on, the environment switches off.
+        let mut table = FlowsTable::default();
+        table.external_agent.enabled = true;
+        table.apply(&Environment::from([("FLOW_EXTERNAL_AGENT_ENABLED".to_owned(), "false".to_owned())])).unwrap();
+        assert!(!table.external_agent.enabled);
+    }
+}

@@ -289,7 +289,9 @@ mod tests {
     #[test]
     fn a_bundle_names_the_tools_that_may_be_given_and_says_that_it_takes_a_grant() {
         let bundle = hostile(SAID);
-        let shown: Value = serde_json::from_str(&rendered(&bundle, Harness::AgentBundle)).unwrap();
+        let text = rendered(&bundle, Harness::AgentBundle);
+        assert!(text.starts_with("{\"generated_marker\":\"GENERATED FROM CANONICAL FLOW "), "first of all: {text}");
+        let shown: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&shown["allowed_tools"], &shown["grant_required"]), (&json!(["web_search"]), &json!(true)));
         assert_eq!(shown["steps"][0]["instruction"], SAID);
         assert_eq!(shown["steps"][0]["skill_refs"].as_array().unwrap().len(), 2);

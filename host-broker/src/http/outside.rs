@@ -440,3 +440,33 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let first = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// flow-external-agent-gate, section 8.
+    const OF_THE_SOURCE: [(&str, u16); 13] = [
+        ("FLOW_EXTERNAL_AGENT_DISABLED", 403),
+        ("FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN", 403),
+        ("FLOW_EXTERNAL_TOOL_DENIED", 403),
+        ("FLOW_EXTERNAL_TOOL_UNKNOWN", 400),
+        ("FLOW_IMPORT_EXTERNAL_TOOL_DENIED", 403),
+        ("FLOW_EXTERNAL_GRANT_DENIED", 403),
+        ("FLOW_EXTERNAL_GRANT_EXPIRED", 403),
+        ("FLOW_EXTERNAL_GRANT_REVOKED", 403),
+        ("FLOW_EXTERNAL_GRANT_FLOW_MISMATCH", 403),
+        ("FLOW_EXTERNAL_GRANT_TOOL_DENIED", 403),
+        ("FLOW_HOSTED_PROJECTION_DISABLED", 403),
+        ("FLOW_HARNESS_UNSUPPORTED", 400),
+        ("unknown_flow", 404),
+    ];
+
+    #[test]
+    fn each_code_has_the_status_of_the_source() {
+        for (word, status) in OF_THE_SOURCE {
+            let code = Code::ALL.iter().copied().find(|code| code.word() == word).unwrap_or_else(|| panic!("{word}"));
+            assert_eq!(refused(code).status().as_u16(), status, "{word}");
+        }
+    }
+}

@@ -584,6 +584,31 @@ fn what_ends_an_access_ends_all_of_it_and_a_kill_switch_too() {
 }
 
 #[test]
+fn a_production_tool_takes_its_gate_and_a_person_each_time() {
+    let more = "[[flows.external_agent.allowed_tools]]\nid = \"ship\"\ndescription = \"Ships\"\nprovider = \"demo\"\n\
+                action = \"deploy\"\ngate = \"Security\"\ntask_id = \"gov-7\"\n";
+    let mut world = builder(more).up();
+    approved(&world, &bundle("1.0.0", "Ship it.", &["ship"]));
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["ship"] }));
+    assert_eq!(agent.no("ship"), "task_unknown");
+    for arguments in
+        [&["task", "create", "main", "Ship it", "--id", "gov-7"][..], &["gate", "approve", "gov-7", "Security"]]
+    {
+        let output = world.cli(arguments);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let path = "/api/v1/flows/external-tools/ship/invoke";
+    let asked = agent.say("POST", path, &[("Prefer", "wait=0")], "{}");
+    assert_eq!((asked.status, world.effects_of("deploy").len()), (202, 0), "{asked:?}");
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(&world, question.as_str().unwrap(), true);
+    let told = heard(&agent.say("GET", asked.header("location").unwrap(), &[("Prefer", "wait=30")], ""));
+    assert_eq!((told.0, code(&told.1), world.effects_of("deploy").len()), (200, "executed", 1), "{told:?}");
+    assert_eq!(agent.no("ship"), "gate_missing", "an open gate serves one call");
+    assert_eq!(world.effects_of("deploy").len(), 1);
+}
+
+#[test]
 fn what_is_told_again_and_again_is_kept_once_and_what_went_wrong_is_told_without_names() {
     let more = "[[flows.external_agent.allowed_tools]]\nid = \"broken\"\ndescription = \"Fails\"\nprovider = \"demo\"\n\
                 action = \"broken\"\n";
