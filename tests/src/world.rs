@@ -399,6 +399,13 @@ impl World {
         }
     }
 
+    /// The most memory that the daemon has had so far, in KiB.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_nonzero())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel says it");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// The daemon's threads, by name; the first is `main`.
     pub fn threads(&self) -> Vec<(String, Pid)> {
         let main = self.pid();

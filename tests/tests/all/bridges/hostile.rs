@@ -92,6 +92,7 @@ fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
             ("inject", "provider_failed"),
         ])
         .collect::<Vec<_>>();
+    let before = world.peak_memory();
     for (mode, expected) in cases {
         let read = developer.ask(call("odd.thing", "read", &json!({ "mode": mode }), &ann));
         assert_eq!(code(&read), expected, "{mode}: {read}");
@@ -108,6 +109,9 @@ fn whatever_a_bridge_does_the_caller_gets_the_code_for_it() {
         // Not so many in a row that it is left alone.
         assert_eq!(code(&developer.ask(call("odd.thing", "read", &json!({ "mode": "echo" }), &ann))), "executed");
     }
+    // Some of them have said gigabytes.
+    let after = world.peak_memory();
+    assert!(after - before < 32 * 1024, "{before} KiB, {after} KiB");
     let typed = |mode: &str| developer.ask(call("odd.thing", "typed", &json!({ "mode": mode }), &ann));
     assert_eq!(typed("number")["data"], json!({ "n": 7 }));
     assert_eq!(code(&typed("text")), "capability_invalid_output", "it is not what it has promised");

@@ -48,13 +48,6 @@ fn notifications_that_the_kernel_had_to_drop_cost_no_request_its_answer() {
 /// How many documents of the largest size are sent at once; more than are ever read at once.
 const LARGE: usize = 80;
 
-/// The most memory that the daemon ever had, in KiB.
-fn peak(world: &World) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", world.pid().as_raw_nonzero())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[test]
 fn a_hundred_thousand_files_and_the_largest_documents_of_one_group_fit_in_memory_and_hide_nobody_else() {
     let world = World::builder().process();
@@ -88,7 +81,7 @@ fn a_hundred_thousand_files_and_the_largest_documents_of_one_group_fit_in_memory
         assert!(["executed", "busy"].contains(&code(&reply)), "{}", code(&reply));
     }
     assert_eq!(code(&security.call("echo", json!({}))), "executed");
-    let peak = peak(&world);
+    let peak = world.peak_memory();
     assert!(peak < 256 * 1024, "{peak} KiB");
     until("nothing is under way", || (world.query("SELECT * FROM open_intents").is_empty()).then_some(()));
 }
