@@ -5,7 +5,7 @@ use super::flows::{Reach, changed, most, too_many, unknown, version_in};
 use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::{Caller, Header};
-use crate::flows::grants::{self, Access, BEARER, Use, fresh_id};
+use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
 use serde_json::{Map, Value, json};
@@ -80,11 +80,15 @@ impl Broker {
             max_invocations: outside.max_invocations,
             invocations: 0,
         };
-        if !grants::issue(tx, &access, &bearer.digest())? {
-            return Ok(Said::no(
-                Code::Busy,
-                "There are as many accesses as there can be; those that are over go after a day.",
-            ));
+        let no_place = match grants::issue(tx, &access, &bearer.digest())? {
+            Issued::Stored => None,
+            Issued::Full => Some("There are as many accesses as there can be; those that are over go after a day."),
+            Issued::FullOfOne => Some(
+                "You have given as many accesses as one caller can have given; those that are over go after a day.",
+            ),
+        };
+        if let Some(why) = no_place {
+            return Ok(Said::no(Code::Busy, why));
         }
         let data = json!({
             "schema": "knowtation.flow_external_grant_mint/v0",

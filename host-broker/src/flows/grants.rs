@@ -23,7 +23,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// So many accesses there are at most, those included that are over and not forgotten yet.
-pub const GRANTS_MAX: usize = 100_000;
+pub const GRANTS_MAX: i64 = 100_000;
+/// And so many of them one caller has given at most: a token or a group that gives without end takes nobody else's places.
+pub const GRANTS_MAX_OF_ONE: i64 = 10_000;
 /// For so long one that is over is still told from one that never was.
 const REMEMBERED: Duration = Duration::from_hours(24);
 /// What every bearer begins with.
@@ -262,21 +264,38 @@ pub fn list(
     found.into_iter().map(read).collect()
 }
 
-/// Stores a new one. `false` if there are too many.
+/// What became of a new access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Issued {
+    /// It is stored.
+    Stored,
+    /// There are [`GRANTS_MAX`].
+    Full,
+    /// Who gives it has given [`GRANTS_MAX_OF_ONE`].
+    FullOfOne,
+}
+
+/// Stores a new one, if there is a place.
 ///
 /// # Errors
 /// [`LedgerError`]; nothing was stored.
-pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<bool, LedgerError> {
+pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<Issued, LedgerError> {
     const INSERT: &str = "INSERT INTO flow_grants (grant_id, bearer, vault, scope, flow_id, version, tools, actor,
             issued_by, issued_at, expires_at, max_invocations)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-    let count: i64 = tx
+    const COUNT: &str = "SELECT n, coalesce((SELECT n FROM flow_grants_by WHERE issued_by = ?1), 0)
+        FROM flow_grants_count";
+    let (all, of_one): (i64, i64) = tx
         .connection()
-        .prepare_cached("SELECT n FROM flow_grants_count")
-        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row([&access.issued_by], |row| Ok((row.get(0)?, row.get(1)?))))
         .map_err(at("count accesses"))?;
-    if usize::try_from(count).is_ok_and(|count| count >= GRANTS_MAX) {
-        return Ok(false);
+    if of_one >= GRANTS_MAX_OF_ONE {
+        return Ok(Issued::FullOfOne);
+    }
+    if all >= GRANTS_MAX {
+        return Ok(Issued::Full);
     }
     let tools = serde_json::to_string(&access.tools).map_err(|_bad| LedgerError::Stored { what: "access" })?;
     change(
@@ -297,7 +316,7 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<b
             access.max_invocations,
         ],
     )?;
-    Ok(true)
+    Ok(Issued::Stored)
 }
 
 /// Ends an access for good; one that was ended stays as it is.

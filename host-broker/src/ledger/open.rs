@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 13] = [
+const VERSIONS: [&str; 14] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -28,8 +28,9 @@ const VERSIONS: [&str; 13] = [
     include_str!("flows.sql"),
     include_str!("outside.sql"),
     include_str!("operators.sql"),
+    include_str!("issuers.sql"),
 ];
-const SCHEMA_VERSION: i64 = 13;
+const SCHEMA_VERSION: i64 = 14;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.

@@ -218,7 +218,7 @@ fn a_ledger_of_another_version_is_left_alone() {
 
 #[test]
 fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
-    const VERSIONS: [&str; 7] = [
+    const VERSIONS: [&str; 13] = [
         include_str!("../../src/ledger/schema.sql"),
         include_str!("../../src/ledger/approvals.sql"),
         include_str!("../../src/ledger/notices.sql"),
@@ -226,11 +226,19 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         include_str!("../../src/ledger/sealed.sql"),
         include_str!("../../src/ledger/policy.sql"),
         include_str!("../../src/ledger/identity.sql"),
+        include_str!("../../src/ledger/accounts.sql"),
+        include_str!("../../src/ledger/vault.sql"),
+        include_str!("../../src/ledger/definitions.sql"),
+        include_str!("../../src/ledger/flows.sql"),
+        include_str!("../../src/ledger/outside.sql"),
+        include_str!("../../src/ledger/operators.sql"),
     ];
     const KEY: &str = "INSERT INTO idempotency VALUES
         ('group:developer', 'work', 'demo', 'charge', 'k1', x'01', 'r-0', 7, 8)";
     const TOKEN: &str = r#"UPDATE approvals SET document =
         CAST('{"type":"ext_call","context_token":"a.b.c","params":{"n":1e2,"m":0.10}}' AS BLOB)"#;
+    const ACCESS: &str = "INSERT INTO flow_grants VALUES
+        ('fgrnt_1', x'01', 'default', 'project', 'flow_daily', '1.0.0', '[]', x'02', 'group:main', 0, 1, 1, 0, 0)";
     const QUESTION: &str = "INSERT INTO approvals
         (code, kind, caller, request_id, provider, action, level, digest, quorum, state, asked_seq, asked_at,
          expires_at, reply_by, told)
@@ -251,6 +259,11 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         if has_questions {
             database.execute_batch(&format!("{QUESTION}; {token}")).unwrap();
         }
+        // From the twelfth on there are accesses.
+        let has_accesses = version >= 12;
+        if has_accesses {
+            database.execute_batch(ACCESS).unwrap();
+        }
         drop(database);
         let mut ledger = open(home.path(), &clock).unwrap();
         write(&mut ledger, vec![Happening::Row("a")]);
@@ -269,6 +282,9 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         assert_eq!(count("sqlite_schema WHERE name = 'idempotency_age' AND tbl_name = 'idempotency'"), 1);
         let stripped = r#"approvals WHERE CAST(document AS TEXT) = '{"type":"ext_call","params":{"n":1e2,"m":0.10}}'"#;
         assert_eq!(count(stripped), i64::from(has_questions), "from {version}");
+        // Whoever has given accesses has them counted.
+        let counted = "flow_grants_by WHERE issued_by = 'group:main' AND n = 1";
+        assert_eq!((count(counted), count("flow_grants_by")), (i64::from(has_accesses), i64::from(has_accesses)));
         drop(ledger);
         let again = open(home.path(), &clock).unwrap();
         assert_eq!(again.head().seq, 1);

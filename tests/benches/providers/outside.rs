@@ -62,7 +62,7 @@ fn fill(world: &World, accesses: usize, flows: usize) {
     let copies = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {accesses})
          INSERT INTO flow_grants SELECT printf('fgrnt_%08d', i), randomblob(32), vault, scope, flow_id, version, tools,
-            actor, issued_by, issued_at, expires_at, NULL, max_invocations, 0
+            actor, printf('group:g%02d', i % 20), issued_at, expires_at, NULL, max_invocations, 0
          FROM (SELECT * FROM flow_grants LIMIT 1), n"
     );
     ledger.execute(&copies, []).unwrap();

@@ -21,7 +21,7 @@ fn world(tools: &str) -> World {
 pub(super) struct Operator {
     visitor: Visitor,
     bearer: String,
-    token: String,
+    pub(super) token: String,
 }
 
 pub(super) const ALL: &str = "flows:read,flows:write,flows:grants";

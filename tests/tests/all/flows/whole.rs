@@ -7,7 +7,7 @@ use super::{answer, approved, asked, bundle, flow, said, with};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tests::World;
+use tests::{World, until};
 use tests::group::code;
 use tests::visitor::Visitor;
 use tests::world::CONFIG;
@@ -176,13 +176,7 @@ fn many_who_give_access_at_once_give_as_many_as_there_can_be() {
     assert_eq!(listed.len(), 48);
     // Two places are left, and four come for them.
     world.stop();
-    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
-    let copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99950)
-        INSERT INTO flow_grants SELECT printf('fgrnt_%08d', i), randomblob(32), vault, scope, flow_id, version, tools,
-            actor, issued_by, issued_at, expires_at, NULL, max_invocations, 0
-        FROM (SELECT * FROM flow_grants LIMIT 1), n";
-    assert_eq!(ledger.execute(copies, []).unwrap(), 99_950);
-    drop(ledger);
+    given_before(&world, 99_950, "printf('group:g%02d', i % 20)");
     world.start();
     let operators: Vec<Operator> = operators.into_iter().map(|operator| operator.again(&world)).collect();
     let last = std::thread::scope(|scope| {
@@ -201,4 +195,54 @@ fn many_who_give_access_at_once_give_as_many_as_there_can_be() {
         world.query("SELECT n, (SELECT count(*) FROM flow_grants) AS m FROM flow_grants_count")[0],
         json!({ "n": 100_000, "m": 100_000 })
     );
+}
+
+/// As if so many accesses like the first one had been given before, by these.
+fn given_before(world: &World, count: usize, issued_by: &str) {
+    let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    let copies = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+        INSERT INTO flow_grants SELECT printf('fgrnt_%08d', i), randomblob(32), vault, scope, flow_id, version, tools,
+            actor, {issued_by}, issued_at, expires_at, NULL, max_invocations, 0
+        FROM (SELECT * FROM flow_grants LIMIT 1), n"
+    );
+    assert_eq!(ledger.execute(&copies, []).unwrap(), count);
+}
+
+#[test]
+fn one_who_gives_access_without_end_takes_nobody_elses_places() {
+    let mut world = World::builder().config(&format!("{CONFIG}\n{TOOLS}")).up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
+    let [greedy, other] = [(); 2].map(|()| Operator::with(&mut world, &["--scopes", ALL]));
+    let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
+                         "requested_tools": ["note"] });
+    let mint = |world: &mut World, operator: &Operator| {
+        let reply = operator.ask(&wanted).1;
+        if let Some(bearer) = reply["data"]["bearer"].as_str() {
+            world.keep_secret(bearer.to_owned());
+        }
+        reply
+    };
+    assert_eq!(code(&mint(&mut world, &greedy)), "executed");
+    world.stop();
+    given_before(&world, 9_998, "issued_by");
+    world.start();
+    let (greedy, other) = (greedy.again(&world), other.again(&world));
+    assert_eq!(code(&mint(&mut world, &greedy)), "executed", "the last place of its own");
+    let refused = mint(&mut world, &greedy);
+    assert_eq!(code(&refused), "busy", "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("You have given as many"), "{refused}");
+    assert_eq!(code(&mint(&mut world, &other)), "executed");
+    // All of them end with the token, and are forgotten a day after they would have been over.
+    said(&world.cli(&["token", "revoke-operator", &greedy.token]));
+    let in_force = "SELECT issued_by FROM flow_grants WHERE revoked_at IS NULL";
+    assert_eq!(world.query(in_force), [json!({ "issued_by": format!("operator:{}", other.token) })]);
+    world.clock.advance(Duration::from_hours(26));
+    let main = world.group("main");
+    until("all are forgotten", || {
+        main.ask(json!({ "type": "ext_capabilities" }));
+        world.query("SELECT n FROM flow_grants_by").is_empty().then_some(())
+    });
+    assert_eq!(world.query("SELECT n FROM flow_grants_count"), [json!({ "n": 0 })]);
+    assert_eq!(world.query("SELECT grant_id FROM flow_grants"), [Value::Null; 0]);
 }
