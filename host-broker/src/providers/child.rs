@@ -31,9 +31,12 @@ pub struct Settings {
     /// What keeps it from the broker's home.
     #[serde(default)]
     pub isolation: Isolation,
-    /// The hosts that it can reach, each with its port, or HTTPS's.
+    /// The hosts that it can reach, each with its port, or HTTPS's. They are out in the world, or `localhost`.
     #[serde(default)]
     pub hosts: Vec<Host>,
+    /// Hosts that it can reach, too, and that may be in a private network.
+    #[serde(default)]
+    pub private_hosts: Vec<Host>,
     /// Whether it has the network, all of it, instead.
     #[serde(default)]
     pub network: bool,
@@ -56,27 +59,44 @@ pub struct Settings {
 
 impl Settings {
     /// The keys.
-    pub const KEYS: [&'static str; 9] =
-        ["command", "isolation", "hosts", "network", "readable", "writable", "env", "variables", "secrets"];
+    pub const KEYS: [&'static str; 10] = [
+        "command",
+        "isolation",
+        "hosts",
+        "private_hosts",
+        "network",
+        "readable",
+        "writable",
+        "env",
+        "variables",
+        "secrets",
+    ];
+
+    /// All that it can reach by name.
+    fn all_hosts(&self) -> Vec<Host> {
+        let private = self.private_hosts.iter().cloned().map(Host::in_private_network);
+        self.hosts.iter().cloned().chain(private).collect()
+    }
 
     /// What it can reach.
     fn reach(&self) -> Result<Network, String> {
-        if self.hosts.is_empty() {
+        let hosts = self.all_hosts();
+        if hosts.is_empty() {
             return Ok(if self.network { Network::All } else { Network::None });
         }
         if self.network {
             return Err("hosts: `network = true` is all of the network; leave one of the two out".to_owned());
         }
-        if self.hosts.len() > HOSTS_MAX {
-            return Err(format!("hosts: there are {}, and at most {HOSTS_MAX} can be", self.hosts.len()));
+        if hosts.len() > HOSTS_MAX {
+            return Err(format!("hosts: there are {}, and at most {HOSTS_MAX} can be", hosts.len()));
         }
         let mut named = BTreeSet::new();
-        if let Some(twice) = self.hosts.iter().find(|host| !named.insert(*host)) {
+        if let Some(twice) = hosts.iter().find(|host| !named.insert((host.name(), host.port()))) {
             return Err(format!("hosts: {twice} is there twice"));
         }
         let this =
             std::env::current_exe().map_err(|error| format!("hosts: where this program lies is not known: {error}"))?;
-        Ok(Network::Hosts(self.hosts.clone(), this))
+        Ok(Network::Hosts(hosts, this))
     }
 }
 
@@ -134,7 +154,7 @@ impl Child {
             return Err(format!("command: there is no program `{program}`"));
         }
         let room = match settings.isolation {
-            Isolation::None if !settings.hosts.is_empty() => {
+            Isolation::None if !settings.all_hosts().is_empty() => {
                 return Err("hosts: nothing keeps it to them without isolation = \"bwrap\"; leave them out".to_owned());
             }
             Isolation::None => None,

@@ -20,6 +20,7 @@ const LOCAL: &str = "localhost";
 pub struct Host {
     name: String,
     port: u16,
+    is_private: bool,
 }
 
 impl Host {
@@ -31,6 +32,18 @@ impl Host {
     /// Its port.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The same, as one that may be in a private network.
+    #[must_use]
+    pub fn in_private_network(self) -> Self {
+        Self { is_private: true, ..self }
+    }
+
+    /// Whether it may be in a private network: a configuration says so apart, because who answers for a name need not be who
+    /// has named it.
+    pub const fn may_be_private(&self) -> bool {
+        self.is_private
     }
 
     /// Whether it is the broker's own machine.
@@ -67,7 +80,7 @@ impl FromStr for Host {
         if last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x") || last.starts_with("0X") {
             return wrong("an address is no name; give it one in /etc/hosts of this machine");
         }
-        Ok(Self { name: name.to_ascii_lowercase(), port })
+        Ok(Self { name: name.to_ascii_lowercase(), port, is_private: false })
     }
 }
 

@@ -41,9 +41,10 @@ impl Way {
 
     /// A connection with the host, by whatever address answers first.
     pub(super) async fn reach(self: &Arc<Self>) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "its name leads nowhere outside of this machine");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "its name leads nowhere");
         for address in self.addresses().await?.iter() {
-            if !may_be(&self.host, address.ip()) || !self.host.is_local() && is_own(address) {
+            if let Err(why) = admit(&self.host, address) {
+                last = io::Error::new(io::ErrorKind::PermissionDenied, why);
                 continue;
             }
             match TcpStream::connect(address).await {
@@ -86,6 +87,17 @@ impl Way {
     }
 }
 
+/// Whether a host may be at this address; else why not.
+fn admit(host: &Host, address: &SocketAddr) -> Result<(), &'static str> {
+    if !may_be(host, address.ip()) || !host.is_local() && is_own(address) {
+        return Err("its name leads nowhere outside of this machine");
+    }
+    if is_private(address.ip()) && !host.may_be_private() {
+        return Err("its name leads into a private network; if that is where it is, name it in `private_hosts`");
+    }
+    Ok(())
+}
+
 /// SECURITY: whoever answers for a host's name decides where it leads. That must not be to this machine's own services, or to
 /// those that the machine's network keeps for it alone, such as a cloud's metadata, unless the name says so.
 fn may_be(host: &Host, address: IpAddr) -> bool {
@@ -104,6 +116,20 @@ fn may_be(host: &Host, address: IpAddr) -> bool {
         }
     };
     !(is_kept || address.is_loopback() || address.is_unspecified() || address.is_multicast())
+}
+
+/// SECURITY: a name out in the world that suddenly leads into the operator's own network is how services there are reached that
+/// trust whoever is in it (DNS rebinding). RFC 1918, RFC 6598, RFC 2544, RFC 6890 (2.2.2), RFC 4193.
+fn is_private(address: IpAddr) -> bool {
+    match meant(address) {
+        IpAddr::V4(address) => match address.octets() {
+            [100, second, ..] => second & 0xc0 == 64,
+            [198, second, ..] => second & 0xfe == 18,
+            [192, 0, 0, _] => true,
+            _ => address.is_private(),
+        },
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
 }
 
 /// Where clouds answer their machines, other than at link-local addresses: Alibaba, Azure, Oracle.
@@ -186,6 +212,49 @@ mod tests {
             let address = address.parse().unwrap();
             assert!(may_be(&outside, address) && !may_be(&own, address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_name_leads_into_a_private_network_only_if_that_is_said_of_it() {
+        for inside in [
+            "10.0.0.7",
+            "10.255.255.255",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "192.0.0.8",
+            "198.18.0.1",
+            "198.19.255.255",
+            "fc00::1",
+            "fdff::1",
+            "::ffff:10.0.0.7",
+            "64:ff9b::a00:7",
+            "2002:c0a8:101::1",
+        ] {
+            assert!(is_private(inside.parse().unwrap()), "{inside}");
+        }
+        for outside in
+            ["9.255.255.255", "11.0.0.1", "172.15.0.1", "172.32.0.1", "192.169.0.1", "100.63.0.1", "100.128.0.1"]
+                .into_iter()
+                .chain(["192.0.1.1", "198.17.0.1", "198.20.0.1", "2606:2800::1", "fe00::1", "64:ff9b::808:808"])
+        {
+            assert!(!is_private(outside.parse().unwrap()), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_kept_out_of_a_private_network_with_a_word_of_what_to_do() {
+        let inside = "198.18.77.7:9".parse().unwrap();
+        assert!(admit(&host("api.example"), &inside).unwrap_err().contains("`private_hosts`"));
+        assert_eq!(admit(&host("api.example").in_private_network(), &inside), Ok(()));
+        // Of this machine nothing is said apart from that.
+        for own in ["127.0.0.1:9", "169.254.169.254:80"] {
+            let kept = admit(&host("api.example").in_private_network(), &own.parse().unwrap());
+            assert!(kept.unwrap_err().contains("this machine"), "{own}");
+        }
+        assert_eq!(admit(&host("localhost:9"), &"127.0.0.1:9".parse().unwrap()), Ok(()));
     }
 
     #[test]

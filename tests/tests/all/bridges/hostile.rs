@@ -313,6 +313,8 @@ fn hosts_that_nothing_would_keep_a_program_to_are_refused() {
     for (lines, fault) in [
         ("network = true\nhosts = [\"a.example\"]", "leave one of the two out"),
         ("hosts = [\"a.example\", \"A.example:443\"]", "a.example:443 is there twice"),
+        ("hosts = [\"a.example\"]\nprivate_hosts = [\"A.example:443\"]", "a.example:443 is there twice"),
+        ("network = true\nprivate_hosts = [\"a.example\"]", "leave one of the two out"),
         ("hosts = [\"10.0.0.1\"]", "give it one in /etc/hosts"),
         ("hosts = [\"*.example\"]", "name each"),
         ("hosts = [\"https://a.example\"]", "write a name"),

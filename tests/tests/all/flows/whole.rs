@@ -7,10 +7,10 @@ use super::{answer, approved, asked, bundle, flow, said, with};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tests::{World, until};
 use tests::group::code;
 use tests::visitor::Visitor;
 use tests::world::CONFIG;
+use tests::{World, until};
 
 /// The tables that the README shows for agents outside, at a port that is free.
 fn from_the_readme() -> String {
