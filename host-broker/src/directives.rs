@@ -77,6 +77,14 @@ impl Said {
         Self::Once(Box::new(self), members)
     }
 
+    /// With this sentence, too, if it was done.
+    fn and(mut self, word: &str) -> Self {
+        if let Self::Done { summary, .. } = &mut self {
+            summary.extend([" ", word]);
+        }
+        self
+    }
+
     /// Answered from what is stored; nothing was changed.
     fn told(data: Value, summary: impl Into<String>) -> Self {
         Self::Done { kind: Kind::Answered, subject: Subject::default(), body: json!({}), data, summary: summary.into() }

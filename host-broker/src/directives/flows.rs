@@ -31,6 +31,19 @@ const LISTED: usize = 100;
 /// So many faults of a flow are told.
 const FAULTS_TOLD: usize = 20;
 
+/// These tools, and that there are more, if there are many.
+fn listed(tools: &[&Opaque]) -> String {
+    let names: Vec<&str> = tools.iter().take(FAULTS_TOLD).map(|tool| tool.as_str()).collect();
+    let more = if tools.len() > FAULTS_TOLD { ", …" } else { "" };
+    names.join(", ") + more
+}
+
+/// A no for these tools.
+pub(super) fn no_tools(code: Code, tools: &[&Opaque]) -> Said {
+    let which = if tools.len() == 1 { "It is" } else { "They are" };
+    Said::no(code, format!("{} {which} {}.", code.meaning(), listed(tools)))
+}
+
 impl Broker {
     /// Does what is asked about flows.
     pub(super) fn flow(
@@ -128,20 +141,21 @@ impl Broker {
         }
         let allowed = self.config.flows.tools();
         let is_inert = |skill: &SkillRef| skill.kind == SkillKind::ExternalTool && !allowed.contains(&skill.id);
-        if bundle.external_tools().any(|tool| !allowed.contains(tool)) {
-            match self.config.flows.external_agent.import_policy {
-                ImportPolicy::Reject => {
-                    let code = Code::FlowImportExternalToolDenied;
-                    return Ok(Said::no(code, code.meaning()));
+        let denied: Vec<&Opaque> = bundle.external_tools().filter(|tool| !allowed.contains(*tool)).collect();
+        if denied.is_empty() {
+            return self.propose_flow(tx, header, reach, &bundle);
+        }
+        match self.config.flows.external_agent.import_policy {
+            ImportPolicy::Reject => Ok(no_tools(Code::FlowImportExternalToolDenied, &denied)),
+            ImportPolicy::StripInert => {
+                let left_out = listed(&denied);
+                for step in &mut bundle.steps {
+                    step.skill_refs.retain(|skill| !is_inert(skill));
                 }
-                ImportPolicy::StripInert => {
-                    for step in &mut bundle.steps {
-                        step.skill_refs.retain(|skill| !is_inert(skill));
-                    }
-                }
+                let proposed = self.propose_flow(tx, header, reach, &bundle)?;
+                Ok(proposed.and(&format!("Tools that are not allowed here were left out: {left_out}.")))
             }
         }
-        self.propose_flow(tx, header, reach, &bundle)
     }
 
     fn propose_flow(

@@ -1,7 +1,7 @@
 //! What agents outside are given, and what they read.
 
 use super::Said;
-use super::flows::{Reach, changed, most, too_many, unknown, version_in};
+use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::{Caller, Header};
@@ -54,11 +54,14 @@ impl Broker {
         }
         let named: BTreeSet<&Opaque> = stored.bundle.external_tools().collect();
         let tools: BTreeSet<&Opaque> = requested_tools.iter().collect();
-        if !tools.is_subset(&named) {
-            return no(Code::FlowExternalToolUnknown);
+        let unnamed: Vec<&Opaque> = tools.difference(&named).copied().collect();
+        if !unnamed.is_empty() {
+            return Ok(no_tools(Code::FlowExternalToolUnknown, &unnamed));
         }
-        if tools.iter().any(|tool| self.config.flows.tool(tool).is_none()) {
-            return no(Code::FlowExternalToolDenied);
+        let denied: Vec<&Opaque> =
+            tools.iter().copied().filter(|tool| self.config.flows.tool(tool).is_none()).collect();
+        if !denied.is_empty() {
+            return Ok(no_tools(Code::FlowExternalToolDenied, &denied));
         }
         let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));

@@ -288,6 +288,8 @@ fn a_flow_from_elsewhere_brings_no_tool_that_is_not_allowed() {
         let world = world(&format!("{OUTSIDE}import_policy = \"{policy}\"\n"));
         let imported = flow(&world, &with("flow_import", &bundle("1.0.0", "Use web_search.", &["note", "web_search"])));
         assert_eq!(code(&imported), outcome, "{imported}");
+        let told = imported[if policy == "reject" { "error" } else { "summary" }].as_str().unwrap();
+        assert!(told.contains("web_search") && !told.contains("note"), "{imported}");
         // Refused as a whole: nothing of it is there.
         let found = flow(&world, &json!({ "type": "flow_get", "flow_id": "flow_daily", "version": "1.0.0" }));
         if policy == "reject" {

@@ -424,7 +424,9 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
     assert_eq!(refused(json!({})), "FLOW_EXTERNAL_GRANT_DENIED", "people do not work by it any more");
     let next = |tools: &[&str]| mint(&world, &json!({ "flow_version": "1.1.0", "requested_tools": tools }));
     assert_eq!(code(&next(&["web"])), "FLOW_EXTERNAL_TOOL_DENIED");
-    assert_eq!(code(&next(&["charge"])), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    let unnamed = next(&["web", "charge"]);
+    assert_eq!(code(&unnamed), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert!(unnamed["error"].as_str().unwrap().contains("names the tool. It is charge. Ask"), "{unnamed}");
     // Long is as long as may be; and what is asked for twice is given once.
     let long = mint(
         &world,
