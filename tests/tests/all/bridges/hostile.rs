@@ -2,11 +2,12 @@
 
 use super::{SECRET, odd, odd_home};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tests::bridges::{call, directory, home, is_apart, said, shell};
 use tests::group::{code, with};
 use tests::{runs, skipped, until};
@@ -167,6 +168,20 @@ fn leaves_nothing_behind(more: &str) {
         world.end_with(is_killed, &[&state, &seconds]);
         world.start_process();
     }
+}
+
+#[test]
+fn what_was_open_when_the_broker_was_started_is_no_bridges() {
+    let Some((mut world, developer, ann)) = odd("") else { return };
+    world.stop();
+    world.start_process_with_descriptor(Path::new("/"));
+    let numbers = format!("/proc/{}/fd/9", world.pid().as_raw_nonzero());
+    assert_eq!(std::fs::read_link(numbers).unwrap(), Path::new("/"), "the broker has it");
+    let wanted = json!({ "mode": "reach", "abstract": "none", "hosts": [] });
+    let reply = developer.ask(call("odd.thing", "read", &wanted, &ann));
+    let opened: BTreeSet<&String> = reply["data"]["descriptors"].as_object().unwrap().keys().collect();
+    // The last one is the directory in which it looks.
+    assert_eq!(opened, BTreeSet::from(["0", "1", "2", "3"].map(String::from).each_ref()), "{reply}");
 }
 
 #[test]
