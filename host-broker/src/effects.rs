@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod commands;
+mod confined;
 pub mod egress;
 pub mod http;
 pub mod ids;

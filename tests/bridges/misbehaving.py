@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from within import look, reach
+from within import keys, look, reach
 
 OPERATION = {"requires_auth": False, "input_schema": {"type": "object"}}
 DEFINITIONS = [
@@ -108,6 +108,7 @@ def invoke(params):
         "text": lambda: give({"n": "seven"}),
         "look": lambda: give(look(input_data)),
         "reach": lambda: give(reach(input_data)),
+        "keys": lambda: give(keys(input_data)),
     }
     odd[input_data["mode"]]()
 

@@ -53,6 +53,46 @@ def reach(wanted):
     }
 
 
+def keys(wanted):
+    """How long the keys of the kernel's keyrings are that can be read, by all ways to find them."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+    session, user, join, search, read, link = -3, -4, 1, 10, 11, 8
+
+    def ask(number, *arguments):
+        answer = libc.syscall(number, *arguments)
+        if answer < 0:
+            raise OSError(ctypes.get_errno(), "")
+        return answer
+
+    def length(key):
+        return ask(keyctl, read, key, None, 0)
+
+    def found(ring, name):
+        return length(ask(keyctl, search, ring, b"user", name.encode(), 0))
+
+    def numbered(kind, what):
+        """What becomes of each that can be seen, which need not be one's own."""
+        lines = [line.split() for line in open("/proc/keys")]
+        return [attempt(lambda: what(int(line[0], 16))) for line in lines if line[7] == kind]
+
+    def everywhere():
+        return {name: [attempt(lambda: found(ring, name)) for ring in (session, user)] for name in wanted["names"]}
+
+    return {
+        "found": everywhere(),
+        "read": numbered("user", length),
+        "planted": attempt(lambda: ask(add_key, b"user", b"planted", b"planted", 7, session)),
+        "other_number": attempt(lambda: ask(keyctl | 0x40000000, join, None)),
+        # With a session of one's own, in which whatever the user has is linked.
+        "joined": attempt(lambda: ask(keyctl, join, None)),
+        "linked": numbered("keyring", lambda ring: ask(keyctl, link, ring, session)),
+        "found_then": everywhere(),
+        "read_then": numbered("user", length),
+    }
+
+
 def look(wanted):
     return {
         "files": {path: attempt(lambda: open(path, "rb").read().hex()) for path in wanted["files"]},

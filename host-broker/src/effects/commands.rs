@@ -5,6 +5,7 @@
 //! at a byte limit, when its leader ends or when the caller loses interest, the whole group is killed. (A child that
 //! makes itself leader of another session leaves the group; keeping such ones in takes a namespace, not this module.)
 
+use crate::effects::confined;
 use crate::effects::egress::{Exit, Host, Input};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
@@ -96,6 +97,8 @@ pub struct Command {
     pub stderr_max: usize,
     /// The child is stopped then.
     pub deadline: Instant,
+    /// Whether it makes a [room](crate::effects::isolation), and nothing in that may use the kernel's keyrings.
+    pub is_room: bool,
     /// The hosts that it reaches by [its entrance](crate::effects::egress), which then its program is: none for other programs.
     pub hosts: Vec<Host>,
 }
@@ -111,6 +114,7 @@ impl Command {
             stdout_max: shared::limits::RESULT_BYTES_MAX,
             stderr_max: 64 * 1024,
             deadline,
+            is_room: false,
             hosts: Vec::new(),
         }
     }
@@ -258,7 +262,8 @@ impl SystemCommands {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let mut child = builder.spawn().map_err(failed)?;
+        let spawned = if command.is_room { confined::spawn(builder) } else { builder.spawn() };
+        let mut child = spawned.map_err(failed)?;
         input = input.or_else(|| Some(Box::new(child.stdin.take()?)));
         let mut started = Started::new(child, input).map_err(CommandFault::Wait)?;
         if let Some(exit) = exit {

@@ -83,7 +83,7 @@ impl Room {
     /// The command that runs this one in the room.
     #[must_use]
     pub fn enclose(&self, inner: Command) -> Command {
-        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline, hosts: _ } = inner;
+        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline, is_room: _, hosts: _ } = inner;
         // SECURITY: as variables, because everybody on the machine can read an argument.
         env.push(("HOME".into(), STATE.into()));
         env.push(("TMPDIR".into(), "/tmp".into()));
@@ -102,7 +102,17 @@ impl Room {
             outer.splice(..0, way_out(named, this));
             hosts.clone_from(named);
         }
-        Command { program: BWRAP.into(), args: outer, env, stdin, stdout_max, stderr_max, deadline, hosts }
+        Command {
+            program: BWRAP.into(),
+            args: outer,
+            env,
+            stdin,
+            stdout_max,
+            stderr_max,
+            deadline,
+            is_room: true,
+            hosts,
+        }
     }
 
     /// Whether this is what is said where the room could not be made, so that nothing ran in it.

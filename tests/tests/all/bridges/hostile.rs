@@ -1,6 +1,8 @@
 //! Bridges that break every rule: what becomes of the call, and what stays of them.
 
 use super::{SECRET, odd, odd_home};
+use host_broker::identity::ChatType;
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -8,7 +10,7 @@ use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use tests::bridges::{call, directory, home, is_apart, said, shell};
+use tests::bridges::{accept, call, directory, grant, home, is_apart, said, shell, token};
 use tests::group::{code, with};
 use tests::{runs, skipped, until};
 
@@ -182,6 +184,57 @@ fn what_was_open_when_the_broker_was_started_is_no_bridges() {
     let opened: BTreeSet<&String> = reply["data"]["descriptors"].as_object().unwrap().keys().collect();
     // The last one is the directory in which it looks.
     assert_eq!(opened, BTreeSet::from(["0", "1", "2", "3"].map(String::from).each_ref()), "{reply}");
+}
+
+#[test]
+fn what_is_in_the_kernels_keyrings_is_the_brokers_and_no_bridges() {
+    if !is_apart() {
+        return skipped("bubblewrap cannot make a namespace here");
+    }
+    let Some(mut world) = odd_home("") else { return };
+    let rings = [("session", KeyRingIdentifier::Session), ("user", KeyRingIdentifier::User)];
+    let names = rings.map(|(place, _)| format!("host-broker:bridge:{place}:{}", std::process::id()));
+    let mut added = Vec::new();
+    for ((_, ring), name) in rings.into_iter().zip(&names) {
+        let ring = KeyRing::from_special_id(ring, true);
+        match ring.and_then(|ring| Ok((ring, ring.add_key(name, SECRET.as_bytes())?))) {
+            Ok(key) => added.push(key),
+            Err(fault) => return skipped(&format!("the kernel's keyrings cannot be used here: {fault}")),
+        }
+    }
+    // The broker finds them in both.
+    let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
+    let line = config.lines().find(|line| line.starts_with("secrets =")).unwrap();
+    let [session, user] = &names;
+    let kept =
+        format!("secrets = {{ ODD_SECRET = {{ keyring = '{session}' }}, ODD_OTHER = {{ keyring = '{user}' }} }}");
+    world.rewrite("broker.toml", &config.replace(line, &kept));
+    accept(&world, "odd");
+    world.start_process();
+    grant(&world, "odd.thing");
+    let ann = token(&mut world, "ann", ChatType::Private);
+    let developer = world.group("developer");
+    let reply = developer.ask(call("odd.thing", "read", &json!({ "mode": "keys", "names": names }), &ann));
+    assert_eq!(code(&reply), "executed", "{reply}");
+    let said = reply["data"].as_object().unwrap();
+    assert!(!said["linked"].as_array().unwrap().is_empty(), "there are keyrings to be seen: {reply}");
+    let mut attempts: Vec<&Value> = said.values().collect();
+    while let Some(attempt) = attempts.pop() {
+        match attempt {
+            Value::Array(several) => attempts.extend(several),
+            Value::Object(several) => attempts.extend(several.values()),
+            one @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+                assert!(*one == "no: EPERM" || *one == said["other_number"], "{one}: {reply}")
+            }
+        }
+    }
+    // Which most kernels do not know at all.
+    assert!(["no: EPERM", "no: ENOSYS"].contains(&said["other_number"].as_str().unwrap()), "{reply}");
+    for (ring, key) in added {
+        ring.unlink_key(key).unwrap();
+    }
+    world.keep_secret(SECRET);
+    std::fs::remove_file(world.home().join("odd.secret")).unwrap();
 }
 
 #[test]
