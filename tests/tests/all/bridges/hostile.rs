@@ -224,7 +224,7 @@ fn what_is_in_the_kernels_keyrings_is_the_brokers_and_no_bridges() {
             Value::Array(several) => attempts.extend(several),
             Value::Object(several) => attempts.extend(several.values()),
             one @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-                assert!(*one == "no: EPERM" || *one == said["other_number"], "{one}: {reply}")
+                assert!(*one == "no: EPERM" || *one == said["other_number"], "{one}: {reply}");
             }
         }
     }
