@@ -136,6 +136,10 @@ impl Scribe<Event> for Broker {
                 let noted = self.exchanged(tx, &exchanged);
                 closed(tx, Event::Exchanged(exchanged), noted.map(|()| None))
             }
+            Event::Renewed(late) => {
+                let stored = linking::keep_late(tx, &late);
+                closed(tx, Event::Renewed(late), stored.map(|()| None))
+            }
             Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
         }
     }

@@ -481,7 +481,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) => return,
+            Event::Telling(_) | Event::Renewed(_) => return,
             Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {

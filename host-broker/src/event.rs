@@ -9,6 +9,7 @@ use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
+use crate::providers::oauth::Late;
 use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
@@ -52,6 +53,8 @@ pub enum Event {
     Redefined(Box<Redefined>),
     /// What was accepted of a provider has come to new terms.
     Exchanged(Box<Exchanged>),
+    /// An account's credential was renewed when nobody waited for it any more.
+    Renewed(Box<Late>),
     /// The daemon stops.
     Stopping,
 }
@@ -164,6 +167,7 @@ impl Event {
             | Self::Reopened(_)
             | Self::Redefined(_)
             | Self::Exchanged(_)
+            | Self::Renewed(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -186,6 +190,7 @@ impl Event {
             | Self::Reopened(_)
             | Self::Redefined(_)
             | Self::Exchanged(_)
+            | Self::Renewed(_)
             | Self::Stopping => None,
         }
     }
@@ -207,6 +212,7 @@ impl Event {
             | Self::Reopened(_)
             | Self::Redefined(_)
             | Self::Exchanged(_)
+            | Self::Renewed(_)
             | Self::Stopping => None,
         }
     }

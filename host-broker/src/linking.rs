@@ -21,12 +21,14 @@ use crate::effects::ids::Nonce;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::inspect_text;
 use crate::ledger::LedgerError;
+use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::policy::authorize::Refusal;
 use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
+use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -63,6 +65,24 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
         | None => return Ok(()),
     };
     call.target.supply(supplied);
+    Ok(())
+}
+
+/// Keeps a renewal that came when nobody waited for it any more, and notes it where it is not what is kept already.
+///
+/// # Errors
+/// [`LedgerError`]; what is kept is as it was.
+pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), LedgerError> {
+    let Late { capability, owner, account, renewal } = late;
+    if stored::renew(tx, owner, capability, account, renewal)? {
+        let body = json!({ "renewed_late": account });
+        tx.append(&Draft {
+            provider: Some(capability),
+            person: Some(owner.clone()),
+            body,
+            ..Draft::new(chain::Kind::Noted, "broker")
+        })?;
+    }
     Ok(())
 }
 
@@ -108,7 +128,7 @@ impl Broker {
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
         {
             let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
-            return stored::renew(tx, owner.unwrap_or(&person), &call.provider, account, renewal);
+            return stored::renew(tx, owner.unwrap_or(&person), &call.provider, account, renewal).map(drop);
         }
         let Effect::Run(call) = &filtered.effect else { return Ok(()) };
         if let (Outcome::Failed { code, .. }, Some(flow)) = (&filtered.outcome, &call.flow) {

@@ -140,8 +140,12 @@ impl Foundation {
             || !Written::read(&self.home, &self.config).is_ok_and(|written| written == self.written)
     }
 
-    /// From now on these terms count for the servers, and the loop is told when one says something else of its tools.
+    /// From now on these terms count for the servers, and the loop is told when one says something else of its tools, or has
+    /// renewed a credential late.
     pub fn attend(self: &Arc<Self>, terms: &Terms, reports: &Reports) {
+        let late = reports.clone();
+        let tell = move |renewed| late.happened(Event::Renewed(Box::new(renewed)));
+        self.running.renewing.on_late(Box::new(tell));
         for (_, listed) in terms.catalogue.providers() {
             let Some(upstream) = &listed.upstream else { continue };
             upstream.accept(listed.pinned.clone());

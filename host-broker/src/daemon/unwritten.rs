@@ -29,7 +29,7 @@ impl Loop {
             self.notices.tell_again(*attempt);
         } else if matches!(event, Event::Telling(_)) {
             self.notices.hold();
-        } else if matches!(event, Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_)) {
+        } else if matches!(event, Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_) | Event::Renewed(_)) {
             // What is not recorded when it is seen would be seen by nobody else; of what is seen again and again the last is.
             if let Event::Redefined(new) = &event {
                 let provider = &new.changed.provider;

@@ -170,7 +170,7 @@ impl Invocation for Asked {
     fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
         let Some(accounts) = self.accounts.clone() else { return unprepared(self) };
         Box::pin(async move {
-            self.renewal = Some(accounts.renew(&self.credential, &execution).await?);
+            self.renewal = Some(accounts.renew(&self.credential, execution).await?);
             let renewed: Box<dyn Invocation> = self;
             Ok(renewed)
         })

@@ -15,7 +15,7 @@ mod claims;
 mod renewal;
 mod settings;
 
-pub use renewal::Renewing;
+pub use renewal::{Late, Renewing};
 pub use settings::Settings;
 
 use crate::effects::clock::Clock;

@@ -44,7 +44,7 @@ pub fn credential(
     Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
 }
 
-/// Puts what an account is worked with from now on in the place of what it was, if it still is that.
+/// Puts what an account is worked with from now on in the place of what it was, if it still is that; whether it was.
 ///
 /// # Errors
 /// [`LedgerError`]; it is as it was.
@@ -54,14 +54,14 @@ pub fn renew(
     capability: &Provider,
     account: &str,
     renewal: &Renewal,
-) -> Result<(), LedgerError> {
+) -> Result<bool, LedgerError> {
     let Renewal { old, new, fresh_until } = renewal;
     let until = fresh_until.map(Timestamp::millis);
     let key = (person, capability.as_str(), account);
     let with = params![key.0, key.1, key.2, old.bytes(), new.bytes(), until, tx.now().millis()];
     let update = "UPDATE credentials SET sealed = ?5, fresh_until = ?6, stored_at = ?7
         WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4";
-    change(tx, update, with).map(drop)
+    change(tx, update, with).map(|count| count > 0)
 }
 
 /// Forgets what accounts were worked with: those of this person, at this capability, of this name, or all.

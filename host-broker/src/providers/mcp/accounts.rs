@@ -42,7 +42,7 @@ impl Accounts {
     }
 
     /// Renews it.
-    pub(super) async fn renew(&self, credential: &Credential, execution: &Execution) -> Result<Renewal, Failure> {
+    pub(super) async fn renew(&self, credential: &Credential, execution: Execution) -> Result<Renewal, Failure> {
         let Some((sealed, _)) = credential else {
             let message = "nothing is kept for this account; link it anew".to_owned();
             return Err(Failure::Said { code: Code::CapabilityAuthRequired, message });

@@ -11,8 +11,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use shared::Provider;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::OwnedMutexGuard;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 /// What others who want the same renewal get: what was renewed, and what it was renewed to.
 struct Renewed {
@@ -22,9 +22,34 @@ struct Renewed {
 
 type Latest = Arc<tokio::sync::Mutex<Option<Renewed>>>;
 
-/// The renewals of each account, by provider, owner and account.
+/// A renewal that came when nobody waited for it any more.
+#[derive(Debug)]
+pub struct Late {
+    /// At which capability.
+    pub capability: Provider,
+    /// Whose account.
+    pub owner: String,
+    /// Which.
+    pub account: String,
+    /// What it is worked with now.
+    pub renewal: Renewal,
+}
+
+type Tell = Box<dyn Fn(Late) + Send + Sync>;
+
+/// The renewals of each account, by provider, owner and account, and who stores those that come late.
 #[derive(Default)]
-pub struct Renewing(Mutex<BTreeMap<(Provider, String, String), Latest>>);
+pub struct Renewing {
+    of: Mutex<BTreeMap<(Provider, String, String), Latest>>,
+    late: OnceLock<Tell>,
+}
+
+impl Renewing {
+    /// Whom to hand a late renewal to. The first one stays.
+    pub fn on_late(&self, tell: Tell) {
+        self.late.set(tell).ok();
+    }
+}
 
 impl OAuth {
     /// The token of the account that a call works with.
@@ -41,11 +66,12 @@ impl OAuth {
     ///
     /// # Errors
     /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
-    pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: &Execution) -> Result<Renewal, Failure> {
+    pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: Execution) -> Result<Renewal, Failure> {
+        let execution = Arc::new(execution);
         let account = execution.account().unwrap_or_default().to_owned();
         let key = (self.provider.clone(), execution.owner().unwrap_or_default(), account);
         let latest = {
-            let mut renewing = self.renewing.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut renewing = self.renewing.of.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(renewing.entry(key).or_default())
         };
         // INVARIANT: a refresh token is used once. Servers take a second use for theft, and revoke everything.
@@ -53,26 +79,43 @@ impl OAuth {
         let known = latest.as_ref().filter(|renewed| renewed.of == *sealed).map(|renewed| Arc::clone(&renewed.to));
         let kept = match known {
             Some(kept) => kept,
-            None => self.renew_with(latest, sealed, execution).await?,
+            None => self.renew_with(latest, sealed, &execution).await?,
         };
-        self.renewal(sealed, &kept, execution)
+        self.renewal(sealed, &kept, &execution)
     }
 
     async fn renew_with(
         self: &Arc<Self>,
         latest: OwnedMutexGuard<Option<Renewed>>,
         sealed: &Sealed,
-        execution: &Execution,
+        execution: &Arc<Execution>,
     ) -> Result<Arc<Kept>, Failure> {
         let Some(refresh_token) = self.kept(sealed, execution)?.refresh_token else {
             return Err(unlinked("its time is over, and it cannot be renewed"));
         };
         let (this, client, of) = (Arc::clone(self), self.client(execution)?, sealed.clone());
+        let (execution, (tell, told)) = (Arc::clone(execution), oneshot::channel());
         // A caller's patience must not end in the middle of it: the server may have renewed it by then.
-        let asked = tokio::spawn(async move { this.ask_for_new(latest, client, refresh_token, of).await });
-        asked
-            .await
-            .unwrap_or_else(|_panic| Err(Failure::Unavailable { message: "the broker itself failed".to_owned() }))
+        tokio::spawn(async move {
+            let kept = this.ask_for_new(latest, client, refresh_token, of.clone()).await;
+            if let Err(Ok(kept)) = tell.send(kept) {
+                this.keep_late(&of, &kept, &execution);
+            }
+        });
+        told.await.unwrap_or_else(|_panic| Err(Failure::Unavailable { message: "the broker itself failed".to_owned() }))
+    }
+
+    /// Whoever wanted it has given up, and what is good now is in this process alone.
+    fn keep_late(&self, old: &Sealed, kept: &Kept, execution: &Execution) {
+        let renewal = match self.renewal(old, kept, execution) {
+            Ok(renewal) => renewal,
+            Err(error) => return tracing::error!(provider = %self.provider, ?error, "a renewal cannot be kept"),
+        };
+        let account = execution.account().unwrap_or_default().to_owned();
+        let owner = execution.owner().unwrap_or_default();
+        if let Some(tell) = self.renewing.late.get() {
+            tell(Late { capability: self.provider.clone(), owner, account, renewal });
+        }
     }
 
     async fn ask_for_new(

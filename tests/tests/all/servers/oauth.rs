@@ -240,6 +240,28 @@ fn a_token_that_is_about_to_end_is_renewed_once_for_all_who_wait() {
 }
 
 #[test]
+fn a_renewal_that_comes_when_nobody_waits_for_it_is_kept_like_any_other() {
+    // No second chance: what was renewed and is not kept is lost.
+    let Some(mut stage) = stage(&["--lives", "50"]) else { return };
+    let ann = stage.ann.clone();
+    stage.link(&ann, "ann");
+    stage.control("fault", &json!({ "what": "token-slow", "seconds": 2 }));
+    let gives_up = stage.developer.ask(with(whoami(&ann), "timeout_ms", 700));
+    assert_eq!(code(&gives_up), "provider_timeout", "{gives_up}");
+    until("it is kept", || {
+        let late = "SELECT provider, person FROM ledger WHERE json_extract(body, '$.renewed_late') = 'ann@example.com'";
+        (stage.world.query(late) == [json!({ "provider": "team.tasks", "person": "broker:ann" })]).then_some(())
+    });
+    assert_eq!(stage.renewed(), 1);
+    stage.world.kill();
+    stage.world.start_process();
+    assert_eq!(person(&stage.whoami(&ann)), "ann");
+    assert!(!stage.state()["families"]["ann"]["revoked"].as_bool().unwrap(), "no refresh token was used twice");
+    let late = "SELECT 1 FROM ledger WHERE json_extract(body, '$.renewed_late') IS NOT NULL";
+    assert_eq!(stage.world.query(late).len(), 1, "what somebody waited for has its own outcome");
+}
+
+#[test]
 fn a_renewal_whose_answer_is_lost_loses_no_account() {
     let Some(mut stage) = stage(&["--lives", "50", "--grace", "600"]) else { return };
     let ann = stage.ann.clone();
