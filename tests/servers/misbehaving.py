@@ -19,7 +19,10 @@ ANY = {"type": "object"}
 PICTURE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
 tools = {
     "read": {"description": "Changes nothing", "inputSchema": ANY, "annotations": {"readOnlyHint": True}},
-    "write": {"description": "Changes something", "inputSchema": ANY},
+    "write": {
+        "description": "Changes something",
+        "inputSchema": {"type": "object", "properties": {"mode": {"type": "string", "minLength": 1}}, "required": ["mode"]},
+    },
     "page": {"description": "What others wrote", "inputSchema": ANY},
     "typed": {
         "description": "Promises a number",

@@ -60,6 +60,26 @@ pub fn home_with(name: &str, program: &[&str], readable: &Path, isolation: &str,
     World::builder().config(&config).file("policy/profiles/developer.toml", profile).clock(real_now()).down()
 }
 
+/// What is the broker's own of a home, or another provider's, and nobody's whom it starts: each by its name there.
+pub const BROKERS: [&str; 8] = [
+    "keys/ledger.key",
+    "keys/identity.key",
+    "keys/vault.key",
+    "broker.toml",
+    "ledger.db",
+    "odd.secret",
+    "other.secret",
+    "state/other/token",
+];
+
+/// What another provider has: a secret, and what it has written down for itself.
+pub fn anothers(world: &World) {
+    std::fs::create_dir_all(world.home().join("state/other")).unwrap();
+    for own in ["other.secret", "state/other/token"] {
+        std::fs::write(world.home().join(own), "what-another-provider-has").unwrap();
+    }
+}
+
 /// Everything that a command has said.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()

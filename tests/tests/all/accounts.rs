@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 use tests::bridges::{accept, call, directory, grant, home, said, token};
 use tests::group::{Group, code, error, with};
 use tests::{World, skipped, until};
@@ -158,7 +159,72 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
 }
 
 #[test]
-fn a_no_and_silence_leave_nothing() {
+fn silence_links_nothing_and_a_flow_is_over_after_ten_minutes() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    let (asked, state) = begun(&developer, &ann, "work");
+    assert_eq!(code(&complete(&developer, &ann, &asked, &back(&state))), "executed");
+    question(&world);
+    let (slow, state) = begun(&developer, &ann, "home");
+    // The bridge says half an hour.
+    let life = "SELECT expires_at - begun_at AS life FROM auth_flows";
+    assert!(world.query(life).iter().all(|row| row["life"].as_i64().unwrap() <= 600_000), "ten minutes, and no more");
+    // As if they had been begun so much earlier.
+    let pass = |world: &mut World, seconds: u32| {
+        world.stop();
+        let ledger = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+        let earlier = "UPDATE auth_flows SET begun_at = begun_at - ?1, expires_at = expires_at - ?1";
+        assert_eq!(ledger.execute(earlier, [seconds * 1000]).unwrap(), 2);
+        drop(ledger);
+        world.start_process();
+    };
+    pass(&mut world, 9 * 60);
+    let open = poll(&developer, &ann, &slow);
+    assert_eq!(open["data"]["state"], "pending", "{open}");
+    pass(&mut world, 61);
+    assert_eq!(code(&poll(&developer, &ann, &slow)), "capability_auth_flow_expired");
+    assert_eq!(code(&complete(&developer, &ann, &slow, &back(&state))), "capability_auth_flow_expired");
+    assert_eq!(
+        poll(&developer, &ann, &asked)["data"]["state"],
+        "waiting",
+        "what a person is asked about is over later"
+    );
+    // Nobody answers for a day, by the world's own clock.
+    world.stop();
+    world.start();
+    world.clock.advance(Duration::from_hours(25));
+    until("silence has become a no", || {
+        world.query("SELECT 1 FROM approvals WHERE state <> 'closed'").is_empty().then_some(())
+    });
+    for table in ["credentials", "accounts", "account_links WHERE sealed IS NOT NULL"] {
+        assert_eq!(world.query(&format!("SELECT 1 FROM {table}")), [Value::Null; 0], "{table}");
+    }
+    assert_eq!(world.query("SELECT 1 FROM ledger WHERE kind = 'lapsed'").len(), 1, "it stands in the ledger");
+}
+
+#[test]
+fn what_a_person_has_agreed_to_is_not_done_with_an_account_that_was_unlinked_meanwhile() {
+    let Some((mut world, developer, ann)) = mail("") else { return };
+    link(&world, &developer, &ann, "work");
+    assert_eq!(code(&developer.ask(read(&ann))), "executed");
+    world.rewrite("policy/profiles/developer.toml", "read = \"human\"\nwrite = \"human\"\n");
+    world.restart();
+    for is_unlinked in [false, true] {
+        let id = developer.send(read(&ann));
+        let asked = until("the question", || {
+            let asked = world.query("SELECT code FROM approvals WHERE state = 'waiting' AND kind = 'call'");
+            asked.first().map(|asked| asked["code"].clone())
+        });
+        if is_unlinked {
+            assert!(world.cli(&["account", "purge", "broker:ann"]).status.success());
+        }
+        world.command(json!({ "type": "answer", "code": asked, "yes": true, "reason": null }));
+        let expected = if is_unlinked { "capability_auth_required" } else { "executed" };
+        assert_eq!(code(&developer.reply(&id)), expected);
+    }
+}
+
+#[test]
+fn a_no_and_a_purge_leave_nothing() {
     let Some((world, developer, ann)) = mail("") else { return };
     let (flow, state) = begun(&developer, &ann, "work");
     assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");

@@ -144,6 +144,11 @@ fn typed_tools_appear_with_their_schemas_and_vanish_when_revoked() {
     assert_eq!(tool("odd__read")["annotations"]["readOnlyHint"], true);
     assert_eq!(tool("odd__write")["annotations"]["readOnlyHint"], false);
     assert!(tool("odd__write")["description"].as_str().unwrap().contains("Changes something"));
+    // The server's own schema, member for member, and the options that a call has beside it.
+    let shown = &tool("odd__write")["inputSchema"];
+    assert_eq!(shown["properties"]["mode"], json!({ "type": "string", "minLength": 1 }));
+    assert_eq!(shown["required"], json!(["mode"]));
+    assert!(shown["properties"]["idempotency_key"].is_object(), "{shown}");
     let revoke = json!({ "type": "revoke", "group_folder": "developer", "provider": "odd" });
     assert_eq!(code(&world.command(revoke)), "executed");
     until("they vanish", || own().is_empty().then_some(()));

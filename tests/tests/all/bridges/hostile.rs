@@ -10,7 +10,7 @@ use std::net::{TcpListener, ToSocketAddrs as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use tests::bridges::{accept, call, directory, grant, home, is_apart, said, shell, token};
+use tests::bridges::{BROKERS, accept, anothers, call, directory, grant, home, is_apart, said, shell, token};
 use tests::group::{code, with};
 use tests::{runs, skipped, until};
 
@@ -246,12 +246,13 @@ fn a_hostile_bridge_reaches_nothing_of_the_brokers() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let home = world.home();
     let path = |name: &str| home.join(name).to_str().unwrap().to_owned();
-    let files: Vec<String> = ["keys/ledger.key", "keys/identity.key", "broker.toml", "ledger.db", "odd.secret"]
+    anothers(&world);
+    let files: Vec<String> = BROKERS
         .into_iter()
         .map(path)
         .chain(["/etc/shadow", "/root/.bashrc", "/etc/ssl/private", "/etc/passwd"].map(str::to_owned))
         .collect();
-    assert!(files.iter().take(5).all(|file| std::fs::exists(file).unwrap()), "they are there");
+    assert!(files.iter().take(BROKERS.len()).all(|file| std::fs::exists(file).unwrap()), "they are there");
     let wanted = json!({
         "mode": "look", "files": files, "write": path("accepted/odd.json"), "socket": path("broker.sock"),
         "port": listener.local_addr().unwrap().port(),

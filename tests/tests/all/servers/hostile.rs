@@ -2,7 +2,7 @@
 
 use super::{SECRET, TOOLS, odd, odd_home, read, write};
 use serde_json::{Value, json};
-use tests::bridges::is_apart;
+use tests::bridges::{BROKERS, anothers, is_apart};
 use tests::group::{code, error, with};
 use tests::servers::{call, open, text};
 use tests::{runs, skipped, until};
@@ -136,10 +136,8 @@ fn a_hostile_server_reaches_nothing_of_the_brokers() {
     }
     let Some((mut world, developer)) = odd() else { return };
     let path = |name: &str| world.path(name).to_str().unwrap().to_owned();
-    let files: Vec<String> = ["keys/ledger.key", "keys/identity.key", "broker.toml", "ledger.db", "odd.secret"]
-        .into_iter()
-        .map(path)
-        .collect();
+    anothers(&world);
+    let files: Vec<String> = BROKERS.into_iter().map(path).collect();
     assert!(files.iter().all(|file| std::fs::exists(file).unwrap()), "they are there");
     let wanted = json!({
         "mode": "look", "files": files, "write": path("accepted/odd.json"), "socket": path("broker.sock"), "port": 1,
