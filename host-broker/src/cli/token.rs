@@ -85,6 +85,12 @@ struct Mint {
     /// The thread within it.
     #[arg(long)]
     thread_id: Option<String>,
+    /// The messenger that the chat belongs to.
+    #[arg(long)]
+    provider: Option<String>,
+    /// The conversation that the agent is in.
+    #[arg(long)]
+    session_key: Option<String>,
     /// What the person is called there.
     #[arg(long)]
     username: Option<String>,
@@ -133,9 +139,10 @@ impl Mint {
             chat_id: self.chat_id,
             chat_type: self.chat_type,
             thread_id: self.thread_id,
+            provider: self.provider,
+            session_key: self.session_key,
             source_username: self.username,
             source_display_name: self.display_name,
-            ..Wanted::default()
         };
         let jti = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
         let now = context.effects.clock.now();

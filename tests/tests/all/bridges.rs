@@ -214,6 +214,9 @@ fn a_check_tells_an_author_what_is_wrong() {
         "it refuses a method that does not exist",
         "it refuses a call without a token",
         "it refuses a call whose token nobody has signed",
+        "it refuses a call whose token is over",
+        "it refuses a call whose token is for somebody else",
+        "it refuses a call whose token was changed after it was signed",
     ];
     assert_eq!(wrong, expected, "{bad}");
 }

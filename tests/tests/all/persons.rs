@@ -424,6 +424,16 @@ fn the_command_line_mints_what_the_daemon_believes() {
     let (status, minted) =
         broker(&world, &["token", "mint", "ann", "--group", "developer", "--chat-type", "private", "--for", "90s"], "");
     assert_eq!(status, Some(0), "{minted}");
+    let all = "--chat-id c7 --thread-id t1 --provider telegram --session-key s1 --username ann --display-name A";
+    let words: Vec<&str> = ["token", "mint", "ann", "--any-group"].into_iter().chain(all.split(' ')).collect();
+    let (_, full) = broker(&world, &words, "");
+    world.keep_secret(full["token"].as_str().unwrap().to_owned());
+    let (_, known) = broker(&world, &["token", "verify", "--group", "security"], full["token"].as_str().unwrap());
+    for option in all.split("--").filter(|option| !option.is_empty()) {
+        let (name, value) = option.trim().split_once(' ').unwrap();
+        let name = name.replace('-', "_").replace("username", "source_username").replace("display", "source_display");
+        assert_eq!(known["person"][&name], value, "{name}: {known}");
+    }
     let token = minted["token"].as_str().unwrap().to_owned();
     world.keep_secret(token.clone());
     assert_eq!(code(&ask(&developer, call("read", &json!({})), &token)), "executed");

@@ -1,14 +1,19 @@
 //! How a bridge behaves: what `provider check` asks it, so that an author learns what is wrong with theirs.
 //!
-//! Nothing that is asked here does anything: what is called is an operation that changes nothing, with a token that nobody
-//! has signed.
+//! Nothing that is asked here does anything: what is called is an operation that changes nothing, with tokens that no proper
+//! bridge believes. What is signed is signed with a key that is good for a check and for nothing else.
 
-use super::{Bridge, Fault, answer, definitions};
+use super::{Bridge, Fault, PUBLIC_KEY, Vouching, answer, definitions};
+use crate::identity::ChatType;
+use crate::identity::issuers::OwnKey;
+use crate::identity::token::{self, Wanted};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use definitions::{Definition, Operation, Registered};
 use serde_json::{Value, json};
 use shared::Provider;
+use std::ffi::OsString;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -78,10 +83,19 @@ impl Bridge {
             ];
             let mut called = Vec::new();
             if let Some(harmless) = harmless(registered) {
-                let invoke = |token| line(json!(1), namespace, "invoke", call(harmless, token));
+                let invoke = |token: Option<&str>| line(json!(1), namespace, "invoke", call(harmless, token));
                 let unsigned = self.unsigned();
                 called.push(("it refuses a call without a token", invoke(None)));
                 called.push(("it refuses a call whose token nobody has signed", invoke(Some(&unsigned))));
+                match &self.vouching {
+                    Some(Vouching::Shared(..)) => note(
+                        "the secret that it shares is not handed out for a check, so what else it verifies was not tried",
+                        Vec::new(),
+                    ),
+                    Some(Vouching::Own(_)) | None => {
+                        called.extend(self.wrong_tokens().map(|(what, token)| (what, invoke(Some(&token)))));
+                    }
+                }
             } else {
                 note("every operation changes something, so whether it verifies tokens was not tried", Vec::new());
             }
@@ -115,13 +129,41 @@ impl Bridge {
     async fn told(&self, request: String) -> Result<Result<serde_json::Map<String, Value>, Fault>, String> {
         let deadline = Instant::now() + self.timeout;
         let command = self.child().and_then(|child| {
-            child.start(deadline, self.public_key()).map_err(|error| Fault::Start(error.to_string()))
+            child.start(deadline, self.key_of_checks()).map_err(|error| Fault::Start(error.to_string()))
         });
         let command = command.map_err(|fault| fault.to_string())?;
         Ok(match self.exchange(format!("{request}\n").into_bytes(), command).await {
             Ok(finished) => answer(&finished, ID),
             Err(fault) => Err(fault),
         })
+    }
+
+    /// What it verifies tokens with while it is checked.
+    fn key_of_checks(&self) -> Vec<(OsString, OsString)> {
+        match &self.vouching {
+            Some(Vouching::Shared(..)) => self.public_key(),
+            Some(Vouching::Own(_)) | None => vec![(PUBLIC_KEY.into(), KEY.public_text().into())],
+        }
+    }
+
+    /// Tokens that are signed as they should be, each with one thing that must not be.
+    fn wrong_tokens(&self) -> [(&'static str, String); 3] {
+        let (now, life) = (self.clock.now(), Duration::from_secs(60));
+        let wanted = Wanted { sub: "check:nobody".to_owned(), chat_type: Some(ChatType::Private), ..Wanted::default() };
+        let signed = |audience: &str, from| {
+            let claims = token::claims(&wanted, audience, "check".to_owned(), from, life);
+            token::signed(&claims, |bytes| KEY.sign(bytes))
+        };
+        let good = signed(self.name.as_str(), now);
+        let another = signed(self.name.as_str(), now.plus(Duration::from_secs(1)));
+        // One's claims under another's signature.
+        let head = another.rsplit_once('.').map_or("", |(head, _)| head);
+        let signature = good.rsplit_once('.').map_or("", |(_, signature)| signature);
+        [
+            ("it refuses a call whose token is over", signed(self.name.as_str(), now.minus(Duration::from_hours(1)))),
+            ("it refuses a call whose token is for somebody else", signed("another-namespace", now)),
+            ("it refuses a call whose token was changed after it was signed", format!("{head}.{signature}")),
+        ]
     }
 
     /// A token with everything that a proper one has, but a signature.
@@ -136,6 +178,10 @@ impl Bridge {
         format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode([0; 64]))
     }
 }
+
+/// Believed by nobody but a program that is being checked.
+#[expect(clippy::expect_used, reason = "32 bytes are a key")]
+static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
 
 const ID: &str = "cap_bridge_00000000000000c0";
 

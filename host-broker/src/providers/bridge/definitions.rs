@@ -2,6 +2,7 @@
 //!
 //! A fault anywhere refuses the whole of it, and all faults are told at once: an author mends them in one go.
 
+use crate::filter::inspect::{Verdict, inspect, inspect_text};
 use crate::identity::ChatType;
 use crate::providers::contract::Tier;
 use crate::providers::schemas::validator;
@@ -251,11 +252,20 @@ fn described(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("its description is empty".to_owned());
     }
-    (text.len() > DESCRIPTION_MAX).then(|| format!("its description is longer than {DESCRIPTION_MAX} bytes"))
+    if text.len() > DESCRIPTION_MAX {
+        return Some(format!("its description is longer than {DESCRIPTION_MAX} bytes"));
+    }
+    // SECURITY: agents read it in every list of tools, and whoever accepts it may not have read it as they do.
+    attack(&inspect_text(text)).map(|attack| format!("its description {attack}"))
 }
 
 fn checked(schema: &Map<String, Value>) -> Option<String> {
-    validator(&Value::Object(schema.clone())).err()
+    let schema = Value::Object(schema.clone());
+    validator(&schema).err().or_else(|| attack(&inspect(&schema)).map(str::to_owned))
+}
+
+fn attack(verdict: &Verdict) -> Option<&'static str> {
+    matches!(verdict, Verdict::Hostile(_)).then_some("looks like an attack on an agent")
 }
 
 /// A text of the bridge's, as a message shows it.
