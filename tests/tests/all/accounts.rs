@@ -1,7 +1,10 @@
 //! Accounts: how a person links one through a bridge, and that nobody else comes near it.
 
+mod replay;
+
 use host_broker::effects::commands::installed;
 use host_broker::identity::ChatType;
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};
@@ -713,10 +716,24 @@ fn the_master_key_may_come_from_elsewhere() {
         &format!("{text}\n[vault]\nkey = {{ file = {newer:?} }}\nprevious = [{{ file = {hex:?} }}]\n"),
     );
     assert!(world.cli(&["vault", "renew"]).status.success());
-    world.rewrite("broker.toml", &format!("{text}\n[vault]\nkey = {{ file = {newer:?} }}\n"));
-    world.start_process();
-    assert_eq!(code(&developer.ask(read(&ann))), "executed");
-    world.stop();
+    let with_key = |world: &mut World, source: &str| {
+        world.rewrite("broker.toml", &format!("{text}\n[vault]\nkey = {source}\n"));
+        world.start_process();
+        let ann = token(world, "ann", ChatType::Private);
+        assert_eq!(code(&developer.ask(read(&ann))), "executed", "{source}");
+        world.stop();
+    };
+    with_key(&mut world, &format!("{{ command = [\"/bin/cat\", {newer:?}] }}"));
+    let name = format!("host-broker:vault:{}", std::process::id());
+    let ring = KeyRing::from_special_id(KeyRingIdentifier::User, true);
+    match ring.and_then(|ring| Ok((ring, ring.add_key(&name, &std::fs::read(&newer).unwrap())?))) {
+        Ok((ring, key)) => {
+            with_key(&mut world, &format!("{{ keyring = {name:?} }}"));
+            ring.unlink_key(key).unwrap();
+        }
+        Err(fault) => skipped(&format!("the kernel's keyrings cannot be used here: {fault}")),
+    }
+    with_key(&mut world, &format!("{{ file = {newer:?} }}"));
     std::fs::write(&newer, "AAECAwQ=").unwrap();
     let served = world.cli(&["serve"]);
     assert_eq!(served.status.code(), Some(4), "{}", said(&served));

@@ -20,7 +20,7 @@ fn gog() -> Provider {
 }
 
 #[test]
-fn what_we_ask_is_what_the_source_asks() {
+fn what_is_around_our_params_is_what_the_source_writes() {
     let proper = |asked: &&(Value, Value)| {
         asked.0["version"] == 1 && asked.0["namespace"] == "gog" && asked.0["params"].is_object()
     };

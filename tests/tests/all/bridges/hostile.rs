@@ -382,18 +382,22 @@ fn a_bridge_reaches_the_hosts_that_are_named_and_no_other() {
 }
 
 #[test]
-fn hosts_that_nothing_would_keep_a_program_to_are_refused() {
+fn hosts_that_nothing_would_keep_a_program_to_and_other_nonsense_are_refused() {
     let Some(world) = odd_home("") else { return };
     let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
     for (lines, fault) in [
         ("network = true\nhosts = [\"a.example\"]", "leave one of the two out"),
         ("hosts = [\"a.example\", \"A.example:443\"]", "a.example:443 is there twice"),
         ("hosts = [\"a.example\"]\nprivate_hosts = [\"A.example:443\"]", "a.example:443 is there twice"),
+        ("timeout_seconds = 0", "timeout_seconds: it must be 1 to 118"),
+        ("timeout_seconds = 119", "timeout_seconds: it must be 1 to 118"),
         ("network = true\nprivate_hosts = [\"a.example\"]", "leave one of the two out"),
         ("hosts = [\"10.0.0.1\"]", "give it one in /etc/hosts"),
         ("hosts = [\"*.example\"]", "name each"),
         ("hosts = [\"https://a.example\"]", "write a name"),
     ] {
+        let config =
+            if lines.starts_with("timeout") { config.replace("timeout_seconds = 8\n", "") } else { config.clone() };
         world.rewrite("broker.toml", &config.replace("isolation =", &format!("{lines}\nisolation =")));
         let checked = world.cli(&["provider", "check", "odd"]);
         assert!(!checked.status.success() && said(&checked).contains(fault), "{lines}: {}", said(&checked));
