@@ -33,19 +33,19 @@ impl Parsed {
 pub(crate) struct Record {
     /// Its place among all.
     pub(crate) position: Position,
-    /// The digest that its id carries.
-    pub(crate) check: u64,
     /// The service it belongs to.
     pub(crate) service: String,
     /// What it says.
     pub(crate) parsed: Parsed,
+    /// Whether it says more than was kept of it.
+    pub(crate) cut: bool,
 }
 
 impl Record {
     /// Its id.
     pub(crate) fn id(&self) -> EntryId {
-        let Position { time, stream, place, .. } = self.position;
-        EntryId { time, stream, place, check: self.check }
+        let Position { time, stream, place, check, .. } = self.position;
+        EntryId { time, stream, place, check }
     }
 }
 
@@ -90,13 +90,13 @@ impl Entry {
     /// What is shown of a record.
     pub(crate) fn shown(record: Record, room: Room) -> Self {
         let id = record.id().to_string();
-        let Record { position, service, parsed: Parsed { level, message, mut fields, program }, .. } = record;
+        let Record { position, service, parsed: Parsed { level, message, mut fields, program }, mut cut } = record;
         if let Some(program) = program
             && program != service
         {
             fields.insert("program".into(), program);
         }
-        let mut cut = fields.len() > room.fields;
+        cut |= fields.len() > room.fields;
         let fields = fields
             .into_iter()
             .take(room.fields)
@@ -128,16 +128,17 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_bounded_and_says_so() {
-        let position = Position { time: 0, stream: StreamKey::of(b"x"), born: 0, place: 0 };
+        let position = Position { time: 0, stream: StreamKey::of(b"x"), born: 0, place: 0, check: 0 };
         let fields = (0..300).map(|n| (format!("{n}{}", "k".repeat(100)), "ä".repeat(5000))).collect();
         let parsed = Parsed { message: "ä".repeat(100_000), fields, ..Parsed::default() };
-        let record = Record { position, check: 0, service: "x".into(), parsed };
+        let record = Record { position, service: "x".into(), parsed, cut: false };
         let brief = Entry::shown(record.clone(), BRIEF);
         assert!(brief.cut);
         assert_eq!((brief.message.chars().count(), brief.fields.len()), (1001, 24));
         assert!(brief.fields.iter().all(|(k, v)| k.chars().count() <= 65 && v.chars().count() <= 201));
         let short = Record { parsed: Parsed { message: "hello".into(), ..Parsed::default() }, ..record };
-        assert!(!Entry::shown(short, WHOLE).cut);
+        assert!(!Entry::shown(short.clone(), WHOLE).cut);
+        assert!(Entry::shown(Record { cut: true, ..short }, WHOLE).cut);
     }
 
     #[test]

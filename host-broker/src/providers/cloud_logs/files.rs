@@ -1,13 +1,14 @@
 //! Logs in files: plain, rotated, compressed with gzip.
 //!
 //! [`listing`] says which files there are and opens them without being led astray; [`lines`] reads bytes as lines
-//! within limits; [`scan`] looks through one file, from its newest entry backwards, and
-//! [`gather`] makes entries of lines. Here they come together.
+//! within limits; [`head`] tells how the lines of a file are read; [`scan`] looks through one file, and [`gather`] makes
+//! entries of lines. Here they come together.
 //!
 //! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when whoever
 //! asked stops waiting.
 
 mod gather;
+mod head;
 mod lines;
 mod listing;
 mod scan;
@@ -22,8 +23,9 @@ use crate::providers::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
 use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
-use scan::{Depth, LogFile, ScanFault};
+use scan::{Depth, LogFile, Looked, ScanFault};
 use shared::Timestamp;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -71,10 +73,12 @@ impl Files {
     fn search(&self, search: &Search, meter: &Meter) -> Result<Found, Stop> {
         let mut listing = self.list()?;
         let mut newest = Newest::new(search.limit);
+        let mut unplaced = Unplaced::default();
         for stream in &listing.streams {
-            self.search_stream(stream, search, meter, &mut newest, &mut listing.skipped)?;
+            self.search_stream(stream, search, meter, &mut newest, &mut listing.skipped, &mut unplaced)?;
         }
         let mut skipped = listing.skipped;
+        skipped.extend(unplaced.notes());
         if let Some(service) = &search.service
             && listing.streams.iter().any(|stream| stream.service == *service)
         {
@@ -91,16 +95,17 @@ impl Files {
         meter: &Meter,
         newest: &mut Newest,
         skipped: &mut Vec<Skipped>,
+        unplaced: &mut Unplaced,
     ) -> Result<(), Stop> {
         for file in &stream.files {
             let Some(mut log) = self.opened(stream, file, skipped)? else { continue };
             let whole_stream = search.service.as_deref().is_none_or(|service| service == stream.service);
-            let depth = log.newest(stream, search, whole_stream, meter, newest);
-            match depth {
-                Ok(Depth::NoTimes) if whole_stream => skipped.push(Skipped::new(&stream.service, "has no time stamps")),
-                Ok(Depth::AsAsked | Depth::NoTimes) => {}
-                Ok(Depth::Capped) => {
-                    skipped.push(Skipped::new(&stream.service, "a compressed file is too big to be read to its end"));
+            match log.newest(stream, search, whole_stream, meter, newest) {
+                Ok(Looked { depth, leading, unsearched }) => {
+                    if whole_stream || depth != Depth::NoTimes {
+                        skipped.extend(depth_note(depth).map(|reason| Skipped::new(&stream.service, reason)));
+                    }
+                    unplaced.add(&stream.service, if whole_stream { leading } else { 0 }, unsearched);
                 }
                 Err(fault) => note(fault, stream, skipped)?,
             }
@@ -210,6 +215,47 @@ fn note(fault: ScanFault, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result
         }
     }
     Ok(())
+}
+
+/// What of a file was not looked at.
+fn depth_note(depth: Depth) -> Option<&'static str> {
+    match depth {
+        Depth::AsAsked => None,
+        Depth::NoTimes => Some("has no time stamps"),
+        Depth::Unordered => Some("a file is not in the order of time, and too big to be read whole"),
+        Depth::Capped => Some("a compressed file is too big to be read to its end"),
+    }
+}
+
+/// What no entry of a service shows, counted over its files.
+#[derive(Debug, Default)]
+struct Unplaced(BTreeMap<String, (u64, u64)>);
+
+impl Unplaced {
+    /// Adds lines before the first time stamp, and entries of which a part was not searched.
+    fn add(&mut self, service: &str, leading: u64, unsearched: u64) {
+        if leading > 0 || unsearched > 0 {
+            let (lines, entries) = self.0.entry(service.to_owned()).or_default();
+            *lines += leading;
+            *entries += unsearched;
+        }
+    }
+
+    fn notes(self) -> Vec<Skipped> {
+        let mut notes = Vec::new();
+        for (service, (lines, entries)) in self.0 {
+            let mut note = |count: u64, one: &str, many: &str| match count {
+                0 => {}
+                1 => notes.push(Skipped::new(&service, &format!("1 {one}"))),
+                _ => notes.push(Skipped::new(&service, &format!("{count} {many}"))),
+            };
+            let (one, many) = ("line before the first time stamp belongs", "lines before the first time stamp belong");
+            note(lines, &format!("{one} to no entry"), &format!("{many} to no entry"));
+            let (one, many) = ("entry is too long", "entries are too long");
+            note(entries, &format!("{one} to be searched to its end"), &format!("{many} to be searched to their end"));
+        }
+        notes
+    }
 }
 
 fn add_service(services: &mut Vec<Source>, name: &str, span: Option<(i64, i64)>) {

@@ -10,7 +10,7 @@ mod raw;
 mod syslog;
 
 use crate::providers::cloud_logs::entry::Parsed;
-use crate::providers::cloud_logs::time::{self, Frame};
+use crate::providers::cloud_logs::time::{self, Frame, Order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,36 +59,44 @@ enum Kind {
 }
 
 impl Profile {
-    /// How to read a file with these first lines.
+    /// How to read a file with these first lines, empty ones included.
     pub(crate) fn learn(format: Format, head: &[Vec<u8>], frame: Frame) -> Self {
-        let prefix = raw::Prefix::learn(head);
+        let mut head: Vec<Vec<u8>> = head.to_vec();
+        if let Some(first) = head.first_mut() {
+            *first = unmarked(first).to_vec();
+        }
+        let frame = ordered(&head, frame);
         let kind = match format {
-            Format::Auto => Kind::suggested(head, frame, &prefix),
+            Format::Auto => Kind::suggested(&head, frame, &raw::Prefix::learn(&head, frame)),
             Format::Json => Kind::Json,
             Format::Logfmt => Kind::Logfmt,
             Format::Syslog => Kind::Syslog,
             Format::Access => Kind::Access,
             Format::Raw => Kind::Raw,
         };
+        let foreign: Vec<Vec<u8>> = head.into_iter().filter(|line| kind.time(line, frame).is_none()).collect();
+        let prefix = if kind == Kind::Raw || foreign.iter().any(|line| !line.is_empty()) {
+            raw::Prefix::learn(&foreign, frame)
+        } else {
+            raw::Prefix::FRONT
+        };
         Self { kind, frame, prefix }
     }
 
     /// The time of a line that begins an entry, in milliseconds since 1970.
     pub(crate) fn time(&self, line: &[u8]) -> Option<i64> {
-        let structured = match self.kind {
-            Kind::Json => json::time(line, self.frame),
-            Kind::Logfmt => logfmt::time(line, self.frame),
-            Kind::Syslog => syslog::time(line, self.frame),
-            Kind::Access => access::time(line, self.frame),
-            Kind::Raw => return raw::time(line, &self.prefix, self.frame),
-        };
-        // A foreign line with a time at its very front is an entry as well.
-        structured.or_else(|| raw::time(line, &raw::Prefix::Front, self.frame))
+        let line = unmarked(line);
+        let raw = |prefix| raw::time(line, prefix, self.frame);
+        if self.kind == Kind::Raw {
+            return raw(&self.prefix);
+        }
+        // A foreign line with a time at its very front is an entry as well, and one in the form of the first lines.
+        self.kind.time(line, self.frame).or_else(|| raw(&raw::Prefix::FRONT)).or_else(|| raw(&self.prefix))
     }
 
     /// What an entry says: the line that begins it, and the lines that continue it.
     pub(crate) fn parse(&self, line: &[u8], rest: &[u8]) -> Parsed {
-        let line = String::from_utf8_lossy(line);
+        let line = String::from_utf8_lossy(unmarked(line));
         let structured = match self.kind {
             Kind::Json => json::parse(&line),
             Kind::Logfmt => logfmt::parse(&line),
@@ -96,7 +104,7 @@ impl Profile {
             Kind::Access => access::parse(&line),
             Kind::Raw => None,
         };
-        let mut parsed = structured.unwrap_or_else(|| raw::parse(&line));
+        let mut parsed = structured.unwrap_or_else(|| raw::parse(&line, &self.prefix, self.frame));
         if !rest.is_empty() {
             parsed.message.push('\n');
             parsed.message.push_str(String::from_utf8_lossy(rest).trim_end());
@@ -115,7 +123,38 @@ impl Profile {
     }
 }
 
+/// The line without the byte order mark that a file, or a part of it, begins with.
+pub(crate) fn unmarked(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
+/// The frame with the order of two-digit dates in which most of the first lines are possible, and the latest.
+fn ordered(head: &[Vec<u8>], frame: Frame) -> Frame {
+    if !head.iter().any(|line| raw::is_short(line)) {
+        return frame;
+    }
+    let frames = Order::ALL.map(|order| Frame { order, ..frame });
+    let fits = |frame: &Frame| {
+        let prefix = raw::Prefix::learn(head, *frame);
+        let times = head.iter().filter_map(|line| raw::time(line, &prefix, *frame));
+        times.fold((0, i64::MIN), |(count, latest), time| (count + 1, latest.max(time)))
+    };
+    // Of equals the last wins, and the most usual order is the first.
+    frames.into_iter().rev().max_by_key(fits).unwrap_or(frame)
+}
+
 impl Kind {
+    /// The time of a line in this form, in milliseconds since 1970.
+    fn time(self, line: &[u8], frame: Frame) -> Option<i64> {
+        match self {
+            Self::Json => json::time(line, frame),
+            Self::Logfmt => logfmt::time(line, frame),
+            Self::Syslog => syslog::time(line, frame),
+            Self::Access => access::time(line, frame),
+            Self::Raw => None,
+        }
+    }
+
     /// The form that most of the first lines have.
     fn suggested(head: &[Vec<u8>], frame: Frame, prefix: &raw::Prefix) -> Self {
         let of_line = |line: &[u8]| {

@@ -4,7 +4,7 @@
 use super::format::{Format, Profile};
 use super::journald::decode::{Shown, entries};
 use super::position::StreamKey;
-use super::time::{Frame, Zone};
+use super::time::{Frame, Order, Zone};
 
 const FORMATS: [Format; 6] = [Format::Auto, Format::Json, Format::Logfmt, Format::Syslog, Format::Access, Format::Raw];
 
@@ -12,7 +12,8 @@ const FORMATS: [Format; 6] = [Format::Auto, Format::Json, Format::Logfmt, Format
 pub fn lines(content: &[u8]) -> Vec<String> {
     let lines: Vec<Vec<u8>> = content.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     // Where clocks are changed, and at a time from which years can be inferred.
-    let frame = Frame { zone: Zone::Named(chrono_tz::Europe::Berlin), latest: 1_798_000_000_000 };
+    let frame =
+        Frame { zone: Zone::Named(chrono_tz::Europe::Berlin), latest: 1_798_000_000_000, order: Order::default() };
     let mut messages = Vec::new();
     for format in FORMATS {
         let profile = Profile::learn(format, &lines, frame);
@@ -27,5 +28,6 @@ pub fn lines(content: &[u8]) -> Vec<String> {
 
 /// Reads the bytes as what `journalctl` prints, and gives every message.
 pub fn journal(output: &[u8]) -> Vec<String> {
-    entries(output, StreamKey::of(b"journal"), Shown::Whole).map(|decoded| decoded.record.parsed.message).collect()
+    let found = entries(output, false, StreamKey::of(b"journal"), Shown::Whole).entries;
+    found.into_iter().map(|decoded| decoded.record.parsed.message).collect()
 }

@@ -11,7 +11,7 @@ use crate::providers::cloud_logs::position::{EntryId, StreamKey};
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
 use crate::providers::cloud_logs::window::Window;
 use crate::providers::contract::Running;
-use decode::{Decoded, Shown};
+use decode::{Decoded, Output, Shown};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,17 +95,29 @@ impl Journald {
         let mut newest = Newest::new(search.limit);
         let mut skipped = Vec::new();
         let mut after: Option<String> = None;
+        let mut undecoded = 0;
+        let mut later = i64::MAX;
         loop {
             let done = self.run(self.batch(search, after.as_deref(), deadline)).await?;
-            let decoded: Vec<Decoded> = decode::entries(&done.stdout, self.key, Shown::Brief).collect();
+            let cut = matches!(done.ending, Ending::Overflowed(_));
+            let Output { entries: decoded, undecoded: strange } =
+                decode::entries(&done.stdout, cut, self.key, Shown::Brief);
+            undecoded += strange;
             note_complaints(&done, &mut skipped);
             let Some(last) = decoded.last() else {
-                if matches!(done.ending, Ending::Overflowed(_)) {
-                    skipped.push(Skipped::new(WHAT, "an entry is too big to be read"));
+                if cut {
+                    skipped.push(Skipped::new(WHAT, "an entry is too big to be read, and those before it are missing"));
                 }
                 break;
             };
-            let full = decoded.len() >= BATCH || matches!(done.ending, Ending::Overflowed(_));
+            let full = decoded.len() + strange >= BATCH || cut;
+            for time in decoded.iter().map(|decoded| decoded.record.position.time) {
+                // From the newest on, so a later time than the one before is a clock that was put back.
+                if later.saturating_add(DISORDER_MS) < time {
+                    skipped.push(Skipped::new(WHAT, "the clock was put back, so entries may be missing"));
+                }
+                later = time;
+            }
             let reached = last.record.position.time.saturating_add(DISORDER_MS);
             let next = last.cursor.clone();
             for Decoded { record, .. } in decoded {
@@ -119,6 +131,11 @@ impl Journald {
             }
             after = Some(next);
         }
+        if undecoded > 0 {
+            let entries = crate::providers::cloud_logs::counted(undecoded, "entry", "entries");
+            skipped.push(Skipped::new(WHAT, &format!("{entries} cannot be decoded")));
+        }
+        skipped.dedup();
         Ok(Found { records: newest.into_records(), skipped })
     }
 
@@ -164,9 +181,14 @@ impl Journald {
             .arg(format!("--since={}", instant(id.time)))
             .arg(format!("--until={}", instant(id.time.saturating_add(1))));
         let done = self.run(command).await?;
-        let entries = decode::entries(&done.stdout, self.key, Shown::Whole).map(|decoded| decoded.record);
-        let mut found = Found { records: entries.filter(|record| record.id() == id).collect(), ..Found::default() };
+        let cut = matches!(done.ending, Ending::Overflowed(_));
+        let entries = decode::entries(&done.stdout, cut, self.key, Shown::Whole).entries;
+        let records = entries.into_iter().map(|decoded| decoded.record).filter(|record| record.id() == id).collect();
+        let mut found = Found { records, ..Found::default() };
         note_complaints(&done, &mut found.skipped);
+        if cut && found.records.is_empty() {
+            found.skipped.push(Skipped::new(WHAT, "an entry is too big to be read"));
+        }
         Ok(found)
     }
 

@@ -39,6 +39,9 @@ pub(crate) struct Position {
     pub(crate) born: i64,
     /// Orders the entries of a file: the offset in its uncompressed text.
     pub(crate) place: u64,
+    /// Tells entries apart that are equal otherwise: files that begin within the same second share places. The first
+    /// 64 bits of the digest of its first line, or of the journal's own cursor.
+    pub(crate) check: u64,
 }
 
 /// What names an entry for good: `1771063200000-3fa9c2d17e55-2f4a0-9b1c6c3d5e7f8091`.
@@ -86,7 +89,7 @@ impl FromStr for EntryId {
 }
 
 /// Where the next older page starts. It carries the window of the first page, which would otherwise move with the
-/// clock: `since.until.time.stream.born.place`.
+/// clock: `since.until.time.stream.born.place.check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     /// The window's beginning, in milliseconds since 1970.
@@ -99,12 +102,12 @@ pub(crate) struct Cursor {
 
 /// What every cursor looks like, as a regular expression.
 pub(crate) const CURSOR_PATTERN: &str =
-    r"^[0-9]{1,15}\.[0-9]{1,15}\.[0-9]{1,15}\.[0-9a-f]{12}\.[0-9]{1,18}\.[0-9a-f]{1,16}$";
+    r"^[0-9]{1,15}\.[0-9]{1,15}\.[0-9]{1,15}\.[0-9a-f]{12}\.[0-9]{1,18}\.[0-9a-f]{1,16}\.[0-9a-f]{1,16}$";
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Position { time, stream, born, place } = self.after;
-        write!(f, "{}.{}.{time}.{:012x}.{born}.{place:x}", self.since, self.until, stream.0)
+        let Position { time, stream, born, place, check } = self.after;
+        write!(f, "{}.{}.{time}.{:012x}.{born}.{place:x}.{check:x}", self.since, self.until, stream.0)
     }
 }
 
@@ -120,6 +123,7 @@ impl FromStr for Cursor {
             stream: StreamKey(hexadecimal(next()?)?),
             born: decimal(next()?)?,
             place: hexadecimal(next()?)?,
+            check: hexadecimal(next()?)?,
         };
         let cursor = Self { since, until, after };
         if cursor.to_string() == text { Ok(cursor) } else { Err(NotGivenOut) }
@@ -143,7 +147,7 @@ mod tests {
         let stream = StreamKey::of(b"/var/log/x.log");
         let id = EntryId { time: 1_771_063_200_000, stream, place: 0x2f4a0, check: check(b"line") };
         assert_eq!(id.to_string().parse(), Ok(id));
-        let after = Position { time: 5, stream, born: 1, place: u64::MAX };
+        let after = Position { time: 5, stream, born: 1, place: u64::MAX, check: 7 };
         let cursor = Cursor { since: 0, until: 10, after };
         assert_eq!(cursor.to_string().parse(), Ok(cursor));
         for text in ["", "-", "1-2-3-4", "../x", &id.to_string().to_uppercase(), &format!("{id}-0"), &format!("+{id}")]
@@ -158,7 +162,7 @@ mod tests {
         let stream = StreamKey::of(b"x");
         let id = EntryId { time: 1_771_063_200_000, stream, place: u64::MAX, check: 0 };
         assert!(regex::Regex::new(ID_PATTERN).unwrap().is_match(&id.to_string()));
-        let after = Position { time: 5, stream, born: 1_771_063_200_000_000, place: 0 };
+        let after = Position { time: 5, stream, born: 1_771_063_200_000_000, place: 0, check: u64::MAX };
         let cursor = Cursor { since: 0, until: 10, after };
         assert!(regex::Regex::new(CURSOR_PATTERN).unwrap().is_match(&cursor.to_string()));
     }

@@ -43,6 +43,12 @@ impl Search {
             && self.needle.as_deref().is_none_or(|needle| parsed.mentions(needle))
     }
 
+    /// Whether the part of an entry that was not kept could make it one that is looked for, although what was kept does
+    /// not.
+    pub(crate) fn could_want(&self, parsed: &Parsed) -> bool {
+        self.level.is_none_or(|least| parsed.level.is_none_or(|level| level >= least))
+    }
+
     /// The cursor that goes on behind an entry of this search.
     pub(crate) fn cursor_after(&self, after: Position) -> Cursor {
         Cursor { since: self.window.since, until: self.window.until, after }
@@ -53,8 +59,7 @@ impl Search {
 #[derive(Debug)]
 pub(crate) struct Newest {
     capacity: usize,
-    /// By place and digest: files that were begun within the same second share places.
-    kept: BTreeMap<(Position, u64), Record>,
+    kept: BTreeMap<Position, Record>,
 }
 
 impl Newest {
@@ -65,17 +70,13 @@ impl Newest {
 
     /// The position below which nothing is kept any more.
     pub(crate) fn floor(&self) -> Option<Position> {
-        if self.kept.len() < self.capacity {
-            None
-        } else {
-            self.kept.first_key_value().map(|((position, _), _)| *position)
-        }
+        if self.kept.len() < self.capacity { None } else { self.kept.first_key_value().map(|(position, _)| *position) }
     }
 
     /// Keeps a record if it is among the newest. The same entry seen twice, in a file and in its half-made
     /// compressed copy, is one.
     pub(crate) fn offer(&mut self, record: Record) {
-        self.kept.insert((record.position, record.check), record);
+        self.kept.insert(record.position, record);
         if self.kept.len() > self.capacity {
             self.kept.pop_first();
         }

@@ -53,6 +53,18 @@ impl Severity {
         WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, severity)| *severity)
     }
 
+    /// The severity that Android's letters mean: `V`, `D`, `I`, `W`, `E`, `F`, `A`.
+    pub(crate) fn of_letter(letter: &str) -> Option<Self> {
+        match letter {
+            "V" | "D" => Some(Self::Debug),
+            "I" => Some(Self::Info),
+            "W" => Some(Self::Warning),
+            "E" => Some(Self::Error),
+            "F" | "A" => Some(Self::Critical),
+            _ => None,
+        }
+    }
+
     /// The severity of a syslog priority, with or without a facility (RFC 5424, section 6.2.1).
     pub(crate) fn of_syslog(priority: u64) -> Self {
         match priority % 8 {
@@ -99,9 +111,20 @@ impl Severity {
         }
     }
 
-    /// The severity that a line of prose announces among its first words: in capitals, in brackets, or before a colon.
+    /// The severity that a line of prose announces among its first words: in capitals, in brackets, before a colon, or
+    /// behind a comma, as in a table.
     pub(crate) fn announced(text: &str) -> Option<Self> {
-        text.split_ascii_whitespace().take(6).find_map(|token| {
+        // `, Info  CBS`: the comma ends the time.
+        if let Some(rest) = text.strip_prefix(',') {
+            let word = rest.split([',', ';', ' ', '\t']).find(|word| !word.is_empty());
+            if let Some(severity) = word.and_then(Self::of_word) {
+                return Some(severity);
+            }
+        }
+        text.split_ascii_whitespace().take(8).find_map(|token| {
+            if let Some(severity) = token.split(',').skip(1).find_map(Self::of_word) {
+                return Some(severity);
+            }
             let word = token.trim_matches(|c: char| !c.is_ascii_alphanumeric());
             let word = word.rsplit_once(':').map_or(word, |(_, last)| last);
             let marked = token.starts_with(['[', '<', '(', '|']) || token.ends_with([':', ']']);

@@ -84,16 +84,47 @@ pub(crate) struct Frame {
     pub(crate) zone: Zone,
     /// Nothing in the text was written later than this, in milliseconds: when the file last changed.
     pub(crate) latest: i64,
+    /// How dates of three two-digit numbers are written.
+    pub(crate) order: Order,
+}
+
+impl Frame {
+    /// The latest time that a line can have, in milliseconds; a day of grace for clocks and zones.
+    pub(crate) fn ceiling(self) -> i64 {
+        self.latest.saturating_add(DAY_MS)
+    }
+}
+
+/// The order of a date's three two-digit numbers: `17/06/09`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Order {
+    /// Year, month, day.
+    #[default]
+    Ymd,
+    /// Month, day, year.
+    Mdy,
+    /// Day, month, year.
+    Dmy,
+}
+
+impl Order {
+    /// All of them, the most usual in logs first.
+    pub(crate) const ALL: [Self; 3] = [Self::Ymd, Self::Mdy, Self::Dmy];
 }
 
 /// A point in time as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    year: Option<i32>,
-    month: u32,
-    day: u32,
+    date: Date,
     clock: Clock,
     offset: Option<i32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Date {
+    Full { year: i32, month: u32, day: u32 },
+    NoYear { month: u32, day: u32 },
+    Short([u32; 3]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,32 +138,46 @@ struct Clock {
 impl Stamp {
     /// Milliseconds since 1970, if the stamp is a possible time.
     pub(crate) fn instant(self, frame: Frame) -> Option<i64> {
-        let Some(year) = self.year else { return self.infer_year(frame) };
-        self.in_year(year, frame.zone)
+        let instant = match self.date {
+            Date::Full { year, month, day } => self.on(year, month, day, frame.zone),
+            Date::NoYear { month, day } => self.infer_year(month, day, frame),
+            Date::Short([one, two, three]) => {
+                let (year, month, day) = match frame.order {
+                    Order::Ymd => (one, two, three),
+                    Order::Mdy => (three, one, two),
+                    Order::Dmy => (three, two, one),
+                };
+                let instant = self.on(2000 + i32::try_from(year).ok()?, month, day, frame.zone);
+                instant.filter(|instant| *instant <= frame.ceiling())
+            }
+        };
+        // Entry ids and cursors write no sign.
+        instant.filter(|instant| *instant >= 0)
     }
 
-    fn in_year(self, year: i32, zone: Zone) -> Option<i64> {
+    /// Whether its date is read according to [`Frame::order`].
+    pub(crate) fn is_short(self) -> bool {
+        matches!(self.date, Date::Short(_))
+    }
+
+    fn on(self, year: i32, month: u32, day: u32, zone: Zone) -> Option<i64> {
         let Clock { hour, minute, second, millis } = self.clock;
         // A leap second belongs to the second before it.
-        let naive = NaiveDate::from_ymd_opt(year, self.month, self.day)?.and_hms_milli_opt(
-            hour,
-            minute,
-            second.min(59),
-            millis,
-        )?;
+        let naive =
+            NaiveDate::from_ymd_opt(year, month, day)?.and_hms_milli_opt(hour, minute, second.min(59), millis)?;
         match self.offset {
             Some(seconds) => Zone::Fixed(FixedOffset::east_opt(seconds)?).instant(naive),
             None => zone.instant(naive),
         }
     }
 
-    /// The latest year in which the stamp is not later than the frame allows; a day of grace for clocks and zones.
-    fn infer_year(self, frame: Frame) -> Option<i64> {
+    /// The latest year in which the stamp is not later than the frame allows.
+    fn infer_year(self, month: u32, day: u32, frame: Frame) -> Option<i64> {
         use chrono::Datelike as _;
-        let ceiling = frame.latest.saturating_add(DAY_MS);
+        let ceiling = frame.ceiling();
         let last = DateTime::<Utc>::from_timestamp_millis(ceiling)?.year();
         // Nine years always hold a 29 February.
-        (0..9).filter_map(|back| self.in_year(last - back, frame.zone)).find(|millis| *millis <= ceiling)
+        (0..9).filter_map(|back| self.on(last - back, month, day, frame.zone)).find(|millis| *millis <= ceiling)
     }
 }
 
@@ -172,7 +217,7 @@ mod tests {
     }
 
     fn read(text: &str, zone: &str, latest: &str) -> Option<String> {
-        let frame = Frame { zone: zone.parse().unwrap(), latest: at(latest) };
+        let frame = Frame { zone: zone.parse().unwrap(), latest: at(latest), order: Order::default() };
         let (stamp, _) = stamp(text.as_bytes())?;
         Some(Timestamp::from_millis(stamp.instant(frame)?).to_string())
     }
@@ -194,6 +239,13 @@ mod tests {
             "14 Feb 2026 10:00:00.250 * ready",
             "14-Feb-2026 10:00:00.250 general: info",
             "I0214 10:00:00.250000       1 main.go:7] x",
+            "26/02/14 10:00:00.250 INFO",
+            "26-02-14 10:00:00,250 INFO",
+            "02-14 10:00:00.250  1702  2395 D x",
+            "02.14 10:00:00.250] x",
+            "260214 10:00:00.250 x",
+            "20260214-10:0:0:250|x",
+            "20260214 10:00:00.250",
         ] {
             assert_eq!(
                 read(text, "UTC", "2026-03-01T00:00:00Z").as_deref(),

@@ -156,6 +156,7 @@ mod tests {
             stream: crate::providers::cloud_logs::position::StreamKey::of(b"x"),
             born: 0,
             place: 0,
+            check: 0,
         };
         let forged = Cursor { since: 0, until: NOW.millis(), after };
         assert_eq!(Window::asked(None, None, Some(forged), 24, NOW).unwrap_err().code, Code::RangeTooWide);

@@ -9,7 +9,7 @@ use crate::providers::cloud_logs::search::{Newest, Search};
 use std::io::{self, Read};
 
 /// How many bytes of the lines that continue an entry are kept.
-pub(super) const REST_KEPT: usize = 64 * 1024;
+const REST_KEPT: usize = 64 * 1024;
 
 /// Puts lines together to entries and keeps those that are searched for.
 pub(super) struct Gather<'a> {
@@ -20,12 +20,19 @@ pub(super) struct Gather<'a> {
     program: Option<&'a str>,
     newest: &'a mut Newest,
     pending: Option<Pending>,
+    unsearched: u64,
 }
 
 struct Pending {
     position: Position,
+    text: Text,
+}
+
+/// The line that begins an entry, and as much as is kept of the lines that continue it.
+pub(super) struct Text {
     line: Vec<u8>,
     rest: Vec<u8>,
+    cut: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -39,7 +46,7 @@ impl<'a> Gather<'a> {
         program: Option<&'a str>,
         newest: &'a mut Newest,
     ) -> Self {
-        Self { profile, born, stream, search, program, newest, pending: None }
+        Self { profile, born, stream, search, program, newest, pending: None, unsearched: 0 }
     }
 
     /// The position below which nothing is kept any more.
@@ -47,25 +54,30 @@ impl<'a> Gather<'a> {
         self.newest.floor()
     }
 
-    /// All entries that start in the lines; each one's time is shown to `more`, which says whether to go on. A last
-    /// line without an end is left for later unless the file is settled: the rest of it would change its id.
+    /// How many entries may be searched for in the part that was not kept of them.
+    pub(super) fn unsearched(&self) -> u64 {
+        self.unsearched
+    }
+
+    /// Forgets what was counted: everything is read once more.
+    pub(super) fn begin_again(&mut self) {
+        self.unsearched = 0;
+    }
+
+    /// All entries that start in the lines; each one's time is shown to `seen`. A last line without an end is left for
+    /// later unless the file is settled: the rest of it would change its id.
     pub(super) fn lines<R: Read>(
         &mut self,
         lines: &mut Lines<R>,
         settled: bool,
-        more: impl FnMut(i64) -> bool,
+        seen: impl FnMut(i64),
     ) -> io::Result<()> {
-        let read = self.read(lines, settled, more);
+        let read = self.read(lines, settled, seen);
         self.flush();
         read
     }
 
-    fn read<R: Read>(
-        &mut self,
-        lines: &mut Lines<R>,
-        settled: bool,
-        mut more: impl FnMut(i64) -> bool,
-    ) -> io::Result<()> {
+    fn read<R: Read>(&mut self, lines: &mut Lines<R>, settled: bool, mut seen: impl FnMut(i64)) -> io::Result<()> {
         while let Some(line) = lines.next()? {
             if !line.ended && !settled {
                 return Ok(());
@@ -73,9 +85,7 @@ impl<'a> Gather<'a> {
             match self.profile.time(line.text) {
                 Some(time) => {
                     self.flush();
-                    if !more(time) {
-                        return Ok(());
-                    }
+                    seen(time);
                     self.begin(time, line);
                 }
                 None => self.go_on(line),
@@ -85,33 +95,67 @@ impl<'a> Gather<'a> {
     }
 
     fn begin(&mut self, time: i64, line: Line<'_>) {
-        let position = Position { time, stream: self.stream.key, born: self.born, place: line.offset };
-        if self.search.admits(position) && self.newest.floor().is_none_or(|floor| position >= floor) {
-            self.pending = Some(Pending { position, line: line.text.to_vec(), rest: Vec::new() });
+        let at = |check| Position { time, stream: self.stream.key, born: self.born, place: line.offset, check };
+        // The digest is made only of what is offered.
+        if self.search.admits(at(0)) && self.newest.floor().is_none_or(|floor| at(u64::MAX) >= floor) {
+            self.pending = Some(Pending { position: at(0), text: Text::of(line) });
         }
     }
 
     fn go_on(&mut self, line: Line<'_>) {
-        if let Some(pending) = &mut self.pending
-            && pending.rest.len() < REST_KEPT
-        {
-            append(&mut pending.rest, line.text);
+        if let Some(pending) = &mut self.pending {
+            pending.text.append(line);
         }
     }
 
     fn flush(&mut self) {
-        let Some(Pending { position, line, rest }) = self.pending.take() else { return };
-        let parsed = self.profile.parse(&line, &rest);
-        let of_program = self.program.is_none_or(|program| parsed.program.as_deref() == Some(program));
-        if of_program && self.search.wants(&parsed) {
+        let Some(Pending { position, text }) = self.pending.take() else { return };
+        let parsed = self.profile.parse(&text.line, &text.rest);
+        if self.program.is_some_and(|program| parsed.program.as_deref() != Some(program)) {
+            return;
+        }
+        if !self.search.wants(&parsed) {
+            self.unsearched += u64::from(text.cut && self.search.could_want(&parsed));
+            return;
+        }
+        let position = Position { check: check(&text.line), ..position };
+        if self.search.admits(position) {
             let service = self.stream.service.clone();
-            self.newest.offer(Record { position, check: check(&line), service, parsed });
+            self.newest.offer(Record { position, service, parsed, cut: text.cut });
         }
     }
 }
 
-/// Adds one more line to those that continue an entry.
-pub(super) fn append(rest: &mut Vec<u8>, line: &[u8]) {
-    rest.extend_from_slice(line);
-    rest.push(b'\n');
+impl Text {
+    /// Begins with a line.
+    pub(super) fn of(line: Line<'_>) -> Self {
+        Self { line: line.text.to_vec(), rest: Vec::new(), cut: line.cut }
+    }
+
+    /// Adds one more line to those that continue the entry.
+    pub(super) fn append(&mut self, line: Line<'_>) {
+        if self.rest.len() < REST_KEPT {
+            self.rest.extend_from_slice(line.text);
+            self.rest.push(b'\n');
+            self.cut |= line.cut;
+        } else {
+            self.cut |= !line.text.is_empty();
+        }
+    }
+
+    /// Whether nothing more is kept, and there was more.
+    pub(super) fn is_full(&self) -> bool {
+        self.cut && self.rest.len() >= REST_KEPT
+    }
+
+    /// The line that begins the entry.
+    pub(super) fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The entry at this position.
+    pub(super) fn record(&self, profile: &Profile, stream: &Stream, position: Position) -> Record {
+        let parsed = profile.parse(&self.line, &self.rest);
+        Record { position, service: stream.service.clone(), parsed, cut: self.cut }
+    }
 }

@@ -111,6 +111,8 @@ pub(super) struct Line<'l> {
     pub(super) text: &'l [u8],
     /// Whether its end was there.
     pub(super) ended: bool,
+    /// Whether it has more bytes than were kept.
+    pub(super) cut: bool,
 }
 
 /// Lines, one after the other.
@@ -134,7 +136,7 @@ impl<R: Read> Lines<R> {
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let offset = self.offset;
-        let mut ended = false;
+        let (mut ended, mut cut) = (false, false);
         while !ended {
             let block = match self.source.fill_buf() {
                 Ok(block) => block,
@@ -148,6 +150,7 @@ impl<R: Read> Lines<R> {
             ended = end.is_some();
             let (text, used) = end.map_or((block, block.len()), |end| (block.get(..end).unwrap_or(block), end + 1));
             let room = LINE_KEPT - self.line.len();
+            cut |= text.len() > room;
             self.line.extend_from_slice(text.get(..room).unwrap_or(text));
             self.source.consume(used);
             self.offset = self.offset.saturating_add(u64::try_from(used).unwrap_or(u64::MAX));
@@ -156,7 +159,7 @@ impl<R: Read> Lines<R> {
             return Ok(None);
         }
         let text = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
-        Ok(Some(Line { offset, text, ended }))
+        Ok(Some(Line { offset, text, ended, cut }))
     }
 }
 

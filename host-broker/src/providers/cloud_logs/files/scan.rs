@@ -1,24 +1,26 @@
-//! One log file, looked through from its newest entry backwards.
+//! One log file, looked through for the newest of its entries.
 //!
-//! A plain file is searched by time: a binary search finds where the window ends, and from there segments are read
-//! towards the front until the window begins or enough was found. So what is read depends on the answer and not on
-//! the file. A compressed one can only be read from its front.
+//! A small file is read whole, and so is a compressed one, up to a limit. A large one is searched by time: a binary
+//! search finds where the window ends, and from there segments are read towards the front until the window begins or
+//! enough was found. So what is read of it depends on the answer and not on the file.
 //!
-//! INVARIANT: lines are in the order of time except for a disorder of at most [`slack`], and whatever is left unread
-//! is left because this excludes it.
+//! INVARIANT: of a large file, what is left unread is left because its lines are in the order of time, except for a
+//! disorder of at most [`slack`]. Samples from the whole file and all that is read have to bear that out; else the file is
+//! read whole as well, or, if it is too large for that, the answer says so.
 //!
 //! SECURITY: that order is the writers' word, and a line break in a request may forge a line with any time, to make a
 //! search stop or turn away before it reaches what it should not see. So no single line decides: medians do, and a
 //! place that was found by searching is looked at once more. Hiding takes a flood of forged lines, which shows.
 
-use super::gather::{Gather, REST_KEPT, append};
+use super::gather::{Gather, Text};
+use super::head::{HEAD_BYTES, Head};
 use super::lines::{Lines, Meter, Span, Unpacked};
 use super::listing::{FileRef, Stream};
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::format::{Format, Profile};
 use crate::providers::cloud_logs::position::{EntryId, Position, check};
 use crate::providers::cloud_logs::search::{Newest, Search};
-use crate::providers::cloud_logs::time::{Frame, Zone};
+use crate::providers::cloud_logs::time::{Frame, Order, Zone};
 use crate::providers::cloud_logs::window::Window;
 use shared::Timestamp;
 use std::cell::Cell;
@@ -33,19 +35,20 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 const DISORDER_MS: i64 = MINUTE_MS;
 /// A file that has not changed for so long will not get the rest of its last line.
 const SETTLED_MS: i64 = MINUTE_MS;
-/// How many of a file's first lines decide how it is read, and how far into it they may reach.
-const HEAD_LINES: usize = 32;
-const HEAD_BYTES: u64 = 256 * 1024;
 /// What is read at once when looking for a place.
-const PROBE: usize = 8 * 1024;
+pub(super) const PROBE: usize = 8 * 1024;
 /// What is read at once when reading on.
 const BLOCK: usize = 64 * 1024;
 /// How far apart the places are that are read from backwards.
 const SEGMENT: u64 = 512 * 1024;
 /// How many entries are asked what time it is at a place.
 const WITNESSES: usize = 9;
-/// How many entries in a row must be too late before the rest of a compressed file is left alone.
-const LATE_MAX: u32 = 4096;
+/// A file of at most so many bytes is read whole.
+const WHOLE_MAX: u64 = 4 * 1024 * 1024;
+/// A larger one whose lines are not in the order of time is read whole up to so many.
+const UNORDERED_MAX: u64 = 512 * 1024 * 1024;
+/// In how many places a large file is looked at to find whether it is in the order of time.
+const SAMPLES: u64 = 32;
 /// A binary search ends when so little is left.
 const NEAR: u64 = 32 * 1024;
 /// How files begin that are compressed, but not with gzip.
@@ -65,11 +68,24 @@ pub(super) enum ScanFault {
     Compression(&'static str),
 }
 
+/// What was looked at, and what was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// How much of the file.
+    pub(super) depth: Depth,
+    /// How many lines, empty ones left out, stand before the first entry and belong to none.
+    pub(super) leading: u64,
+    /// How many entries may be searched for in the part that was not kept of them.
+    pub(super) unsearched: u64,
+}
+
 /// How much of a file was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// All that the search asks for.
     AsAsked,
+    /// Only a part: the file is not in the order of time, and too large to be read whole.
+    Unordered,
     /// Only so much of it as a compressed file may unfold to.
     Capped,
     /// Nothing: no line says when it was written.
@@ -87,14 +103,12 @@ pub(super) struct LogFile {
     zone: Zone,
 }
 
-/// What a file's beginning tells.
-struct Head {
-    profile: Profile,
-    /// The time of its first entry.
-    born: i64,
-    /// The least time near its front.
-    earliest: i64,
-    packed: bool,
+/// Where a large file is searched, and for what.
+struct Scope<'s> {
+    profile: &'s Profile,
+    window: Window,
+    slack: i64,
+    meter: &'s Meter,
 }
 
 impl LogFile {
@@ -115,31 +129,32 @@ impl LogFile {
         whole_stream: bool,
         meter: &Meter,
         newest: &mut Newest,
-    ) -> Result<Depth, ScanFault> {
+    ) -> Result<Looked, ScanFault> {
+        let looked = |depth| Looked { depth, leading: 0, unsearched: 0 };
         let Some(head) = self.head(meter)? else {
-            return Ok(if self.len == 0 { Depth::AsAsked } else { Depth::NoTimes });
+            return Ok(looked(if self.len == 0 { Depth::AsAsked } else { Depth::NoTimes }));
         };
         if !whole_stream && !head.profile.names_programs() {
-            return Ok(Depth::AsAsked);
+            return Ok(looked(Depth::AsAsked));
         }
         let window = search.open_window();
-        let slack = slack(&head.profile, window);
-        if head.earliest.saturating_sub(slack) >= window.until {
-            return Ok(Depth::AsAsked);
-        }
+        let scope = Scope { profile: &head.profile, window, slack: slack(&head.profile, window), meter };
         let program = search.service.as_deref().filter(|_| !whole_stream);
         let mut gather = Gather::new(&head.profile, head.born, stream, search, program, newest);
-        if head.packed {
-            return self.packed_newest(&mut gather, window, slack, meter);
-        }
-        self.plain_newest(&head.profile, &mut gather, window, slack, meter).map_err(|e| fault(&e, meter, false))?;
-        Ok(Depth::AsAsked)
+        let depth = if head.packed {
+            self.packed_newest(&mut gather, window, meter)?
+        } else {
+            self.plain_newest(&head, &mut gather, &scope).map_err(|e| fault(&e, meter, false))?
+        };
+        // What a file holds that was last changed before the window is nobody's question.
+        let leading = if self.changed.saturating_add(DAY_MS) < window.since { 0 } else { head.leading };
+        Ok(Looked { depth, leading, unsearched: gather.unsearched() })
     }
 
     /// The entry with this id.
     pub(super) fn entry(&mut self, stream: &Stream, id: EntryId, meter: &Meter) -> Result<Option<Record>, ScanFault> {
         let Some(head) = self.head(meter)? else { return Ok(None) };
-        if head.earliest.saturating_sub(DAY_MS) > id.time || (!head.packed && id.place >= self.len) {
+        if !head.packed && id.place >= self.len {
             return Ok(None);
         }
         let capped = Cell::new(false);
@@ -171,40 +186,14 @@ impl LogFile {
         if let Some((_, name)) = OTHER_COMPRESSIONS.iter().find(|(start, _)| magic.starts_with(start)) {
             return Err(ScanFault::Compression(name));
         }
+        let frame = Frame { zone: self.zone, latest: self.changed, order: Order::default() };
         let capped = Cell::new(false);
         let read = if packed {
-            self.learn(Unpacked::new(&self.file, self.len, meter, &capped).take(HEAD_BYTES), packed)
+            Head::read(Unpacked::new(&self.file, self.len, meter, &capped).take(HEAD_BYTES), self.format, frame, packed)
         } else {
-            self.learn(Span::new(&self.file, 0, self.len.min(HEAD_BYTES), meter), packed)
+            Head::read(Span::new(&self.file, 0, self.len.min(HEAD_BYTES), meter), self.format, frame, packed)
         };
         read.map_err(|e| fault(&e, meter, packed))
-    }
-
-    fn learn<R: Read>(&self, source: R, packed: bool) -> io::Result<Option<Head>> {
-        let frame = Frame { zone: self.zone, latest: self.changed };
-        let mut lines = Lines::new(source, 0, PROBE);
-        let mut first_lines: Vec<Vec<u8>> = Vec::new();
-        while first_lines.len() < HEAD_LINES
-            && let Some(line) = lines.next()?
-        {
-            if !line.text.is_empty() {
-                first_lines.push(line.text.to_vec());
-            }
-        }
-        let profile = Profile::learn(self.format, &first_lines, frame);
-        let mut times = first_lines.iter().filter_map(|line| profile.time(line));
-        if let Some(born) = times.next() {
-            let earliest = times.fold(born, i64::min);
-            return Ok(Some(Head { profile, born, earliest, packed }));
-        }
-        // No time among them: the first line that has one decides.
-        while let Some(line) = lines.next()? {
-            let profile = Profile::learn(self.format, &[line.text.to_vec()], frame);
-            if let Some(born) = profile.time(line.text) {
-                return Ok(Some(Head { profile, born, earliest: born, packed }));
-            }
-        }
-        Ok(None)
     }
 
     /// The latest time near the end.
@@ -272,21 +261,56 @@ impl LogFile {
         Ok(if median(times).is_none_or(|t| t.saturating_add(slack) >= time) { found } else { self.len })
     }
 
-    fn plain_newest(
-        &self,
-        profile: &Profile,
-        gather: &mut Gather<'_>,
-        window: Window,
-        slack: i64,
-        meter: &Meter,
-    ) -> io::Result<()> {
-        let Some(last) = self.tail(profile, meter)? else { return Ok(()) };
-        if last.max(self.changed.saturating_add(DAY_MS)).saturating_add(slack) < window.since {
-            return Ok(());
+    fn plain_newest(&self, head: &Head, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<Depth> {
+        let Some(last) = self.tail(scope.profile, scope.meter)? else { return Ok(Depth::AsAsked) };
+        let latest = last.max(self.changed.saturating_add(DAY_MS)).saturating_add(scope.slack);
+        if latest < scope.window.since || gather.floor().is_some_and(|floor| latest < floor.time) {
+            return Ok(Depth::AsAsked);
         }
+        if self.len > WHOLE_MAX {
+            let sampled = self.samples_are_ordered(scope)?;
+            if sampled && head.earliest.saturating_sub(scope.slack) >= scope.window.until {
+                return Ok(Depth::AsAsked);
+            }
+            if sampled && self.walk(last, gather, scope)? {
+                return Ok(Depth::AsAsked);
+            }
+            if self.len > UNORDERED_MAX {
+                if !sampled {
+                    self.walk(last, gather, scope)?;
+                }
+                return Ok(Depth::Unordered);
+            }
+        }
+        gather.begin_again();
+        let mut lines = Lines::new(Span::new(&self.file, 0, self.len, scope.meter), 0, BLOCK);
+        gather.lines(&mut lines, self.settled, |_| {})?;
+        Ok(Depth::AsAsked)
+    }
+
+    /// Whether the lines are in the order of time, as far as a look at a few places tells.
+    fn samples_are_ordered(&self, scope: &Scope<'_>) -> io::Result<bool> {
+        let mut latest = i64::MIN;
+        for sample in 0..SAMPLES {
+            let place = self.len / SAMPLES * sample;
+            let Some((_, time)) = self.probe(scope.profile, place, self.len, scope.meter)? else { break };
+            if time.saturating_add(scope.slack) < latest {
+                return Ok(false);
+            }
+            latest = latest.max(time);
+        }
+        Ok(true)
+    }
+
+    /// Reads segments from the window's end towards the front. Says whether everything that was read is in the order of
+    /// time.
+    fn walk(&self, last: i64, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<bool> {
+        let Scope { profile, window, slack, meter } = *scope;
         let late = window.until.saturating_add(slack);
         let mut end = if last < late { self.len } else { self.boundary(profile, late, slack, meter)? };
         let mut reach = SEGMENT;
+        let mut is_ordered = true;
+        let mut earliest_behind = i64::MAX;
         while end > 0 {
             let wanted = end.saturating_sub(reach);
             let start =
@@ -298,10 +322,13 @@ impl LogFile {
             };
             let mut times = Vec::new();
             let mut lines = Lines::new(Span::new(&self.file, start, end, meter), start, BLOCK);
-            gather.lines(&mut lines, self.settled, |time| {
-                times.push(time);
-                true
-            })?;
+            gather.lines(&mut lines, self.settled, |time| times.push(time))?;
+            let latest = times.iter().fold(i64::MIN, |latest, time| {
+                is_ordered &= time.saturating_add(slack) >= latest;
+                latest.max(*time)
+            });
+            is_ordered &= earliest_behind.saturating_add(slack) >= latest;
+            earliest_behind = times.iter().fold(earliest_behind, |earliest, time| earliest.min(*time));
             // No entry before this segment is later than this.
             let bound = median(times).map(|time| time.saturating_add(slack));
             if bound.is_some_and(|b| b < window.since || gather.floor().is_some_and(|floor| b < floor.time)) {
@@ -310,16 +337,10 @@ impl LogFile {
             end = start;
             reach = SEGMENT;
         }
-        Ok(())
+        Ok(is_ordered)
     }
 
-    fn packed_newest(
-        &self,
-        gather: &mut Gather<'_>,
-        window: Window,
-        slack: i64,
-        meter: &Meter,
-    ) -> Result<Depth, ScanFault> {
+    fn packed_newest(&self, gather: &mut Gather<'_>, window: Window, meter: &Meter) -> Result<Depth, ScanFault> {
         // Compressing keeps the time of the last change; a day covers whatever zone the writer was in.
         let last = self.changed.saturating_add(DAY_MS);
         if last < window.since || gather.floor().is_some_and(|floor| last < floor.time) {
@@ -327,13 +348,7 @@ impl LogFile {
         }
         let capped = Cell::new(false);
         let mut lines = Lines::new(Unpacked::new(&self.file, self.len, meter, &capped), 0, BLOCK);
-        let late = window.until.saturating_add(slack);
-        let mut late_ones = 0;
-        let more = |time| {
-            late_ones = if time < late { 0 } else { late_ones + 1 };
-            late_ones < LATE_MAX
-        };
-        gather.lines(&mut lines, true, more).map_err(|e| fault(&e, meter, true))?;
+        gather.lines(&mut lines, true, |_| {}).map_err(|e| fault(&e, meter, true))?;
         Ok(if capped.get() { Depth::Capped } else { Depth::AsAsked })
     }
 }
@@ -352,26 +367,24 @@ fn slack(profile: &Profile, window: Window) -> i64 {
 
 /// The entry with this id, if it is among the lines.
 fn entry_in<R: Read>(mut lines: Lines<R>, head: &Head, stream: &Stream, id: EntryId) -> io::Result<Option<Record>> {
-    let text = loop {
+    let mut text = loop {
         match lines.next()? {
             Some(line) if line.offset < id.place => {}
-            Some(line) if line.offset == id.place => break line.text.to_vec(),
+            Some(line) if line.offset == id.place => break Text::of(line),
             Some(_) | None => return Ok(None),
         }
     };
-    if head.profile.time(&text) != Some(id.time) || check(&text) != id.check {
+    if head.profile.time(text.line()) != Some(id.time) || check(text.line()) != id.check {
         return Ok(None);
     }
-    let mut rest = Vec::new();
-    while let Some(line) = lines.next()? {
-        if head.profile.time(line.text).is_some() || rest.len() >= REST_KEPT {
-            break;
-        }
-        append(&mut rest, line.text);
+    while !text.is_full()
+        && let Some(line) = lines.next()?
+        && head.profile.time(line.text).is_none()
+    {
+        text.append(line);
     }
-    let position = Position { time: id.time, stream: id.stream, born: head.born, place: id.place };
-    let parsed = head.profile.parse(&text, &rest);
-    Ok(Some(Record { position, check: id.check, service: stream.service.clone(), parsed }))
+    let position = Position { time: id.time, stream: id.stream, born: head.born, place: id.place, check: id.check };
+    Ok(Some(text.record(&head.profile, stream, position)))
 }
 
 fn fault(error: &io::Error, meter: &Meter, packed: bool) -> ScanFault {

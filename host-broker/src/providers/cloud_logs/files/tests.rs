@@ -1,3 +1,4 @@
+mod complete;
 mod hostile;
 
 use super::*;

@@ -1,64 +1,63 @@
-//! Text with a time stamp somewhere near its front.
-//!
-//! What stands before the stamp of a file's first entry stands before the stamp of each: `Start-Date: ` begins an
-//! entry of apt's history, and `End-Date: ` a few lines later does not.
+//! Text with a time stamp somewhere near its front. [`prefix`] says which stamps begin an entry.
+
+mod epoch;
+mod prefix;
 
 use crate::providers::cloud_logs::entry::Parsed;
 use crate::providers::cloud_logs::severity::Severity;
 use crate::providers::cloud_logs::time::{self, Frame, Stamp};
+use prefix::Found;
+pub(super) use prefix::Prefix;
 
 /// How far into a line its stamp may stand.
 const FRONT: usize = 80;
 
-/// What stands before the stamp.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Prefix {
-    /// At most an opening bracket.
-    Front,
-    /// This text, each run of digits written as `0`.
-    Text(Vec<u8>),
-}
-
-impl Prefix {
-    /// The prefix of a file with these first lines: none if any of them has none, else the first one's.
-    pub(super) fn learn(head: &[Vec<u8>]) -> Self {
-        if head.iter().any(|line| at_front(line).is_some()) {
-            return Self::Front;
-        }
-        head.iter().find_map(|line| inside(line)).map_or(Self::Front, |(prefix, _)| Self::Text(prefix))
+/// The time of a line that begins an entry.
+pub(super) fn time(line: &[u8], prefix: &Prefix, frame: Frame) -> Option<i64> {
+    match prefix.find(line, frame)? {
+        Found::Stamp(stamp, _) => stamp.instant(frame),
+        Found::Epoch(millis, _) => Some(millis),
     }
 }
 
-/// The time of a line that begins an entry.
-pub(super) fn time(line: &[u8], prefix: &Prefix, frame: Frame) -> Option<i64> {
-    let stamp = match prefix {
-        Prefix::Front => at_front(line)?.0,
-        Prefix::Text(expected) => {
-            let (found, stamp) = inside(line)?;
-            (found == *expected).then_some(stamp)?
-        }
-    };
-    stamp.instant(frame)
+/// Whether a line has a date of three two-digit numbers.
+pub(super) fn is_short(line: &[u8]) -> bool {
+    let stamp = at_front(line).map(|(stamp, _)| stamp).or_else(|| prefix::inside(line).map(|(_, stamp, _)| stamp));
+    stamp.is_some_and(Stamp::is_short)
 }
 
 /// What a line says.
-pub(super) fn parse(line: &str) -> Parsed {
-    let message = match at_front(line.as_bytes()) {
-        Some((_, rest)) => {
-            let text = line.get(line.len() - rest.len()..).unwrap_or(line);
-            text.trim_start_matches(']').trim_start().trim_start_matches("- ").trim_end()
-        }
-        None => line.trim_end(),
+pub(super) fn parse(line: &str, prefix: &Prefix, frame: Frame) -> Parsed {
+    let bytes = line.as_bytes();
+    let behind = |rest: &[u8]| line.get(line.len() - rest.len()..).unwrap_or(line).trim_start_matches(']');
+    let (message, after) = match at_front(bytes) {
+        Some((_, rest)) => (behind(rest).trim_start_matches(',').trim_start().trim_start_matches("- "), behind(rest)),
+        None => match prefix.find(bytes, frame) {
+            Some(Found::Stamp(_, rest) | Found::Epoch(_, rest)) => (line, behind(rest)),
+            None => (line, line),
+        },
     };
-    let letter = line.as_bytes().first_chunk::<2>().filter(|[_, digit]| digit.is_ascii_digit());
+    let letter = bytes.first_chunk::<2>().filter(|[_, digit]| digit.is_ascii_digit());
     let level = match letter {
         Some([b'I', _]) => Some(Severity::Info),
         Some([b'W', _]) => Some(Severity::Warning),
         Some([b'E', _]) => Some(Severity::Error),
         Some([b'F', _]) => Some(Severity::Critical),
-        Some(_) | None => Severity::announced(message),
+        Some(_) | None => logcat(after).or_else(|| Severity::announced(after)).or_else(|| Severity::announced(message)),
     };
-    Parsed { level, message: message.to_owned(), ..Parsed::default() }
+    Parsed { level, message: message.trim_end().to_owned(), ..Parsed::default() }
+}
+
+/// The severity in `  1702  2395 D WindowManager: …` and in ` D/Camera( 1702): …`.
+fn logcat(after: &str) -> Option<Severity> {
+    let mut words = after.split_ascii_whitespace();
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let first = words.next()?;
+    if let Some((letter, tag)) = first.split_once('/') {
+        return if tag.is_empty() { None } else { Severity::of_letter(letter) };
+    }
+    let (second, letter, tag) = (words.next()?, words.next()?, words.next()?);
+    if is_number(first) && is_number(second) && !tag.is_empty() { Severity::of_letter(letter) } else { None }
 }
 
 fn at_front(line: &[u8]) -> Option<(Stamp, &[u8])> {
@@ -67,26 +66,4 @@ fn at_front(line: &[u8]) -> Option<(Stamp, &[u8])> {
         _ => line,
     };
     time::stamp(text)
-}
-
-/// The first stamp further in, and what stands before it. An indented line begins nothing.
-fn inside(line: &[u8]) -> Option<(Vec<u8>, Stamp)> {
-    if line.first().is_none_or(u8::is_ascii_whitespace) {
-        return None;
-    }
-    let starts = line.iter().take(FRONT).enumerate().filter(|(_, b)| b" [(=\"|".contains(b)).map(|(at, _)| at + 1);
-    for at in starts {
-        if let Some((before, rest)) = line.split_at_checked(at)
-            && let Some((stamp, _)) = time::stamp(rest)
-        {
-            return Some((without_digits(before), stamp));
-        }
-    }
-    None
-}
-
-fn without_digits(text: &[u8]) -> Vec<u8> {
-    let mut out: Vec<u8> = text.iter().map(|b| if b.is_ascii_digit() { b'0' } else { *b }).collect();
-    out.dedup_by(|a, b| *a == b'0' && *b == b'0');
-    out
 }

@@ -5,7 +5,11 @@ use shared::Timestamp;
 const LATEST: &str = "2026-03-01T00:00:00Z";
 
 fn frame() -> Frame {
-    Frame { zone: "UTC".parse().unwrap(), latest: LATEST.parse::<Timestamp>().unwrap().millis() }
+    Frame {
+        zone: "UTC".parse().unwrap(),
+        latest: LATEST.parse::<Timestamp>().unwrap().millis(),
+        order: Order::default(),
+    }
 }
 
 fn learn(lines: &[&str]) -> Profile {
@@ -120,6 +124,54 @@ fn raw_lines_of_well_known_programs_are_read() {
     ] {
         let (kind, _, parsed) = read(line);
         assert_eq!((kind, parsed.message.as_str(), parsed.level), (Kind::Raw, message, level), "{line}");
+    }
+}
+
+#[test]
+fn times_without_a_century_a_year_or_a_date_are_read() {
+    let clock = |time: &str| format!("2026-02-14T10:00:{time}Z");
+    for (line, seconds, level) in [
+        // Spark: the year has two digits.
+        ("26/02/14 10:00:40 INFO executor.Backend: Registered", "40.000", Some(Severity::Info)),
+        ("26/02/14 10:00:40,811 WARN x.Y: Slow", "40.811", Some(Severity::Warning)),
+        // Day and month first, where nothing else is a date.
+        ("14/02/26 10:00:40 ERROR x", "40.000", Some(Severity::Error)),
+        ("02/14/26 10:00:40 ERROR x", "40.000", Some(Severity::Error)),
+        // Android.
+        ("02-14 10:00:38.811  1702  2395 D WindowManager: opening", "38.811", Some(Severity::Debug)),
+        ("02-14 10:00:38.811  1702  2395 W Power: low", "38.811", Some(Severity::Warning)),
+        ("02-14 10:00:38.811 E/Camera( 1702): gone", "38.811", Some(Severity::Error)),
+        // HDFS, health trackers, proxies.
+        ("260214 100038 148 INFO dfs.Data: terminating", "38.000", Some(Severity::Info)),
+        ("20260214-10:0:38:811|Step|30002312|onChange 1", "38.811", None),
+        ("20260214T100038Z ERROR x", "38.000", Some(Severity::Error)),
+        ("[02.14 10:00:38] chrome.exe - proxy:80 open", "38.000", None),
+        // Seconds and milliseconds since 1970.
+        ("1771063238 INFO started", "38.000", Some(Severity::Info)),
+        ("1771063238.811    921 192.0.2.7 TCP_MISS/200 10182 GET http://x/", "38.811", None),
+        ("1771063238811 ERROR failed", "38.811", Some(Severity::Error)),
+        ("[1771063238] WARNING: queue is full", "38.000", Some(Severity::Warning)),
+        ("- 1771063238 2026.02.14 R02-M1 KERNEL INFO corrected", "38.000", Some(Severity::Info)),
+        ("134681 node-246 unix.hw state.unavailable 1771063238 1 Component", "38.000", None),
+        ("type=SYSCALL msg=audit(1771063238.811:24287): arch=c000003e", "38.811", None),
+        // A level behind a comma.
+        ("2026-02-14 10:00:38, Info                  CBS    Loaded", "38.000", Some(Severity::Info)),
+        ("2026-02-14 10:00:38,error,auth,no such user", "38.000", Some(Severity::Error)),
+        ("2026-02-14 10:00:38,host1,warning,auth", "38.000", Some(Severity::Warning)),
+    ] {
+        let (_, time, parsed) = read(line);
+        assert_eq!((time, parsed.level), (clock(seconds), level), "{line}");
+    }
+}
+
+#[test]
+fn a_number_is_a_time_only_where_all_lines_have_one() {
+    let plain = learn(&["2026-02-14 10:00:00 x", "1771063238 bytes read"]);
+    assert!(plain.time(b"1771063238 bytes read").is_none());
+    assert_eq!(learn(&["1771063238 x", "no", "never", "nothing"]).time(b"1771063238 x"), None);
+    // Later than the file's last change, or before there were such files.
+    for number in ["9771063238", "0171063238", "177106323", "17710632381", "1771063238x", "1771063238-7"] {
+        assert_eq!(learn(&[&format!("{number} x")]).time(format!("{number} x").as_bytes()), None, "{number}");
     }
 }
 

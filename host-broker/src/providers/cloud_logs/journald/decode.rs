@@ -27,13 +27,27 @@ pub(in crate::providers::cloud_logs) struct Decoded {
     pub(in crate::providers::cloud_logs) record: Record,
 }
 
-/// The entries among the lines; the last line may have been cut.
-pub(in crate::providers::cloud_logs) fn entries(
-    output: &[u8],
-    stream: StreamKey,
-    shown: Shown,
-) -> impl Iterator<Item = Decoded> {
-    output.split(|b| *b == b'\n').filter_map(move |line| entry(line, stream, shown))
+/// What `journalctl` printed.
+#[derive(Debug, Default)]
+pub(in crate::providers::cloud_logs) struct Output {
+    /// The entries, in its order.
+    pub(in crate::providers::cloud_logs) entries: Vec<Decoded>,
+    /// How many lines are no entries.
+    pub(in crate::providers::cloud_logs) undecoded: usize,
+}
+
+/// The entries among the lines. Where the output was cut, so is its last line, which counts for nothing.
+pub(in crate::providers::cloud_logs) fn entries(output: &[u8], cut: bool, stream: StreamKey, shown: Shown) -> Output {
+    let mut found = Output::default();
+    let mut lines = output.split(|b| *b == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        match entry(line, stream, shown) {
+            Some(decoded) => found.entries.push(decoded),
+            None if line.is_empty() || line.starts_with(b"-- ") || cut && lines.peek().is_none() => {}
+            None => found.undecoded += 1,
+        }
+    }
+    found
 }
 
 fn entry(line: &[u8], stream: StreamKey, shown: Shown) -> Option<Decoded> {
@@ -42,7 +56,8 @@ fn entry(line: &[u8], stream: StreamKey, shown: Shown) -> Option<Decoded> {
     let micros: i64 = map.get("__REALTIME_TIMESTAMP")?.as_str()?.parse().ok()?;
     let sequence = cursor.split(';').find_map(|part| part.strip_prefix("i="));
     let place = sequence.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
-    let position = Position { time: micros.div_euclid(1000), stream, born: micros, place };
+    let position =
+        Position { time: micros.div_euclid(1000), stream, born: micros, place, check: check(cursor.as_bytes()) };
     let get = |name: &str| map.get(name).map(text).filter(|text| !text.is_empty());
     let service = ["SYSLOG_IDENTIFIER", "_SYSTEMD_UNIT", "_COMM"].iter().find_map(|name| get(name));
     let service = service
@@ -50,7 +65,7 @@ fn entry(line: &[u8], stream: StreamKey, shown: Shown) -> Option<Decoded> {
     let level = get("PRIORITY").and_then(|priority| priority.parse().ok()).map(Severity::of_syslog);
     let message = map.get("MESSAGE").map(text).unwrap_or_default();
     let parsed = Parsed { level, program: None, message, fields: fields(&map, shown) };
-    Some(Decoded { record: Record { position, check: check(cursor.as_bytes()), service, parsed }, cursor })
+    Some(Decoded { record: Record { position, service, parsed, cut: false }, cursor })
 }
 
 fn fields(map: &Map<String, Value>, shown: Shown) -> BTreeMap<String, String> {
@@ -127,8 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_passed_over() {
+    fn what_is_no_entry_is_counted() {
         let output = b"-- No entries --\n\n{}\n[1]\n{\"__CURSOR\":1}\n{\"__CURSOR\":\"x\",\"__REALTIME_TIMESTAMP\":\"9";
-        assert_eq!(entries(output, StreamKey::of(b"x"), Shown::Whole).count(), 0);
+        for (cut, undecoded) in [(true, 3), (false, 4)] {
+            let found = entries(output, cut, StreamKey::of(b"x"), Shown::Whole);
+            assert_eq!((found.entries.len(), found.undecoded), (0, undecoded));
+        }
     }
 }

@@ -186,6 +186,42 @@ async fn what_goes_wrong_with_journalctl_is_told_apart() {
     let big = scripted(|| Ok(empty(Ending::Overflowed(Stream::Stdout), b"")));
     assert_eq!(
         big.1.search(&search(5), soon()).await.unwrap().skipped,
-        [Skipped::new(WHAT, "an entry is too big to be read")]
+        [Skipped::new(WHAT, "an entry is too big to be read, and those before it are missing")]
     );
+}
+
+/// A line of `journalctl` about an entry at so many milliseconds after ten.
+fn printed(after_ten: i64) -> String {
+    let micros = (TEN + after_ten) * 1000;
+    format!(
+        "{{\"__CURSOR\":\"s=1;i={after_ten:x}\",\"__REALTIME_TIMESTAMP\":\"{micros}\",\"MESSAGE\":\"#{after_ten}\"}}\n"
+    )
+}
+
+#[tokio::test]
+async fn an_entry_that_cannot_be_decoded_is_counted_and_ends_nothing() {
+    // The first batch is full, and one of its lines is no entry.
+    let (commands, journald) = scripted(|| {
+        static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let batch = i64::try_from(BATCH).unwrap();
+        let first = CALLS.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        let numbers: Vec<i64> = if first { (2000 - batch..2000).rev().collect() } else { vec![3, 2, 1] };
+        let lines = numbers.into_iter().map(|n| if n == 1800 { "{\"__CURSOR\":7}\n".to_owned() } else { printed(n) });
+        Ok(Finished { stdout: lines.collect::<String>().into_bytes(), ..empty(Ending::Exited(0), b"") })
+    });
+    let found = journald.search(&search(5000), soon()).await.unwrap();
+    assert_eq!(commands.asked.lock().unwrap().len(), 2);
+    assert_eq!(found.records.len(), BATCH - 1 + 3);
+    assert_eq!(found.skipped, [Skipped::new(WHAT, "1 entry cannot be decoded")]);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_put_back_is_said() {
+    let (_, journald) = scripted(|| {
+        let lines = [300_000, 200_000, 290_000, 100_000].map(printed).concat();
+        Ok(Finished { stdout: lines.into_bytes(), ..empty(Ending::Exited(0), b"") })
+    });
+    let found = journald.search(&search(5000), soon()).await.unwrap();
+    assert_eq!(found.records.len(), 4);
+    assert_eq!(found.skipped, [Skipped::new(WHAT, "the clock was put back, so entries may be missing")]);
 }

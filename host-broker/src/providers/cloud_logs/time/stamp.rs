@@ -2,14 +2,14 @@
 //!
 //! By hand and byte by byte, because every line of a log that is looked through passes here.
 
-use super::{Clock, Stamp};
+use super::{Clock, Date, Stamp};
 
 /// The stamp at the front of a text, and what follows it.
 pub(crate) fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let first = text.first()?;
     let scan = Scan(text);
     if first.is_ascii_digit() {
-        iso(scan).or_else(|| day_first(scan))
+        iso(scan).or_else(|| day_first(scan)).or_else(|| short(scan)).or_else(|| compact(scan))
     } else if first.is_ascii_alphabetic() {
         traditional(scan).or_else(|| klog(scan))
     } else {
@@ -20,7 +20,7 @@ pub(crate) fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
 /// `2026-02-14T10:00:00.123+01:00` and its kin: `/` for `-`, one or two spaces for `T`, `,` for `.`, no offset.
 fn iso(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
     let year = s.number(4)?;
-    let mark = s.one_of(b"-/")?;
+    let mark = s.one_of(b"-/.")?;
     let month = s.number(2)?;
     s.one_of(&[mark])?;
     let day = s.number(2)?;
@@ -28,7 +28,8 @@ fn iso(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
     s.skip(b' ');
     let clock = s.clock()?;
     let offset = s.offset();
-    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
+    let date = Date::Full { year: i32::try_from(year).ok()?, month, day };
+    Some((Stamp { date, clock, offset }, s.0))
 }
 
 /// `14/Feb/2026:10:00:00 +0100`, `14 Feb 2026 10:00:00`, `14-Feb-2026 10:00:00`.
@@ -41,7 +42,8 @@ fn day_first(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
     s.one_of(b": ")?;
     let clock = s.clock()?;
     let offset = s.offset();
-    Some((Stamp { year: i32::try_from(year).ok(), month, day, clock, offset }, s.0))
+    let date = Date::Full { year: i32::try_from(year).ok()?, month, day };
+    Some((Stamp { date, clock, offset }, s.0))
 }
 
 /// `Feb  4 10:00:00`, `Feb 4 2026 10:00:00`, `Wed Feb  4 10:00:00.123 2026`.
@@ -69,8 +71,11 @@ fn traditional(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
             (year, s) = (Some(number), after);
         }
     }
-    let year = year.and_then(|y| i32::try_from(y).ok());
-    Some((Stamp { year, month, day, clock, offset: None }, s.0))
+    let date = match year {
+        Some(year) => Date::Full { year: i32::try_from(year).ok()?, month, day },
+        None => Date::NoYear { month, day },
+    };
+    Some((Stamp { date, clock, offset: None }, s.0))
 }
 
 /// `I0214 10:00:00.123456`: severity, month, day.
@@ -80,7 +85,43 @@ fn klog(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
     let day = s.number(2)?;
     s.one_of(b" ")?;
     let clock = s.clock()?;
-    Some((Stamp { year: None, month, day, clock, offset: None }, s.0))
+    Some((Stamp { date: Date::NoYear { month, day }, clock, offset: None }, s.0))
+}
+
+/// `17/06/09 20:10:40`, and without a year `03-17 16:13:38.811` or `10.30 16:49:06`.
+fn short(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    let one = s.number(2)?;
+    let mark = s.one_of(b"-/.")?;
+    let two = s.number(2)?;
+    let three = s.try_read(|s| {
+        s.one_of(&[mark])?;
+        s.number(2)
+    });
+    s.one_of(b" ")?;
+    let clock = s.clock()?;
+    let date = match three {
+        Some(three) => Date::Short([one, two, three]),
+        None => Date::NoYear { month: one, day: two },
+    };
+    let offset = s.offset();
+    Some((Stamp { date, clock, offset }, s.0))
+}
+
+/// `20260214T100000Z`, `20260214-10:0:38:811`, and with two digits of the year `260214 100038`.
+fn compact(mut s: Scan<'_>) -> Option<(Stamp, &[u8])> {
+    let date = s.digits();
+    let year = match date.len() {
+        8 => Scan(date).number(4)?,
+        6 => 2000 + Scan(date).number(2)?,
+        _ => return None,
+    };
+    let month_and_day = date.get(date.len() - 4..)?;
+    let (month, day) = (Scan(month_and_day).number(2)?, Scan(month_and_day.get(2..)?).number(2)?);
+    s.one_of(b"Tt -_")?;
+    let clock = s.loose_clock().or_else(|| s.compact_clock())?;
+    let offset = s.offset();
+    let date = Date::Full { year: i32::try_from(year).ok()?, month, day };
+    Some((Stamp { date, clock, offset }, s.0))
 }
 
 /// What of a text has not been read. Every method either reads what it is named after or leaves the text alone.
@@ -155,6 +196,44 @@ impl<'a> Scan<'a> {
             (hour < 24 && minute < 60 && second < 61).then_some(())?;
             Some(Clock { hour, minute, second, millis: s.fraction() })
         })
+    }
+
+    /// The digits at the front.
+    fn digits(&mut self) -> &'a [u8] {
+        let count = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        self.take(count).unwrap_or_default()
+    }
+
+    /// `100038`.
+    fn compact_clock(&mut self) -> Option<Clock> {
+        self.try_read(|s| {
+            let (hour, minute, second) = (s.number(2)?, s.number(2)?, s.number(2)?);
+            let ends = !s.0.first().is_some_and(u8::is_ascii_digit);
+            (ends && hour < 24 && minute < 60 && second < 61).then_some(())?;
+            Some(Clock { hour, minute, second, millis: s.fraction() })
+        })
+    }
+
+    /// `9:0:38:7`: without leading zeros, the milliseconds behind a colon.
+    fn loose_clock(&mut self) -> Option<Clock> {
+        self.try_read(|s| {
+            let hour = s.one_or_two()?;
+            s.one_of(b":")?;
+            let minute = s.one_or_two()?;
+            s.one_of(b":")?;
+            let second = s.one_or_two()?;
+            (hour < 24 && minute < 60 && second < 61).then_some(())?;
+            let millis = s.try_read(|s| {
+                s.one_of(b":")?;
+                let digits = s.digits();
+                if (1..=3).contains(&digits.len()) { Scan(digits).number(digits.len()) } else { None }
+            });
+            Some(Clock { hour, minute, second, millis: millis.unwrap_or_else(|| s.fraction()) })
+        })
+    }
+
+    fn one_or_two(&mut self) -> Option<u32> {
+        self.number(2).or_else(|| self.number(1))
     }
 
     fn fraction(&mut self) -> u32 {
