@@ -134,6 +134,33 @@ impl PatchFault {
     }
 }
 
+/// The first file that a patch names, as it names it, also where the patch or the name is not acceptable.
+pub fn first_name(patch: &str) -> Option<String> {
+    let mut named = None;
+    for line in patch.lines() {
+        if let Some(name) = line.strip_prefix("+++ ").or_else(|| line.strip_prefix("rename to ")) {
+            if name.trim_end() != "/dev/null" {
+                return Some(bare(name));
+            }
+        } else if let Some(name) = line.strip_prefix("--- ").filter(|name| *name != "/dev/null") {
+            named.get_or_insert_with(|| bare(name));
+        } else if let Some((_, name)) = line.strip_prefix("diff --git ").and_then(|both| both.rsplit_once(' ')) {
+            named.get_or_insert_with(|| bare(name));
+        }
+        if line.starts_with("@@") {
+            break;
+        }
+    }
+    named
+}
+
+/// A name without git's prefix and without what stands behind a tab.
+fn bare(name: &str) -> String {
+    let name = name.split('\t').next().unwrap_or(name).trim_end();
+    let name = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name);
+    name.to_owned()
+}
+
 /// What the patch would make of the files. `look` says what is at a path now; it is asked only for paths that the rules
 /// let pass. Changes nothing.
 ///

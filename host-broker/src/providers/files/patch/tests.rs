@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+mod random;
 mod real;
 
 /// Files by name: their bytes, and whether they are executable.
@@ -89,6 +90,40 @@ fn git_apply(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     applied.then(|| read(&root))
 }
 
+/// What GNU patch makes of it, without fuzz; `None` if it refuses.
+#[expect(clippy::disallowed_methods, reason = "GNU patch is what the engine is compared with")]
+fn gnu_patch(tree: &Tree, patch: &[u8]) -> Option<Tree> {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("tree");
+    fs::create_dir(&root).unwrap();
+    write(tree, &root);
+    fs::write(home.path().join("patch"), patch).unwrap();
+    let output = std::process::Command::new("patch")
+        .args([
+            "-p1",
+            "--fuzz=0",
+            "--silent",
+            "--force",
+            "--no-backup-if-mismatch",
+            "--reject-file=-",
+            "--input=../patch",
+        ])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    output.status.success().then(|| read(&root))
+}
+
+/// Whether a program can be run here; if not, says that its test is skipped.
+#[expect(clippy::disallowed_methods, reason = "these programs are what the engine is compared with")]
+fn is_installed(program: &str) -> bool {
+    let found = std::process::Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
 /// Both take it and make the same of it; and the diff of that makes the same again.
 fn both_take(tree: &Tree, patch: &[u8], case: &str) -> ChangeSet {
     let set = plan_on(tree, patch).unwrap_or_else(|e| panic!("{case}: {e}"));
@@ -165,16 +200,36 @@ fn a_last_newline_that_is_missing_is_no_marker() {
 }
 
 #[test]
-fn a_hunk_is_found_where_git_gives_up() {
-    // Git takes a hunk that states line 1 only at the beginning, and one without context behind it only at the end.
-    for (file, hunk, result) in [
-        ("0\n1\n2\n3\n", "@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n", "0\n1\ntwo\n3\n"),
-        ("1\n2\n3\n4\n", "@@ -2,2 +2,2 @@\n 2\n-3\n+three\n", "1\n2\nthree\n4\n"),
-        ("a\nb\nc\nb\n", "@@ -2 +2 @@\n-b\n+x\n", "a\nx\nc\nb\n"),
+fn a_hunk_of_the_beginning_or_the_end_fits_nowhere_else() {
+    for (file, hunk, reason) in [
+        ("0\n1\n2\n3\n", "@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n", "belongs to the beginning of the file, and line 1 of"),
+        ("0\n1\n2\n3\n", "@@ -1,3 +1,3 @@\n-1\n+one\n 2\n 3\n", "belongs to the beginning of the file, and line 1 of"),
+        ("1\n2\n3\n4\n", "@@ -2,2 +2,2 @@\n 2\n-3\n+three\n", "belongs to the end of the file, and line 3 of"),
+        ("a\nb\n", "@@ -1 +1 @@\n-a\n+x\n", "belongs to the end of the file, and line 2 of"),
+        ("1\n2\n", "@@ -0,0 +1 @@\n+x\n", "neither context nor removed lines"),
     ] {
-        let set = plan_on(&tree(&[("f", file)]), format!("--- a/f\n+++ b/f\n{hunk}").as_bytes()).unwrap();
-        assert_eq!(set.changes()[0].after.as_ref().unwrap().bytes(), result.as_bytes());
+        let files = tree(&[("f", file)]);
+        let patch = format!("--- a/f\n+++ b/f\n{hunk}");
+        let said = refusal(&files, &patch);
+        assert!(said.contains(reason), "{patch}\n{said}");
+        assert_eq!(git_apply(&files, patch.as_bytes()), None, "{patch}");
     }
+}
+
+#[test]
+fn what_git_and_patch_put_in_different_places_is_refused() {
+    let files = tree(&[("f", TEN)]);
+    let f = "--- a/f\n+++ b/f\n";
+    // Git puts the line at the end, GNU patch behind line 3.
+    let bare = format!("{f}@@ -3,0 +4 @@\n+x\n");
+    // Git takes it, GNU patch does not.
+    let descending = format!("{f}@@ -7,3 +7,3 @@\n 7\n-8\n+x\n 9\n@@ -2,3 +2,3 @@\n 2\n-3\n+y\n 4\n");
+    for (patch, reason) in [(bare, "neither context"), (descending, "hunk 2 (line 8 of the patch): it belongs before")]
+    {
+        assert!(refusal(&files, &patch).contains(reason), "{patch}");
+        assert_ne!(git_apply(&files, patch.as_bytes()), gnu_patch(&files, patch.as_bytes()), "{patch}");
+    }
+    both_take(&files, format!("{f}@@ -10,0 +11 @@\n+x\n").as_bytes(), "new lines at the end");
 }
 
 #[test]
@@ -190,7 +245,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("diff --git a/f b/f\nold mode 100644\nnew mode 100644\n".into(), "`f` is not changed"),
         (f.into(), "line 4 of the patch: there is no hunk"),
         (format!("{f}@@ -1 +1 @@\n 1\n"), "`f`: hunk 1 (line 4 of the patch): it changes nothing"),
-        (format!("{f}@@ -1 +1 @@\n-1\n+1\n"), "`f` is not changed"),
+        (format!("{f}@@ -1,2 +1,2 @@\n-1\n+1\n 2\n"), "`f` is not changed"),
         (format!("{f}@@\n-1\n+2\n"), "line 4 of the patch: the head of a hunk is written"),
         (format!("{f}@@ -1,3 +1,3 @@\n-1\n+2\n"), "line 7 of the patch: the hunk ends here"),
         (format!("{f}@@ -1 +1 @@\n-1\n+2\n+3\n"), "line 7 of the patch: this line belongs to a file or a hunk"),
@@ -203,7 +258,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("diff --git a/f b/f\n@@ -1 +1 @@\n-1\n+2\n".into(), "line 2 of the patch: a file's hunks come after both"),
         // Not at this place.
         (format!("{f}@@ -2,3 +2,3 @@\n 2\n-x\n+y\n 4\n"), "`f`: hunk 1 (line 4 of the patch): its context and removed lines are nowhere in the file; where it says, line 3"),
-        (format!("{f}@@ -1 +1 @@\n-1\n+one\n@@ -5,2 +5,2 @@\n 5\n-x\n+y\n"), "`f`: hunk 2 (line 7 of the patch)"),
+        (format!("{f}@@ -1,2 +1,2 @@\n-1\n+one\n 2\n@@ -5,3 +5,3 @@\n 5\n-x\n+y\n 7\n"), "`f`: hunk 2 (line 8 of the patch): its context and removed lines are nowhere"),
         (format!("{f}@@ -2 +2 @@\n-x\n+2\n"), "what it would make is already there"),
         (format!("{f}@@ -3,0 +4 @@\n+x\n"), "neither context nor removed lines"),
         (format!("{f}@@ -2,3 +2,3 @@\n 2\r\n-3\r\n+y\r\n 4\r\n"), "nowhere in the file"),
@@ -219,7 +274,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("diff --git a/f b/n\nsimilarity index 100%\ncopy from f\ncopy to n\n".into(), "copies are not taken"),
         // Files that are there, or not.
         (format!("diff --git a/n b/n\n{new}diff --git a/n b/n\n{new}"), "`n` is touched twice"),
-        (format!("{f}@@ -1 +1 @@\n-1\n+2\n{f}@@ -3 +3 @@\n-3\n+4\n"), "`f` is touched twice"),
+        (format!("{f}@@ -1,2 +1,2 @@\n-1\n+2\n 2\n{f}@@ -3,2 +3,2 @@\n-3\n+4\n 4\n"), "`f` is touched twice"),
         ("diff --git a/f b/n\nrename from f\nrename to n\ndiff --git a/g b/n\nrename from g\nrename to n\n".into(), "`n` is touched twice"),
         ("diff --git a/f b/g\nrename from f\nrename to g\n".into(), "`g`: there is already a file"),
         ("diff --git a/f b/f\nrename from f\nrename to f\n".into(), "`f`: there is already a file"),
@@ -229,7 +284,7 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("--- a/m\n+++ b/m\n@@ -1 +1 @@\n-x\n+y\n".into(), "`m`: there is no such file"),
         ("diff --git a/m b/n\nrename from m\nrename to n\n".into(), "`m`: there is no such file"),
         ("--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-y\n".into(), "`g`: hunk 1"),
-        ("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n".into(), "the patch does not remove all of it"),
+        ("--- a/f\n+++ /dev/null\n@@ -1,2 +1 @@\n-1\n 2\n".into(), "the patch does not remove all of it"),
         ("diff --git a/g b/g\ndeleted file mode 100644\n".into(), "the patch does not remove all of it"),
         ("--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+x\n--- /dev/null\n+++ b/d/x\n@@ -0,0 +1 @@\n+x\n".into(), "`d/x` is a file here and a directory there"),
         // Paths.
@@ -298,11 +353,12 @@ fn hostile_patches_cost_no_more_than_allowed() {
     // Every place almost fits every hunk, and the last hunk fits nowhere.
     let file = "a\n".repeat(260_000);
     let files = tree(&[("f", &file)]);
-    let long = format!("--- a/f\n+++ b/f\n@@ -1,200001 +1,200000 @@\n{}-b\n", " a\n".repeat(200_000));
+    let long = format!("--- a/f\n+++ b/f\n@@ -2,200002 +2,200001 @@\n{}-b\n a\n", " a\n".repeat(200_000));
     assert!(refusal(&files, &long).contains("takes too long"));
-    let many = (1..30_001).map(|n| format!("@@ -{n},2 +{n},1 @@\n a\n-b\n")).collect::<Vec<_>>().concat();
+    let many = (1..30_001).map(|n| format!("@@ -{n},3 +{n},2 @@\n a\n-b\n a\n")).collect::<Vec<_>>().concat();
     assert!(refusal(&files, &format!("--- a/f\n+++ b/f\n{many}")).contains("hunk 1 "));
     let fitting =
-        (0..30_000).map(|n| format!("@@ -{0},2 +{0},2 @@\n a\n-a\n+b\n", 4 * n + 1)).collect::<Vec<_>>().concat();
-    assert!(refusal(&files, &format!("--- a/f\n+++ b/f\n{fitting}")).contains("takes too long"));
+        (0..20_000).map(|n| format!("@@ -{0},3 +{0},3 @@\n a\n-a\n+b\n a\n", 4 * n + 1)).collect::<Vec<_>>().concat();
+    let said = refusal(&files, &format!("--- a/f\n+++ b/f\n{fitting}"));
+    assert!(said.contains("takes too long"), "{said}");
 }
