@@ -16,6 +16,7 @@ mod forms;
 pub mod inspect;
 mod keys;
 pub mod mark;
+mod names;
 mod pieces;
 pub mod scrub;
 pub mod values;

@@ -122,6 +122,8 @@ pub enum Notice {
     Truncated,
     /// The result holds text that others wrote.
     UntrustedContent,
+    /// That text is not marked: it stands in the result as it was found.
+    Unmarked,
     /// Most of what the caller may do in a day is done.
     NearQuota,
 }
@@ -134,6 +136,7 @@ impl Notice {
             Self::Withheld => "withheld",
             Self::Truncated => "truncated",
             Self::UntrustedContent => "untrusted_content",
+            Self::Unmarked => "unmarked",
             Self::NearQuota => "near_quota",
         }
     }
@@ -173,6 +176,11 @@ impl Reply {
             notices: Vec::new(),
             evidence: None,
         }
+    }
+
+    /// The same for an operator: without what an agent would do next.
+    pub fn of_reason_alone(request_id: RequestId, code: Code, reason: &str, timestamp: Timestamp) -> Self {
+        Self { error: Some(reason.to_owned()), ..Self::of_reason(request_id, code, reason, timestamp) }
     }
 
     /// A person is being asked, and the caller's time is over before the answer.

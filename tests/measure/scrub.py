@@ -2,6 +2,7 @@
 """Measures what the filter for credentials takes out of texts. Needs Python's standard library only.
 
   scrub.py false  --broker BIN DIR...       how many of the real texts under DIR are altered; every alteration is shown
+  scrub.py leaks  --broker BIN DIR          how many of a checkout's leaks are found; DIR/.leaky-meta/secrets.csv counts them
   scrub.py found  --broker BIN RULES        how many examples of a gitleaks checkout's cmd/generate/config/rules are met
   scrub.py speed  --broker BIN              256 KiB with a thousand rules of an operator loaded
   scrub.py hostile --broker BIN             10 MiB of nothing but words, and of near-matches
@@ -115,6 +116,21 @@ def false(arguments):
     share = 100 * altered / max(1, len(named))
     size = sum(len(text.encode()) for _, text in named)
     print(f"{altered} of {len(named)} texts altered ({share:.3f} %), {size / 1e6:.1f} MB")
+
+
+def leaks(arguments):
+    [folder] = map(pathlib.Path, arguments.paths)
+    rows = [line.split(",") for line in (folder / ".leaky-meta/secrets.csv").read_text().splitlines() if line[:1] not in ("", "#")]
+    files = [(name, int(risks), (folder / name).read_text(errors="replace")) for name, risks, _ in rows if int(risks)]
+    found, all_of_them = 0, 0
+    for (name, risks, text), answer in zip(files, scrub(arguments.broker, (text for *_, text in files), arguments.home)):
+        kept = set(answer.get("text", "").splitlines())
+        # A key of several lines is one leak.
+        met = sum(line not in kept for line in text.splitlines())
+        found, all_of_them = found + min(met, risks), all_of_them + risks
+        if met < risks:
+            print(f"{name}: {met} of {risks} lines, {answer.get('kinds', answer.get('error'))}")
+    print(f"{found} of {all_of_them} leaks found")
 
 
 # --- the examples of a rule set's own tests: strings put together in Go
@@ -348,14 +364,14 @@ def hostile(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["false", "found", "speed", "hostile"])
+    parser.add_argument("what", choices=["false", "leaks", "found", "speed", "hostile"])
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--broker", required=True)
     parser.add_argument("--home")
     parser.add_argument("--git", action="append", default=[], help="a repository whose messages and texts count too")
     parser.add_argument("--each", action="store_true", help="name the rules of which examples are missed")
     arguments = parser.parse_intermixed_args()
-    {"false": false, "found": found, "speed": speed, "hostile": hostile}[arguments.what](arguments)
+    {"false": false, "leaks": leaks, "found": found, "speed": speed, "hostile": hostile}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,15 @@
 
 use super::pieces::{self, Order, Pieces};
 use super::scrub::Scrubber;
+use super::view::SEAM;
 use serde_json::Value;
 
 /// How often a value is gone over. One round finds everything that is there, the next sees that nothing is left;
 /// only secrets that were wrapped into each other on purpose need more.
 const ROUNDS_MAX: usize = 4;
+
+/// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
+const EMBEDDED_MAX: usize = 3;
 
 /// Which credentials are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +38,21 @@ pub(super) enum Scrubbed {
 /// INVARIANT: a value that was not found hopeless is one in which a further round finds nothing, so scrubbing
 /// twice is scrubbing once.
 pub(super) fn scrub(value: &mut Value, scrubber: &Scrubber, extent: Extent) -> Scrubbed {
+    scrub_in(value, scrubber, extent, 0)
+}
+
+fn scrub_in(value: &mut Value, scrubber: &Scrubber, extent: Extent, depth: usize) -> Scrubbed {
     for round in 0..ROUNDS_MAX {
+        let inner = match scrub_embedded(value, scrubber, depth) {
+            Scrubbed::Hopeless => return Scrubbed::Hopeless,
+            Scrubbed::Redacted => true,
+            Scrubbed::Untouched => false,
+        };
         let replaced = {
             let pieces = Pieces::of(value);
             pieces.replaced(find(&pieces, scrubber, extent))
         };
-        if replaced.is_empty() {
+        if replaced.is_empty() && !inner {
             return if round == 0 { Scrubbed::Untouched } else { Scrubbed::Redacted };
         }
         pieces::put_back(value, replaced);
@@ -47,23 +60,89 @@ pub(super) fn scrub(value: &mut Value, scrubber: &Scrubber, extent: Extent) -> S
     Scrubbed::Hopeless
 }
 
-fn find(pieces: &Pieces<'_>, scrubber: &Scrubber, extent: Extent) -> Vec<pieces::Edit> {
-    let mut edits = Vec::new();
-    // A secret may be split anywhere, so parts are joined without anything between them.
-    for order in [Order::Document, Order::Texts, Order::Columns, Order::Keys] {
-        if let Some(joined) = pieces.joined(order, "") {
-            joined.edits(scrubber.find(&joined.text), &mut edits);
+/// Takes the broker's own secrets out of strings that are JSON, whose strings have neighbours of their own.
+fn scrub_embedded(value: &mut Value, scrubber: &Scrubber, depth: usize) -> Scrubbed {
+    if depth >= EMBEDDED_MAX || !scrubber.knows_own() {
+        return Scrubbed::Untouched;
+    }
+    let together = |all: Scrubbed, one: Scrubbed| match (all, one) {
+        (Scrubbed::Hopeless, _) | (_, Scrubbed::Hopeless) => Scrubbed::Hopeless,
+        (Scrubbed::Redacted, _) | (_, Scrubbed::Redacted) => Scrubbed::Redacted,
+        (Scrubbed::Untouched, Scrubbed::Untouched) => Scrubbed::Untouched,
+    };
+    let none = Scrubbed::Untouched;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => none,
+        Value::String(text) => {
+            let Some(mut document) = Embedded::in_text(text) else { return none };
+            let outcome = scrub_in(&mut document.value, scrubber, Extent::Own, depth + 1);
+            if outcome == Scrubbed::Redacted {
+                *text = document.written();
+            }
+            outcome
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(none, |all, item| together(all, scrub_embedded(item, scrubber, depth)))
+        }
+        Value::Object(entries) => {
+            entries.values_mut().fold(none, |all, item| together(all, scrub_embedded(item, scrubber, depth)))
         }
     }
-    if let Some(joined) = pieces.joined(Order::Numbers, ",") {
-        joined.edits(scrubber.find_in_numbers(&joined.text), &mut edits);
+}
+
+/// A string that is JSON: one document, or one on each line.
+struct Embedded {
+    value: Value,
+    is_lines: bool,
+}
+
+impl Embedded {
+    fn in_text(text: &str) -> Option<Self> {
+        let is_container = |text: &str| text.trim_start().starts_with(['{', '[']);
+        if !is_container(text) {
+            return None;
+        }
+        if let Ok(value) = serde_json::from_str(text) {
+            return Some(Self { value, is_lines: false });
+        }
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let read = |line: &str| if is_container(line) { serde_json::from_str(line).ok() } else { None };
+        let value = Value::Array(lines.map(read).collect::<Option<_>>()?);
+        Some(Self { value, is_lines: true })
+    }
+
+    fn written(&self) -> String {
+        let Some(items) = self.value.as_array().filter(|_| self.is_lines) else { return self.value.to_string() };
+        let lines: Vec<String> = items.iter().map(Value::to_string).collect();
+        lines.join("\n") + "\n"
+    }
+}
+
+fn find(pieces: &Pieces<'_>, scrubber: &Scrubber, extent: Extent) -> Vec<pieces::Edit> {
+    let mut edits = Vec::new();
+    if scrubber.knows_own() {
+        // A secret may be split anywhere, so parts are joined without anything between them.
+        for sequence in pieces.orders(&[Order::Document, Order::Texts, Order::Columns, Order::Cells, Order::Keys]) {
+            let joined = pieces.joined(&sequence, "");
+            joined.edits(scrubber.find(&joined.text), &mut edits);
+        }
+        for sequence in pieces.orders(&[Order::Numbers]) {
+            let joined = pieces.joined(&sequence, "");
+            joined.edits(scrubber.find_in_numbers(&joined.text), &mut edits);
+        }
+        // Two parts may stand anywhere, with anything between them.
+        if pieces.are_several() {
+            for sequence in pieces.orders(&[Order::Document]) {
+                let joined = pieces.joined(&sequence, SEAM.encode_utf8(&mut [0; 4]));
+                joined.edits(scrubber.find_apart(&joined.text), &mut edits);
+            }
+        }
     }
     if extent == Extent::All {
         // Tokens are not split; private keys are, at line ends.
-        for order in [Order::Document, Order::Texts, Order::Columns] {
-            if let Some(joined) = pieces.joined(order, "\n") {
-                joined.edits(scrubber.find_foreign(&joined.text), &mut edits);
-            }
+        for sequence in pieces.orders(&[Order::Document, Order::Texts, Order::Columns]) {
+            let joined = pieces.joined(&sequence, "\n");
+            joined.edits(scrubber.find_foreign(&joined.text), &mut edits);
         }
     }
     edits

@@ -25,8 +25,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So much of what would leave is inspected.
-const DEPARTING_MAX: usize = 64 * 1024;
+/// So much of what would leave is searched for the broker's own secrets, in bytes of canonical JSON. More does not
+/// leave.
+const DEPARTING_MAX: usize = 1024 * 1024;
+
+/// So much of it is inspected, in bytes of canonical JSON. More takes a person.
+const INSPECTED_MAX: usize = 64 * 1024;
 
 /// The output schemas, compiled, by provider and action.
 pub type Schemas = BTreeMap<(Provider, Action), Arc<Validator>>;
@@ -98,7 +102,10 @@ impl Filters {
             match looked.treatment {
                 Treatment::Off => {}
                 // What is written back must come back as it is: it is only told of.
-                Treatment::Annotate if declaration.verbatim || self.deputy.fence(data, &looked.verdict) => {
+                Treatment::Annotate if declaration.verbatim => {
+                    seen.cleaned.notices.extend([Notice::UntrustedContent, Notice::Unmarked]);
+                }
+                Treatment::Annotate if self.deputy.fence(data, &looked.verdict) => {
                     seen.cleaned.notices.push(Notice::UntrustedContent);
                 }
                 Treatment::Annotate | Treatment::Withhold => {
@@ -115,15 +122,21 @@ impl Filters {
 
     /// What is found in what a call would let leave.
     ///
-    /// Whoever is asked this serves every group, so a long text is not read to its end: a person is.
+    /// Whoever is asked this serves every group, so only the search for the broker's own secrets reads a long text to its
+    /// end.
     pub fn departing(&self, params: &Value) -> DepartingFact {
-        if shared::json::canonical(params).len() > DEPARTING_MAX {
-            return DepartingFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
+        let length = shared::json::canonical(params).len();
+        if length > DEPARTING_MAX {
+            let why = "It is longer than what is searched for secrets of the broker's own, 1 MiB.";
+            return DepartingFact::Hostile(vec![why.to_owned()]);
         }
         let mut value = params.clone();
         let mut sentences: Vec<String> = Vec::new();
         if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {
             return DepartingFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
+        }
+        if length > INSPECTED_MAX {
+            return DepartingFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
         }
         if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
             sentences.push("It holds what looks like a credential.".to_owned());
@@ -135,6 +148,12 @@ impl Filters {
             Verdict::Clean if sentences.is_empty() => DepartingFact::Clean,
             Verdict::Clean | Verdict::Suspicious(_) => DepartingFact::Suspicious(sentences),
         }
+    }
+
+    /// Whether a person must not be shown this: it holds a secret of the broker's own, or is too long to be searched for
+    /// one.
+    pub fn is_not_to_be_shown(&self, params: &Value) -> bool {
+        shared::json::canonical(params).len() > DEPARTING_MAX || super::holds_own(params.clone(), &self.scrubber)
     }
 
     /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.

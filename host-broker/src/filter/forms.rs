@@ -1,11 +1,12 @@
 //! The closed list of forms in which a secret is looked for.
 //!
 //! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides.
-//! HTML's references, the escapes of programming languages, quoted-printable and bytes written as numbers have views
-//! too. What remains are the forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal,
-//! form encoding, each of them backwards; the first two also of UTF-16, and base64 of base64. Letters match in either
-//! case. Lines may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both
-//! out.
+//! HTML's references, the escapes of programming languages and quoted-printable have views too. Bytes written as
+//! numbers, hexadecimal or decimal, are the [digits](numbers) of a view that has nothing else. What remains are the
+//! forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal, form encoding, each of them
+//! backwards; the first two also of UTF-16, and base64 of base64. Letters of any alphabet match in either case. Lines
+//! may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both out. Each long
+//! line of a secret of several lines is looked for by itself, because what stands before each line may be anything.
 //!
 //! Not looked for, because whoever can run a program in front of the broker can always find one more: what is
 //! compressed, encrypted, or rewritten by a rule of somebody's own (rot13, base32, base58, base85, Punycode); dumps
@@ -19,6 +20,12 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The fewest bytes of a view that are looked for. Fewer would be found in ordinary text.
 pub(super) const NEEDLE_BYTES_MIN: usize = 8;
+
+/// The fewest digits of bytes written as numbers.
+const DIGITS_MIN: usize = 2 * NEEDLE_BYTES_MIN;
+
+/// The fewest bytes of a line of a secret that is looked for by itself: a shorter one may be an ordinary word.
+const LINE_BYTES_MIN: usize = 16;
 
 /// How long an escape may be: `\uXXXX`.
 const ESCAPE_BYTES_MAX: usize = 6;
@@ -36,6 +43,14 @@ pub(super) struct Needle {
     pub(super) before: bool,
     /// Whether the byte after it does.
     pub(super) after: bool,
+    /// Whether an escape before it has taken its first characters.
+    pub(super) headless: bool,
+}
+
+impl Needle {
+    fn whole(bytes: Vec<u8>) -> Self {
+        Self { bytes, before: false, after: false, headless: false }
+    }
 }
 
 /// Everything to look for, for one secret.
@@ -46,11 +61,11 @@ pub(super) fn needles(secret: &str) -> Vec<Needle> {
     let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
     forms.extend(encoded(&wide));
     for encoded in encoded(secret.as_bytes()) {
-        let mut reversed = encoded.bytes.clone();
-        reversed.reverse();
-        forms.push(Needle { bytes: reversed, before: encoded.after, after: encoded.before });
+        let bytes = reversed(&encoded.bytes);
+        forms.push(Needle { before: encoded.after, after: encoded.before, ..Needle::whole(bytes) });
         forms.push(encoded);
     }
+    forms.extend(long_lines(secret).flat_map(seen));
     forms.extend(base64(secret.as_bytes()).flat_map(|once| again(&once)));
     let beheaded: Vec<Needle> = forms.iter().flat_map(beheaded).collect();
     forms.extend(beheaded);
@@ -60,10 +75,43 @@ pub(super) fn needles(secret: &str) -> Vec<Needle> {
     forms
 }
 
+/// The digits of its bytes as numbers, of base 16 and of base 10.
+///
+/// The views of numbers show digits alone. A secret whose case was changed is looked for if all of it was.
+pub(super) fn numbers(secret: &str) -> (Vec<Needle>, Vec<Needle>) {
+    let backwards: String = secret.chars().rev().collect();
+    let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let texts = [secret.to_owned(), secret.to_lowercase(), secret.to_uppercase(), backwards];
+    let texts: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).chain([wide]).collect();
+    let hexadecimal = texts.iter().map(|bytes| base16ct::lower::encode_string(bytes).into_bytes());
+    let hexadecimal = hexadecimal.flat_map(|digits| [reversed(&digits), digits]);
+    let decimal = texts.iter().flat_map(|bytes| {
+        let as_it_is: String = bytes.iter().map(u8::to_string).collect();
+        let in_three_digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:03}")).collect();
+        [as_it_is.into_bytes(), in_three_digits.concat().into_bytes()]
+    });
+    let tidied = |mut needles: Vec<Needle>| {
+        needles.retain(|needle| needle.bytes.len() >= DIGITS_MIN);
+        needles.sort();
+        needles.dedup();
+        needles
+    };
+    (tidied(hexadecimal.map(Needle::whole).collect()), tidied(decimal.map(Needle::whole).collect()))
+}
+
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().rev().copied().collect()
+}
+
 /// The text as the views show it.
 fn seen(text: &str) -> Vec<Needle> {
-    let views = Undo::OF_SECRETS.map(|undo| View::of(text, &[], undo));
-    views.iter().map(|view| Needle { bytes: view.bytes().to_vec(), before: false, after: false }).collect()
+    Undo::OF_SECRETS.map(|undo| Needle::whole(View::of(text, &[], undo).bytes().to_vec())).into()
+}
+
+/// The lines of a secret of several lines that nothing else has: no beginnings and ends of PEM.
+fn long_lines(secret: &str) -> impl Iterator<Item = &str> {
+    let lines = secret.lines().map(str::trim).filter(|line| *line != secret.trim());
+    lines.filter(|line| line.len() >= LINE_BYTES_MIN && !line.contains("-----"))
 }
 
 /// The secret as text, in the readings that the view may give it.
@@ -87,8 +135,7 @@ fn plain(secret: &str) -> Vec<String> {
 
 fn encoded(secret: &[u8]) -> Vec<Needle> {
     let hexadecimal = base16ct::lower::encode_string(secret).into_bytes();
-    let hexadecimal = Needle { bytes: hexadecimal, before: false, after: false };
-    [hexadecimal].into_iter().chain(base64(secret)).collect()
+    [Needle::whole(hexadecimal)].into_iter().chain(base64(secret)).collect()
 }
 
 fn base64(secret: &[u8]) -> impl Iterator<Item = Needle> {
@@ -105,7 +152,7 @@ fn base64(secret: &[u8]) -> impl Iterator<Item = Needle> {
                 text.pop();
             }
             text.drain(..mixed.min(text.len()));
-            Needle { bytes: text, before: mixed != 0, after }
+            Needle { before: mixed != 0, after, ..Needle::whole(text) }
         })
     })
 }
@@ -130,7 +177,7 @@ fn beheaded(needle: &Needle) -> Vec<Needle> {
     lengths
         .into_iter()
         .filter_map(|length| needle.bytes.get(length..))
-        .map(|rest| Needle { bytes: rest.to_vec(), before: true, after: needle.after })
+        .map(|rest| Needle { bytes: rest.to_vec(), before: true, after: needle.after, headless: true })
         .collect()
 }
 

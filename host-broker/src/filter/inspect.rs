@@ -12,6 +12,7 @@
 //!
 //! `Clean` says only that nothing was found. A text that is not clean stays so whatever is added on lines of its own.
 
+mod definitions;
 mod encoded;
 pub(super) mod fold;
 mod hidden;
@@ -22,9 +23,11 @@ mod phrases;
 mod rules;
 mod signs;
 mod strings;
+mod terms;
 pub mod verdict;
 mod words;
 
+pub use self::definitions::inspect_definition;
 pub use self::verdict::{Reason, Reasons, Verdict};
 
 use self::encoded::Budget;
@@ -47,6 +50,8 @@ const NEEDLESS_ESCAPES: usize = 8;
 enum Way {
     In,
     Out,
+    /// It is what a program says of its own tools.
+    Definition,
 }
 
 /// Inspects a value that came from outside: its strings, its keys, and what stands at the seams between them.
@@ -82,7 +87,8 @@ fn one(text: &str, way: Way) -> Verdict {
 
 /// Inspects a text and, as often as `levels` says, what is encoded in it.
 fn look(text: &str, way: Way, levels: usize, budget: &mut Budget) -> Verdict {
-    let mut signs = Signs::default();
+    // A definition tells an agent what to call and to say, as a part of its business.
+    let mut signs = if way == Way::Definition { Signs::without_weak() } else { Signs::default() };
     note_plain(text, way, &mut signs);
     if let Some(message) = hidden::note(text, &mut signs) {
         let mut said = Signs::default();

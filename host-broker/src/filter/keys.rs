@@ -1,21 +1,8 @@
 //! Credential keys: members of objects whose name says that their value is a credential.
 
 use super::mark::Stamp;
+use super::{names, values};
 use serde_json::Value;
-
-/// The names, without separators and in lower case.
-const NAMES: [&str; 10] = [
-    "accesstoken",
-    "refreshtoken",
-    "idtoken",
-    "clientsecret",
-    "cookie",
-    "setcookie",
-    "authorization",
-    "apikey",
-    "password",
-    "privatekey",
-];
 
 /// The words with which JSON Schema says what a value is like. Those that hold a value (`default`, `const`, `enum`,
 /// `examples`) are not among them.
@@ -42,12 +29,12 @@ const AMBIGUOUS: &str = "ambiguous json";
 
 /// The kinds that [`redact`] marks.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().chain([AMBIGUOUS])
+    names::kinds().chain([AMBIGUOUS])
 }
 
 /// Whether a member of this name holds a credential.
 pub fn is_credential_key(name: &str) -> bool {
-    credential_key(name).is_some()
+    names::whole(name).is_some()
 }
 
 /// Replaces the value of every credential key, at any depth, also in strings that are JSON themselves.
@@ -72,14 +59,23 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
         Value::Object(entries) => {
             let mut any = false;
             for (key, item) in entries.iter_mut() {
-                any |= match credential_key(key) {
-                    Some(kind) if !describes(item) && !is_version(item, kind) => redact_whole(item, kind, stamp),
-                    Some(_) | None => redact_in(item, stamp, embedded),
+                any |= match credential(key, item) {
+                    Some(kind) => redact_whole(item, kind, stamp),
+                    None => redact_in(item, stamp, embedded),
                 };
             }
             any
         }
     }
+}
+
+/// The kind of credential that this member is, if it is one: by its whole name, or by the end of its name and its value.
+fn credential(key: &str, value: &Value) -> Option<&'static str> {
+    if let Some(name) = names::whole(key) {
+        return (!describes(value) && !is_version(value, name.kind)).then_some(name.kind);
+    }
+    let name = names::ending(key)?;
+    value.as_str().is_some_and(|text| values::in_json(text, name.sort)).then_some(name.kind)
 }
 
 fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
@@ -136,17 +132,9 @@ fn redact_embedded(text: &str, stamp: &Stamp, embedded: usize) -> Option<String>
 }
 
 fn mentions_credential(text: &str) -> bool {
-    let letters: String = letters(text).collect();
-    NAMES.into_iter().any(|name| letters.contains(name))
-}
-
-/// The listed name that this key is a spelling of: camel, Pascal, kebab or snake case.
-fn credential_key(key: &str) -> Option<&'static str> {
-    NAMES.into_iter().find(|name| letters(key).eq(name.chars()))
-}
-
-fn letters(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase())
+    let letters: String =
+        text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase()).collect();
+    names::kinds().any(|name| letters.contains(name))
 }
 
 #[cfg(test)]
@@ -239,8 +227,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_ends_so_says_it_of_what_looks_like_a_credential() {
+        for (key, value) in
+            [("DB_PASSWORD", "hunter22"), ("githubToken", "k7Qz9fXw2LmP4vRt8Yb"), ("auth", "k7Qz9fXw2LmP=")]
+        {
+            assert!(redacted(json!({ key: value })).0, "{key}");
+        }
+        for (key, value) in
+            [("new_password", "New password"), ("token", "word"), ("nextPageToken", "k7Qz9fXw2LmP4vRt8Yb")]
+        {
+            assert!(!redacted(json!({ key: value })).0, "{key}");
+        }
+        for key in ["cookies", "cookie_jar", "session_token"] {
+            assert!(redacted(json!({"data": [{ key: {"a": "b"} }]})).0, "{key}");
+        }
+    }
+
+    #[test]
     fn other_keys_stay() {
-        let value = json!({"password_changed_at": "today", "cookies": "two", "keys": ["{not json", "{\"a\":  1}"]});
+        let value = json!({"password_changed_at": "today", "passwords": "two", "keys": ["{not json", "{\"a\":  1}"]});
         assert_eq!(redacted(value.clone()), (false, value.to_string()));
     }
 

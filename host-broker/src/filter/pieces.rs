@@ -17,6 +17,8 @@ struct Piece<'a> {
     place: Place,
     /// The key under which it lies, passing over arrays.
     under: &'a str,
+    /// Its position, if it is an item of an array.
+    cell: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,8 +35,10 @@ pub(super) enum Order {
     Document,
     /// Strings without keys and numbers.
     Texts,
-    /// Strings of the same key together: the lines of a list of log entries.
+    /// Strings and numbers of the same key together: the lines of a list of log entries.
     Columns,
+    /// Strings and numbers of the same position in arrays together: the columns of a table.
+    Cells,
     /// Keys alone.
     Keys,
     /// Numbers alone: the bytes of a buffer.
@@ -45,39 +49,55 @@ impl<'a> Pieces<'a> {
     /// The pieces of a value.
     pub(super) fn of(value: &'a Value) -> Self {
         let mut pieces = Vec::new();
-        collect(value, "", &mut pieces);
+        collect(value, "", None, &mut pieces);
         Self(pieces)
     }
 
-    /// The pieces joined in this order; `None` where that says nothing new beside [`Order::Document`].
-    pub(super) fn joined(&self, order: Order, separator: &str) -> Option<Joined> {
+    /// Whether there are neighbours at all.
+    pub(super) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The positions of the pieces in each of these orders; an order that repeats an earlier one is left out.
+    pub(super) fn orders(&self, orders: &[Order]) -> Vec<Vec<usize>> {
+        let mut sequences: Vec<Vec<usize>> = Vec::new();
+        for order in orders {
+            let sequence = self.sequence(*order);
+            // One piece alone is a piece of the document.
+            if (*order == Order::Document || sequence.len() > 1) && !sequences.contains(&sequence) {
+                sequences.push(sequence);
+            }
+        }
+        sequences
+    }
+
+    fn sequence(&self, order: Order) -> Vec<usize> {
         let belongs = |piece: &Piece<'_>| match order {
             Order::Document => true,
-            Order::Texts | Order::Columns => piece.place == Place::Text,
+            Order::Texts => piece.place == Place::Text,
+            Order::Columns => piece.place != Place::Key,
+            Order::Cells => piece.cell.is_some(),
             Order::Keys => piece.place == Place::Key,
             Order::Numbers => piece.place == Place::Number,
         };
         let mut chosen: Vec<(usize, &Piece<'_>)> = self.0.iter().enumerate().filter(|(_, p)| belongs(p)).collect();
-        if order != Order::Document && chosen.len() < 2 {
-            return None;
+        match order {
+            Order::Columns => chosen.sort_by_key(|(_, piece)| piece.under),
+            Order::Cells => chosen.sort_by_key(|(_, piece)| piece.cell),
+            Order::Document | Order::Texts | Order::Keys | Order::Numbers => {}
         }
-        if order == Order::Columns {
-            let first = chosen.first().map_or("", |(_, piece)| piece.under);
-            if chosen.iter().all(|(_, piece)| piece.under == first) {
-                return None;
-            }
-            chosen.sort_by_key(|(_, piece)| piece.under);
-        }
-        if order == Order::Texts && chosen.len() == self.0.len() {
-            return None;
-        }
+        chosen.into_iter().map(|(index, _)| index).collect()
+    }
+
+    /// The pieces joined in this sequence.
+    pub(super) fn joined(&self, sequence: &[usize], separator: &str) -> Joined {
         let mut joined = Joined { text: String::new(), starts: Vec::new() };
-        for (index, piece) in chosen {
+        for (index, piece) in sequence.iter().filter_map(|index| Some((*index, self.0.get(*index)?))) {
             joined.starts.push((joined.text.len(), index));
             joined.text.push_str(&piece.text);
             joined.text.push_str(separator);
         }
-        Some(joined)
+        joined
     }
 
     /// The new text of every piece that has something taken out.
@@ -113,18 +133,20 @@ impl<'a> Pieces<'a> {
     }
 }
 
-fn collect<'a>(value: &'a Value, under: &'a str, pieces: &mut Vec<Piece<'a>>) {
+fn collect<'a>(value: &'a Value, under: &'a str, cell: Option<usize>, pieces: &mut Vec<Piece<'a>>) {
     match value {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => {
-            pieces.push(Piece { text: Cow::Owned(number.to_string()), place: Place::Number, under });
+            pieces.push(Piece { text: Cow::Owned(number.to_string()), place: Place::Number, under, cell });
         }
-        Value::String(text) => pieces.push(Piece { text: Cow::Borrowed(text), place: Place::Text, under }),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, under, pieces)),
+        Value::String(text) => pieces.push(Piece { text: Cow::Borrowed(text), place: Place::Text, under, cell }),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| collect(item, under, Some(index), pieces));
+        }
         Value::Object(entries) => {
             for (key, item) in entries {
-                pieces.push(Piece { text: Cow::Borrowed(key), place: Place::Key, under });
-                collect(item, key, pieces);
+                pieces.push(Piece { text: Cow::Borrowed(key), place: Place::Key, under, cell: None });
+                collect(item, key, None, pieces);
             }
         }
     }

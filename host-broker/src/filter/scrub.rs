@@ -1,16 +1,18 @@
 //! The broker's own secrets, found wherever they may come back; and the door to what is known of others'.
 //!
-//! Two searches, each one pass of an Aho-Corasick automaton: over the text itself for the plain secrets (a backstop
-//! that depends on no decoding), and over its view for all forms (modules `view` and `forms`).
+//! Each `search` is one pass of an Aho-Corasick automaton: over the text itself for the plain secrets (a backstop
+//! that depends on no decoding), and over its views for all forms (modules `view` and `forms`).
 //! The automata hold the secrets in a form that cannot be wiped; they are dropped when the secrets are reloaded.
 
-use super::forms::{self, Needle};
+mod search;
+
+use self::search::Search;
 use super::keys;
 use super::mark::Stamp;
 use super::values::Formats;
 use super::view::{Undo, View};
 use crate::secrets::Secrets;
-use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+use aho_corasick::{AhoCorasickKind, BuildError};
 use shared::digest::Digest;
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,24 +41,14 @@ struct Known {
     search: Arc<Search>,
 }
 
-/// Of so many bytes of secrets the searches are kept. Each byte takes some 5 KiB, and 40 µs to build.
-const KNOWN_MAX: usize = 16 * 1024;
+/// A row of numbers with fewer digits holds no secret, even where the numbers at its ends are lost.
+const ROW_DIGITS_MIN: usize = 10;
 
-/// A search for some secrets.
-struct Search {
-    /// For each secret, what is put in its place. All its forms get the same mark.
-    marks: Vec<String>,
-    plain: AhoCorasick,
-    forms: AhoCorasick,
-    /// For each pattern of `forms`: which secret, and whether its neighbours belong to it.
-    shapes: Vec<Shape>,
-}
+/// A row of numbers with fewer digits holds no half of one.
+const HALF_ROW_DIGITS_MIN: usize = 5;
 
-struct Shape {
-    secret: usize,
-    before: bool,
-    after: bool,
-}
+/// Of so many bytes of secrets the searches are kept. Each byte takes some 13 KiB, and 100 µs to build.
+const KNOWN_MAX: usize = 8 * 1024;
 
 /// Something that must be taken out of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +74,7 @@ impl Scrubber {
     /// The secrets are too many or too long for an automaton: some two billion bytes of forms.
     pub fn with(secrets: &Secrets, mut stamp: Stamp, formats: Formats) -> Result<Self, BuildError> {
         secrets.needles().for_each(|(name, _)| stamp.learn(name));
-        formats.kinds().for_each(|kind| stamp.learn(kind));
+        formats.kinds().into_iter().for_each(|kind| stamp.learn(kind));
         keys::kinds().chain([ACCOUNT]).for_each(|kind| stamp.learn(kind));
         let own = Arc::new(Search::new(secrets.needles(), &stamp, None)?);
         Ok(Self { stamp: Arc::new(stamp), formats: Arc::new(formats), own, beside: None, known: Arc::default() })
@@ -133,17 +125,22 @@ impl Scrubber {
         self.formats.find(text, &self.stamp)
     }
 
+    /// Whether there are secrets of its own to look for.
+    pub(super) fn knows_own(&self) -> bool {
+        self.searches().next().is_some()
+    }
+
     /// Every place where a secret is, in no particular order; places may overlap.
     pub(super) fn find(&self, text: &str) -> Vec<Found> {
-        let mut found = Vec::new();
-        if self.searches().next().is_none() {
-            return found;
-        }
         let marks = self.stamp.marks(text);
+        let mut found = Vec::new();
         self.searches().for_each(|search| search.find_plain(text, &marks, &mut found));
-        for undo in Undo::useful_for(text) {
+        for undo in Undo::useful_for(text, ROW_DIGITS_MIN) {
+            if self.is_free(text, &marks, undo, Search::may_find) {
+                continue;
+            }
             let view = View::of(text, &marks, undo);
-            self.searches().for_each(|search| search.find_forms(&view, &mut found));
+            self.searches().for_each(|search| search.find(&view, &mut found));
         }
         found
     }
@@ -151,74 +148,45 @@ impl Scrubber {
     /// The same, of a row of numbers that may be a secret's bytes.
     pub(super) fn find_in_numbers(&self, row: &str) -> Vec<Found> {
         let mut found = Vec::new();
-        if self.searches().next().is_some() {
-            let view = View::of(row, &[], Undo::Decimal);
-            self.searches().for_each(|search| search.find_forms(&view, &mut found));
+        let view = View::of(row, &[], Undo::Decimal);
+        self.searches().for_each(|search| search.find(&view, &mut found));
+        found
+    }
+
+    /// Every place where one part of a secret ends a piece of the text and the other begins one, whatever stands
+    /// between the two. The pieces are parted by [`SEAM`](super::view::SEAM).
+    pub(super) fn find_apart(&self, text: &str) -> Vec<Found> {
+        let marks = self.stamp.marks(text);
+        let mut found = Vec::new();
+        for undo in Undo::useful_for(text, HALF_ROW_DIGITS_MIN) {
+            if self.is_free(text, &marks, undo, Search::may_find_apart) {
+                continue;
+            }
+            let view = View::of(text, &marks, undo);
+            self.searches().for_each(|search| search.find_apart(&view, &mut found));
         }
         found
     }
 
+    /// Whether there is nothing in the view, said without the places of its bytes. Most texts hold nothing.
+    fn is_free(
+        &self,
+        text: &str,
+        marks: &[Range<usize>],
+        undo: Undo,
+        may_find: fn(&Search, Undo, &[u8]) -> bool,
+    ) -> bool {
+        let bytes = if marks.is_empty() { View::bytes_alone(text, undo) } else { None };
+        bytes.is_some_and(|bytes| !self.searches().any(|search| may_find(search, undo, &bytes)))
+    }
+
     fn searches(&self) -> impl Iterator<Item = &Search> {
-        std::iter::once(&self.own).chain(&self.beside).map(Arc::as_ref).filter(|search| !search.marks.is_empty())
-    }
-}
-
-impl Search {
-    fn new<'a>(
-        secrets: impl Iterator<Item = (&'a str, &'a str)>,
-        stamp: &Stamp,
-        kind: Option<AhoCorasickKind>,
-    ) -> Result<Self, BuildError> {
-        let (mut marks, mut plain, mut patterns, mut shapes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (secret, (name, value)) in secrets.enumerate() {
-            marks.push(stamp.mark(name, value));
-            plain.push(value);
-            for Needle { bytes, before, after } in forms::needles(value) {
-                patterns.push(bytes);
-                shapes.push(Shape { secret, before, after });
-            }
-        }
-        let mut builder = AhoCorasick::builder();
-        builder.ascii_case_insensitive(true).kind(kind);
-        Ok(Self { marks, plain: builder.build(plain)?, forms: builder.build(patterns)?, shapes })
-    }
-
-    fn find_forms(&self, view: &View, found: &mut Vec<Found>) {
-        for hit in self.forms.find_overlapping_iter(view.bytes()) {
-            let Some(shape) = self.shapes.get(hit.pattern().as_usize()) else { continue };
-            if let Some(range) = view.source(hit.range(), shape.before, shape.after) {
-                self.add(found, range, shape.secret);
-            }
-        }
-    }
-
-    /// Finds the plain secrets between the marks.
-    fn find_plain(&self, text: &str, marks: &[Range<usize>], found: &mut Vec<Found>) {
-        let mut from = 0;
-        let ends = marks.iter().map(|mark| (mark.start, mark.end)).chain([(text.len(), text.len())]);
-        for (to, next) in ends {
-            let part = text.get(from..to).unwrap_or_default();
-            for hit in self.plain.find_overlapping_iter(part) {
-                self.add(found, from + hit.start()..from + hit.end(), hit.pattern().as_usize());
-            }
-            from = next;
-        }
-    }
-
-    /// Adds a place, or widens the last one. Hits come in the order of their ends, so that a text made of nothing
-    /// but overlapping hits stays one place instead of millions.
-    fn add(&self, found: &mut Vec<Found>, range: Range<usize>, secret: usize) {
-        match found.last_mut() {
-            Some(last) if range.start < last.range.end && last.range.start < range.end => {
-                last.range = last.range.start.min(range.start)..last.range.end.max(range.end);
-            }
-            _ => found.extend(self.marks.get(secret).map(|mark| Found { range, mark: mark.clone() })),
-        }
+        std::iter::once(&self.own).chain(&self.beside).map(Arc::as_ref).filter(|search| !search.is_empty())
     }
 }
 
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scrubber({} secrets)", self.searches().map(|search| search.marks.len()).sum::<usize>())
+        write!(f, "Scrubber({} secrets)", self.searches().map(Search::len).sum::<usize>())
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 mod attacks;
 mod measured;
 mod placements;
+mod seams;
 mod search;
 
 pub(super) const TOKEN: &str = "k7Qz-9fXw2LmP4vRt8Yb";

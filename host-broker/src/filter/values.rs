@@ -9,14 +9,19 @@
 //! A rule's length is read from its pattern, so no search sees more of the text than a match could cover; the whole
 //! work is at most a pass over the text for each rule whose words are everywhere.
 
+mod assigned;
 mod checks;
 mod crafted;
 pub mod gitleaks;
+mod plausible;
 pub mod rule;
+
+pub(super) use self::plausible::in_json;
 
 use self::crafted::FORMATS;
 use self::rule::{Rule, RuleTable};
 use super::mark::Stamp;
+use super::names;
 use super::scrub::Found;
 use aho_corasick::{AhoCorasick, BuildError};
 use serde::Deserialize;
@@ -44,7 +49,7 @@ enum Woken {
     Rule(usize),
 }
 
-/// The list beside this file.
+/// The lists beside this file: the broker's own, and the vendored one.
 static LISTED: LazyLock<Vec<Arc<Rule>>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -53,8 +58,10 @@ static LISTED: LazyLock<Vec<Arc<Rule>>> = LazyLock::new(|| {
     }
     #[expect(clippy::expect_used, reason = "a constant text; a test reads it")]
     let list: List = toml::from_str(include_str!("values/rules.toml")).expect("the list is TOML");
-    #[expect(clippy::expect_used, reason = "constant rules; a test makes and compiles every one")]
-    list.credentials.into_iter().map(|table| Arc::new(Rule::new(table).expect("a rule of the list"))).collect()
+    #[expect(clippy::expect_used, reason = "a constant text; a test reads it")]
+    let vendored = gitleaks::unchecked(include_str!("values/betterleaks.toml"), &[]).expect("the set is one");
+    let own = list.credentials.into_iter().map(Rule::listed);
+    own.chain(vendored.into_iter().map(|(_, rule)| rule)).map(Arc::new).collect()
 });
 
 impl Formats {
@@ -78,8 +85,11 @@ impl Formats {
     }
 
     /// The kinds that [`Formats::find`] marks.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
-        FORMATS.iter().map(|format| format.kind).chain(self.rules.iter().map(|rule| rule.kind()))
+    pub(super) fn kinds(&self) -> Vec<&str> {
+        let mut kinds: Vec<&str> = self.rules.iter().map(|rule| rule.kind()).collect();
+        kinds.extend(FORMATS.iter().map(|format| format.kind));
+        names::kinds().for_each(|kind| kinds.push(kind));
+        kinds
     }
 
     /// Every credential of a known format in the text, in no particular order; places may overlap.
@@ -100,7 +110,7 @@ impl Formats {
             format.find(text, stamp, &mut found);
         }
         // A pattern that looks for a word and what follows could otherwise take the mark for what follows.
-        let marks = if rules.is_empty() { Vec::new() } else { stamp.marks(text) };
+        let marks = stamp.marks(text);
         for (rule, blocks) in rules {
             let Some(rule) = self.rules.get(rule) else { continue };
             rule.find(text, &together(&blocks), |range, secret| {
@@ -109,6 +119,7 @@ impl Formats {
                 }
             });
         }
+        assigned::find(text, stamp, &marks, &mut found);
         found
     }
 

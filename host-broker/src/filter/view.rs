@@ -13,6 +13,9 @@ mod escapes;
 
 use std::ops::Range;
 
+/// Stands between pieces that are searched one by one: no escape reaches over it, and a view shows it.
+pub(super) const SEAM: char = '\u{FFFF}';
+
 /// Which escapes a view undoes.
 ///
 /// With one kind alone, less can be put before a secret to make an escape out of its first characters.
@@ -30,9 +33,10 @@ pub(super) enum Undo {
     Code,
     /// Quoted-printable: `=67`, and `=` where a line was broken.
     Quoted,
-    /// Bytes as hexadecimal numbers with something between them: `6b:37`, `0x6b, 0x37`.
+    /// The digits of hexadecimal numbers, for bytes that are written with something between them: `6b:37`,
+    /// `0x6b, 0x37`.
     Hexadecimal,
-    /// Bytes as decimal numbers: `107, 55`.
+    /// The digits of decimal numbers, for bytes such as `107, 55`.
     Decimal,
 }
 
@@ -41,11 +45,11 @@ impl Undo {
     pub(super) const OF_SECRETS: [Self; 6] =
         [Self::Both, Self::Percent, Self::Json, Self::Markup, Self::Code, Self::Quoted];
 
-    /// Every one that makes a difference for this text.
-    pub(super) fn useful_for(text: &str) -> Vec<Self> {
+    /// Every one that makes a difference for this text; of numbers only where so many digits stand in a row of them.
+    pub(super) fn useful_for(text: &str, digits: usize) -> Vec<Self> {
         let mixes = text.contains('%') && text.contains('\\');
         let woven: &[Self] = if mixes { &[Self::Both, Self::Percent, Self::Json] } else { &[Self::Both] };
-        woven.iter().copied().chain(escapes::useful_for(text)).collect()
+        woven.iter().copied().chain(escapes::useful_for(text, digits)).collect()
     }
 }
 
@@ -77,9 +81,71 @@ impl View {
     /// The view of the text; `marks` are left out.
     pub(super) fn of(text: &str, marks: &[Range<usize>], undo: Undo) -> Self {
         match undo {
-            Undo::Both | Undo::Percent | Undo::Json => Self::woven(text, marks, undo),
-            Undo::Markup | Undo::Code | Undo::Quoted => Self::of_escapes(text, marks, undo),
+            Undo::Both | Undo::Percent | Undo::Json => Self::woven(text, marks, undo).folded(),
+            Undo::Markup | Undo::Code | Undo::Quoted => Self::of_escapes(text, marks, undo).folded(),
             Undo::Hexadecimal | Undo::Decimal => Self::of_numbers(text, marks, undo),
+        }
+    }
+
+    /// The bytes of the view without their places, where that is quickly said: of a text without marks and without what
+    /// the view undoes.
+    pub(super) fn bytes_alone(text: &str, undo: Undo) -> Option<Vec<u8>> {
+        if matches!(undo, Undo::Hexadecimal | Undo::Decimal) {
+            return Some(escapes::digits(text, undo).map(|(_, c)| c).fold(Vec::new(), |mut bytes, c| {
+                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                bytes
+            }));
+        }
+        if undo != Undo::Both || text.contains(['%', '\\']) {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(text.len());
+        for c in text.chars() {
+            match u8::try_from(c) {
+                Ok(byte) if byte.is_ascii() => bytes.extend((!is_separator(byte)).then_some(byte)),
+                _ if is_invisible(c) => {}
+                _ => folded(c).for_each(|c| bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes())),
+            }
+        }
+        Some(bytes)
+    }
+
+    /// Letters beyond ASCII in one case. Those of ASCII are left to the search, which takes either.
+    fn folded(self) -> Self {
+        if self.bytes.is_ascii() {
+            return self;
+        }
+        let mut folded = Self { bytes: Vec::with_capacity(self.bytes.len()), ..Self::empty(self.undo, 0) };
+        let mut at = 0;
+        for chunk in self.bytes.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                let spans = self.spans.get(at..at + c.len_utf8()).unwrap_or_default();
+                at += c.len_utf8();
+                if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
+                    folded.put_folded(c, Span { start: first.start, end: last.end });
+                }
+            }
+            for byte in chunk.invalid() {
+                folded.extend(*byte, self.spans.get(at).copied());
+                at += 1;
+            }
+        }
+        folded
+    }
+
+    /// Adds the letter as its capital is written small: so `ß` and `SS`, `ς` and `σ` are the same.
+    fn put_folded(&mut self, c: char, span: Span) {
+        if c.is_ascii() {
+            return self.extend(u8::try_from(c).unwrap_or_default(), Some(span));
+        }
+        for small in folded(c) {
+            small.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| self.extend(byte, Some(span)));
+        }
+    }
+
+    fn extend(&mut self, byte: u8, span: Option<Span>) {
+        if let Some(span) = span {
+            self.put(byte, span);
         }
     }
 
@@ -102,6 +168,11 @@ impl View {
         view.bytes.reverse();
         view.spans.reverse();
         view
+    }
+
+    /// What it undoes.
+    pub(super) fn undo(&self) -> Undo {
+        self.undo
     }
 
     /// The bytes to search.
@@ -237,6 +308,10 @@ impl View {
     }
 }
 
+fn folded(c: char) -> impl Iterator<Item = char> {
+    c.to_uppercase().flat_map(char::to_lowercase)
+}
+
 /// What may stand between the parts of a split text. A backslash is dealt with before this is asked.
 fn is_separator(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b',' | 0x7F)
@@ -304,6 +379,26 @@ mod tests {
         assert_eq!(view.source(2..4, false, false), Some(3..12));
         assert_eq!(view.source(2..4, true, true), Some(0..14));
         assert_eq!(view.source(0..0, false, false), None);
+    }
+
+    #[test]
+    fn letters_of_any_alphabet_are_shown_in_one_case() {
+        for (one, other) in [("ПАРОЛЬ-Ключ", "пароль-кЛЮЧ"), ("straße", "STRASSE"), ("ΟΔΟΣ", "οδος"), ("%D0%9F", "п")]
+        {
+            assert_eq!(view(one).to_lowercase(), view(other).to_lowercase(), "{one}");
+        }
+        let view = View::of("a%C3%9Fb", &[], Undo::Both);
+        assert_eq!((view.bytes(), view.source(1..3, false, false)), (&b"assb"[..], Some(1..7)));
+    }
+
+    #[test]
+    fn bytes_without_their_places_are_the_same() {
+        for text in ["plain \"words\", 0x6b, 12", "Größe: ПАРОЛЬ\u{200b}ß 6b:37", ""] {
+            for undo in [Undo::Both, Undo::Hexadecimal, Undo::Decimal] {
+                assert_eq!(View::bytes_alone(text, undo), Some(View::of(text, &[], undo).bytes), "{text}");
+            }
+        }
+        assert_eq!(View::bytes_alone("%41", Undo::Both).or(View::bytes_alone("a", Undo::Json)), None);
     }
 
     #[test]

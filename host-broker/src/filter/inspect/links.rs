@@ -10,6 +10,10 @@ use std::sync::LazyLock;
 const PRIVATE: &str = "(?:secrets?|passwords?|credentials?|api_?keys?|tokens?|conversations?|chat(?:_?history)?|history|system_?prompt|prompt|summary|\
     context|memory|memories|messages?|user_?(?:data|info|name|input|email|messages?|query)|emails?|data|info|leak|stolen|env|ssh_?key|private_?key|your_?[a-z_]{1,20}|insert_?[a-z_]{1,20})";
 
+/// Parameters that are left without a value for data to be put there.
+const BLANK: &str = "(?:q|query|d|data|c|content|text|msg|message|m|info|secret|token|summary|history|chat|context|x|p|payload|log|leak|key|value|\
+    user|email|body)";
+
 static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let address = r#"https?://[^\s)"'<>\[\]{}]{1,200}"#;
     // `{{x}}`, `{x}`, `${x}`, `[x]`, `<x>`, `%7Bx%7D` with a name of that kind.
@@ -25,7 +29,8 @@ static BOOK: LazyLock<Book> = LazyLock::new(|| {
                 ExfiltrationLink,
                 Strong,
                 &["http"],
-                format!(r"(?i-u){image}{address}[?&][a-z_]{{1,20}}=[)\s\x22']"),
+                // Badges have parameters without a value, too, but none that is called so.
+                format!(r"(?i-u){image}{address}[?&]{BLANK}=[)\s\x22']"),
             ),
             Rule::new(ExfiltrationLink, Weak, &["http"], format!(r"(?i-u){address}[?&][a-z_]{{1,20}}={blank}")),
         ],
@@ -72,6 +77,8 @@ mod tests {
             "![demo](https://user-images.githubusercontent.com/1/2.png?raw=true)",
             "<img src=\"https://example.com/{{ page.image }}\">",
             "[search](https://example.com/?q=)",
+            "![](https://img.shields.io/badge/a-b?style=flat&logo=&label=%20)",
+            "<img src=\"https://img.shields.io/npm/v/a?label=\" alt=\"version\">",
             "curl https://api.example.com/v1/users?token={token}",
             "<img src=\"https://a.example/x.png?X-Amz-Signature=0123456789abcdef0123456789abcdef&x=1\">",
         ] {

@@ -3,6 +3,7 @@
 //! English is looked for with words in between, other languages by the order of a verb, a qualifier and a noun
 //! (`phrases/languages.rs`). Letters that are set apart are found in the view without spaces.
 
+mod direct;
 mod english;
 mod languages;
 
@@ -15,6 +16,7 @@ use std::sync::LazyLock;
 
 static SPACED: LazyLock<Book> = LazyLock::new(|| {
     let mut rules = english::rules();
+    rules.extend(direct::rules());
     rules.extend(languages::spaced());
     Book::new(1, rules)
 });

@@ -37,9 +37,16 @@ pub(super) struct Signs {
     weak: Vec<Sign>,
     strong: Vec<Sign>,
     certain: Reasons,
+    /// Whether weak signs say nothing here, however close together they are.
+    without_weak: bool,
 }
 
 impl Signs {
+    /// Signs in a text in which ordinary sentences have what is a weak sign elsewhere.
+    pub(super) fn without_weak() -> Self {
+        Self { without_weak: true, ..Self::default() }
+    }
+
     /// Notes a sign at an offset of the text. `rule` tells weak signs apart.
     pub(super) fn note(&mut self, reason: Reason, strength: Strength, rule: usize, at: usize) {
         let sign = Sign { at, reason, rule };
@@ -69,10 +76,14 @@ impl Signs {
 
     /// What they come to.
     pub(super) fn verdict(mut self) -> Verdict {
-        self.pair_weak();
         self.strong.sort_by_key(|sign| sign.at);
+        // Two weak signs make a text suspicious, and never hostile: examples and documentation have them.
+        let has_purpose = has_purpose(&self.strong);
+        if !self.without_weak {
+            self.pair_weak();
+        }
         let reasons: Reasons = self.strong.iter().map(|sign| sign.reason).chain(self.certain.iter()).collect();
-        if self.certain != Reasons::default() || has_purpose(&self.strong) {
+        if self.certain != Reasons::default() || has_purpose {
             Verdict::Hostile(reasons)
         } else if reasons == Reasons::default() {
             Verdict::Clean
@@ -128,6 +139,12 @@ fn has_purpose(strong: &[Sign]) -> bool {
             | Reason::EncodedPayload
             | Reason::OpaqueBlob
             | Reason::NotReadWhole
+            | Reason::HiddenBlock
+            | Reason::Secrecy
+            | Reason::OtherTools
+            | Reason::ContextRequest
+            | Reason::SecretRequest
+            | Reason::CommandRequest
             | Reason::Judged
             | Reason::NotJudged => None,
         };

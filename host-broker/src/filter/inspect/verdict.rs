@@ -32,6 +32,18 @@ pub enum Reason {
     OpaqueBlob,
     /// Encoded into itself so often that it was not read to its end.
     NotReadWhole,
+    /// A block that people are not shown: a tag, a comment, a row of empty lines.
+    HiddenBlock,
+    /// Words that keep something from the user.
+    Secrecy,
+    /// A definition that gives orders about other tools.
+    OtherTools,
+    /// A definition that asks for the conversation, an agent's instructions or what other tools answered.
+    ContextRequest,
+    /// A definition that asks for credentials, or for files that hold them.
+    SecretRequest,
+    /// A definition that asks for programs to be run or settings to be changed.
+    CommandRequest,
     /// The operator's own inspector has something against it.
     Judged,
     /// The operator's own inspector did not say what it thinks.
@@ -40,7 +52,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order in which they are given.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::HiddenText,
         Self::DirectionMarks,
         Self::ZeroWidth,
@@ -54,6 +66,12 @@ impl Reason {
         Self::EncodedPayload,
         Self::OpaqueBlob,
         Self::NotReadWhole,
+        Self::HiddenBlock,
+        Self::Secrecy,
+        Self::OtherTools,
+        Self::ContextRequest,
+        Self::SecretRequest,
+        Self::CommandRequest,
         Self::Judged,
         Self::NotJudged,
     ];
@@ -74,6 +92,12 @@ impl Reason {
             Self::EncodedPayload => "encoded_payload",
             Self::OpaqueBlob => "opaque_blob",
             Self::NotReadWhole => "not_read_whole",
+            Self::HiddenBlock => "hidden_block",
+            Self::Secrecy => "secrecy",
+            Self::OtherTools => "other_tools",
+            Self::ContextRequest => "context_request",
+            Self::SecretRequest => "secret_request",
+            Self::CommandRequest => "command_request",
             Self::Judged => "judged",
             Self::NotJudged => "not_judged",
         }
@@ -95,6 +119,12 @@ impl Reason {
             Self::EncodedPayload => "Something encoded in it can be read, and should be looked at.",
             Self::OpaqueBlob => "It holds a long value that cannot be read.",
             Self::NotReadWhole => "It is encoded into itself so often that it was not read to its end.",
+            Self::HiddenBlock => "It has a block that people are not shown: a tag, a comment or padding.",
+            Self::Secrecy => "It wants something to be kept from the user.",
+            Self::OtherTools => "It gives orders about other tools, or wants to be called in their place.",
+            Self::ContextRequest => "It asks for the conversation, an agent's instructions or other tools' results.",
+            Self::SecretRequest => "It asks for credentials, or for files that hold them.",
+            Self::CommandRequest => "It asks for programs to be run or settings to be changed.",
             Self::Judged => "The operator's own inspector has something against it.",
             Self::NotJudged => "The operator's own inspector did not say what it thinks of it.",
         }

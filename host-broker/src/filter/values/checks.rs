@@ -1,5 +1,6 @@
 //! The second look at what has the shape of a credential.
 
+use super::plausible;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -129,9 +130,21 @@ fn credential(text: &str) -> (bool, &str) {
 }
 
 /// RFC 7617: the base64 of `user:password`.
-fn is_user_and_password(credential: &str) -> bool {
+pub(super) fn is_user_and_password(credential: &str) -> bool {
     let decoded = STANDARD_NO_PAD.decode(credential.trim_end_matches('=')).ok();
     decoded
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .is_some_and(|text| text.contains(':') && !text.contains(char::is_control))
+}
+
+/// The last word of what was matched is no placeholder, and not a plain word.
+pub(super) fn last_word(text: &str) -> bool {
+    let word = text.rsplit([' ', '\t', '\n', '=', ':', '"', '\'']).find(|word| !word.is_empty()).unwrap_or_default();
+    plausible::password(word)
+}
+
+/// The last field of a line of fields is no placeholder.
+pub(super) fn last_field(line: &str) -> bool {
+    let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
+    field.len() >= 4 && !plausible::is_placeholder(field)
 }

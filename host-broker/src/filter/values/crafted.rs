@@ -65,7 +65,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 14] = [
+pub(super) static FORMATS: [Format; 19] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -147,6 +147,51 @@ pub(super) static FORMATS: [Format; 14] = [
         &["bearer ", "basic "],
         r"(?-u)\b(?i:bearer|basic)[ \t]+(?P<secret>[A-Za-z0-9._~+/=-]{12,8192})",
         checks::bare_authorization,
+    )
+    .unbounded(),
+    // What a name tells that a blank parts from its value: `.netrc`, command lines, SQL; and fields told by their place.
+    Format::new(
+        "password",
+        &["machine ", "login "],
+        r"\b(?:machine[ \t]+\S+|default)\s+login[ \t]+\S+\s+password[ \t]+(?P<secret>[^\s]{3,256})",
+        checks::last_field,
+    )
+    .unbounded(),
+    Format::new(
+        "password",
+        &["--password", "--passwd", "--token", "--api-key", "--secret", "--access-key", "--auth-token"],
+        concat!(
+            r#"(?:^|[\s"'])--(?:password|passwd|token|api-key|secret(?:-key)?|access-key|auth-token)[ \t]+["']?"#,
+            r#"(?P<secret>[^\s"'<>()\[\]{}|;&,`]{6,4096})"#,
+        ),
+        checks::last_word,
+    )
+    .unbounded(),
+    Format::new(
+        "password",
+        &["curl"],
+        concat!(
+            r#"\bcurl\b[^\n]{0,512}?[ \t](?:-u|--user)[ \t=]*["']?[^\s:"'$<{]{1,128}:"#,
+            r#"(?P<secret>[^\s"'<>()\[\]{}|;&,`]{4,256})"#,
+        ),
+        checks::last_word,
+    )
+    .unbounded(),
+    Format::new(
+        "password",
+        &["identified by"],
+        r#"(?i-u:\bidentified[ \t]+by[ \t]+(?:password[ \t]+)?)["'](?P<secret>[^\s"']{4,256})"#,
+        checks::last_field,
+    )
+    .unbounded(),
+    Format::new(
+        "cookie",
+        &["\ttrue\t", "\tfalse\t"],
+        concat!(
+            r"(?m)^(?:\#HttpOnly_)?[A-Za-z0-9.-]{3,253}\t(?:TRUE|FALSE)\t/[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]{1,12}\t",
+            r"[^\t\n]{1,256}\t(?P<secret>[^\t\r\n]{4,8192})",
+        ),
+        checks::last_field,
     )
     .unbounded(),
 ];

@@ -71,20 +71,25 @@ struct Allowed {
 /// # Errors
 /// The text is no such set, or a rule of it cannot be used; it is named.
 pub fn rules(text: &str, off: &[&str]) -> Result<Vec<Rule>, RuleFault> {
+    let checked = |(id, rule): (String, Rule)| rule.checked().map_err(|fault| RuleFault(format!("rule {id}: {fault}")));
+    unchecked(text, off)?.into_iter().map(checked).collect()
+}
+
+/// The same, of a set that a test checks.
+///
+/// # Errors
+/// The text is no such set.
+pub(super) fn unchecked(text: &str, off: &[&str]) -> Result<Vec<(String, Rule)>, RuleFault> {
     let set: Set = toml::from_str(text).map_err(|fault| RuleFault(fault.message().to_owned()))?;
     let common: Vec<Allowed> = set.allowlist.into_iter().chain(set.allowlists).collect();
     let wanted = set.rules.into_iter().filter(|rule| !rule.regex.is_empty() && !off.contains(&rule.id.as_str()));
-    let made = wanted.filter_map(|written| {
-        let id = written.id.clone();
-        made(written, &common).map_err(|fault| RuleFault(format!("rule {id}: {fault}"))).transpose()
-    });
-    made.collect()
+    Ok(wanted.filter_map(|written| Some((written.id.clone(), made(written, &common)?))).collect())
 }
 
-fn made(written: Written, common: &[Allowed]) -> Result<Option<Rule>, RuleFault> {
+fn made(written: Written, common: &[Allowed]) -> Option<Rule> {
     let words: Vec<String> = written.keywords.iter().map(|word| word.to_ascii_lowercase()).collect();
     if words.is_empty() || words.iter().any(|word| word.len() < 3) {
-        return Ok(None);
+        return None;
     }
     let allowed = written.allowlist.into_iter().chain(written.allowlists).chain(common.iter().cloned());
     let mut except = Except::default();
@@ -98,8 +103,8 @@ fn made(written: Written, common: &[Allowed]) -> Result<Option<Rule>, RuleFault>
     }
     let kind = written.id.to_ascii_lowercase().replace('-', " ");
     [&mut except.secret, &mut except.whole].into_iter().flatten().for_each(|pattern| *pattern = in_our_syntax(pattern));
-    Rule::of(kind, words, in_our_syntax(&written.regex), Group::Number(written.group), written.entropy, except)
-        .map(Some)
+    let pattern = in_our_syntax(&written.regex);
+    Some(Rule::of(kind, words, pattern, Group::Number(written.group), written.entropy, except))
 }
 
 /// The pattern as this side's engine reads it. Go's takes a `{` that begins no repetition, and a `[` inside a class,

@@ -1,8 +1,9 @@
 //! A format that is data: from the list `rules.toml`, from the operator's configuration, or from a rule set.
 //!
-//! A rule is checked when it is made: its pattern compiles within bounds and matches nothing short, so that what can
-//! go wrong goes wrong at the start. What was compiled for the check is dropped; it is compiled again when a word of
-//! the rule is met, because a thousand rules in memory are for nothing where two are ever met.
+//! A rule of an operator is checked when it is made: its pattern compiles within bounds and matches nothing short, so
+//! that what can go wrong goes wrong at the start. Those of the broker's own lists are checked by a test. What was
+//! compiled for the check is dropped; it is compiled again when a word of the rule is met, because a thousand rules in
+//! memory are for nothing where two are ever met.
 
 use super::BLOCK_BYTES;
 use regex::bytes::{Captures, Match, Regex, RegexBuilder};
@@ -74,9 +75,6 @@ pub struct Rule {
     group: Group,
     entropy: f64,
     except: Except,
-    /// The longest match in bytes, or as far as one is looked for if there is no longest.
-    reach: usize,
-    is_endless: bool,
     compiled: OnceLock<Option<Compiled>>,
 }
 
@@ -105,6 +103,9 @@ struct Compiled {
     pattern: Regex,
     except_secret: Vec<Regex>,
     except_whole: Vec<Regex>,
+    /// The longest match in bytes, or as far as one is looked for if there is no longest.
+    reach: usize,
+    is_endless: bool,
 }
 
 impl Rule {
@@ -113,6 +114,11 @@ impl Rule {
     /// # Errors
     /// What is wrong with it, and what to write instead.
     pub fn new(table: RuleTable) -> Result<Self, RuleFault> {
+        Self::listed(table).checked()
+    }
+
+    /// A format of a list that a test checks, so that a start does not wait for it.
+    pub(super) fn listed(table: RuleTable) -> Self {
         let RuleTable { kind, words, pattern, entropy, except } = table;
         let except = Except { secret: except.into_iter().collect(), ..Except::default() };
         Self::of(kind, words, pattern, Group::Named, entropy, except)
@@ -126,22 +132,23 @@ impl Rule {
         group: Group,
         entropy: Option<f64>,
         except: Except,
-    ) -> Result<Self, RuleFault> {
-        check_kind(&kind)?;
-        check_words(&words)?;
+    ) -> Self {
         let entropy = entropy.unwrap_or(0.0);
-        if !(0.0..=8.0).contains(&entropy) {
+        Self { kind, words, pattern, group, entropy, except, compiled: OnceLock::new() }
+    }
+
+    /// The format, if it can be used. What is compiled for this is dropped.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write instead.
+    pub(super) fn checked(self) -> Result<Self, RuleFault> {
+        check_kind(&self.kind)?;
+        check_words(&self.words)?;
+        if !(0.0..=8.0).contains(&self.entropy) {
             return Err(RuleFault("`entropy` must be 0 to 8 bits a character".into()));
         }
-        let longest = longest(&pattern)?;
-        let reach = longest.unwrap_or(REACH_MAX).min(STRETCH_BYTES_MAX / 4);
-        let is_endless = longest != Some(reach);
-        let compiled = OnceLock::new();
-        let rule = Self { kind, words, pattern, group, entropy, except, reach, is_endless, compiled };
-        rule.compile()
-            .map(|_checked| ())
-            .map_err(|fault| RuleFault(format!("`pattern`: {}", in_one_line(&fault.to_string()))))?;
-        Ok(rule)
+        self.compile()?;
+        Ok(self)
     }
 
     /// What the mark calls it.
@@ -154,12 +161,19 @@ impl Rule {
         self.words.iter().map(String::as_str)
     }
 
-    fn compile(&self) -> Result<Compiled, regex::Error> {
-        let all = |patterns: &[String]| patterns.iter().map(|pattern| build(pattern)).collect::<Result<_, _>>();
+    fn compile(&self) -> Result<Compiled, RuleFault> {
+        let longest = longest(&self.pattern)?;
+        let reach = longest.unwrap_or(REACH_MAX).min(STRETCH_BYTES_MAX / 4);
+        let built = |pattern: &String| {
+            build(pattern).map_err(|fault| RuleFault(format!("`pattern`: {}", in_one_line(&fault.to_string()))))
+        };
+        let all = |patterns: &[String]| patterns.iter().map(built).collect::<Result<_, _>>();
         Ok(Compiled {
-            pattern: build(&self.pattern)?,
+            pattern: built(&self.pattern)?,
             except_secret: all(&self.except.secret)?,
             except_whole: all(&self.except.whole)?,
+            reach,
+            is_endless: longest != Some(reach),
         })
     }
 
@@ -168,10 +182,10 @@ impl Rule {
         // It has been compiled before, so there is no other outcome.
         let Some(compiled) = self.compiled.get_or_init(|| self.compile().ok()) else { return };
         let mut from = 0;
-        for stretch in self.stretches(text.len(), blocks) {
+        for stretch in compiled.stretches(text.len(), blocks) {
             let mut at = stretch.start.max(from);
             while at < stretch.end
-                && let Some(captures) = self.next(&compiled.pattern, text.as_bytes(), at, stretch.end)
+                && let Some(captures) = compiled.next(text.as_bytes(), at, stretch.end)
             {
                 let whole = captures.get_match();
                 // Every match is longer than nothing, so this goes on.
@@ -188,12 +202,33 @@ impl Rule {
         }
     }
 
+    fn secret<'t>(&self, captures: &Captures<'t>) -> Match<'t> {
+        let group = match self.group {
+            Group::Named => captures.name("secret"),
+            Group::Number(0) => captures.iter().skip(1).flatten().find(|group| !group.is_empty()),
+            Group::Number(number) => captures.get(number),
+        };
+        group.unwrap_or_else(|| captures.get_match())
+    }
+
+    fn accepts(&self, compiled: &Compiled, secret: &[u8], whole: &[u8]) -> bool {
+        let is_any = |patterns: &[Regex], text: &[u8]| patterns.iter().any(|pattern| pattern.is_match(text));
+        let lower = secret.to_ascii_lowercase();
+        !secret.is_empty()
+            && (self.entropy <= 0.0 || entropy(secret) >= self.entropy)
+            && !is_any(&compiled.except_secret, secret)
+            && !is_any(&compiled.except_whole, whole)
+            && !self.except.words.iter().any(|word| lower.windows(word.len()).any(|part| part == word.as_bytes()))
+    }
+}
+
+impl Compiled {
     /// The next match that begins in the stretch. One that reaches the end of what was searched may be the beginning
     /// of a longer one, so it is followed, in steps that double.
-    fn next<'t>(&self, pattern: &Regex, text: &'t [u8], at: usize, end: usize) -> Option<Captures<'t>> {
+    fn next<'t>(&self, text: &'t [u8], at: usize, end: usize) -> Option<Captures<'t>> {
         let mut end = end.min(text.len());
         loop {
-            let captures = pattern.captures_at(text.get(..end)?, at)?;
+            let captures = self.pattern.captures_at(text.get(..end)?, at)?;
             let whole = captures.get_match();
             if !self.is_endless || whole.end() < end || end == text.len() {
                 return Some(captures);
@@ -214,25 +249,6 @@ impl Rule {
             }
         }
         stretches
-    }
-
-    fn secret<'t>(&self, captures: &Captures<'t>) -> Match<'t> {
-        let group = match self.group {
-            Group::Named => captures.name("secret"),
-            Group::Number(0) => captures.iter().skip(1).flatten().find(|group| !group.is_empty()),
-            Group::Number(number) => captures.get(number),
-        };
-        group.unwrap_or_else(|| captures.get_match())
-    }
-
-    fn accepts(&self, compiled: &Compiled, secret: &[u8], whole: &[u8]) -> bool {
-        let is_any = |patterns: &[Regex], text: &[u8]| patterns.iter().any(|pattern| pattern.is_match(text));
-        let lower = secret.to_ascii_lowercase();
-        !secret.is_empty()
-            && (self.entropy <= 0.0 || entropy(secret) >= self.entropy)
-            && !is_any(&compiled.except_secret, secret)
-            && !is_any(&compiled.except_whole, whole)
-            && !self.except.words.iter().any(|word| lower.windows(word.len()).any(|part| part == word.as_bytes()))
     }
 }
 
@@ -295,7 +311,7 @@ fn build(pattern: &str) -> Result<Regex, regex::Error> {
 
 /// Shannon's entropy, in bits a byte.
 #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "a count of bytes is far below 2^52")]
-fn entropy(text: &[u8]) -> f64 {
+pub(super) fn entropy(text: &[u8]) -> f64 {
     let mut counts = [0usize; 256];
     for byte in text {
         counts.iter_mut().skip(usize::from(*byte)).take(1).for_each(|count| *count += 1);

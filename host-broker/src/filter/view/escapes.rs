@@ -3,12 +3,20 @@
 //!
 //! Each is made only of a text that shows its signs. They do not look into each other, nor into percent-escapes.
 
-use super::{Span, Undo, View, is_invisible, is_separator};
-use crate::filter::forms::NEEDLE_BYTES_MIN;
+use super::{SEAM, Span, Undo, View, is_invisible, is_separator};
 use std::ops::Range;
 
 /// The most digits of a reference or an escape; more are only zeros before it.
 const DIGITS_MAX: usize = 8;
+
+/// The digits of the text's numbers in small letters, and what parts pieces; where each is.
+pub(super) fn digits(text: &str, undo: Undo) -> impl Iterator<Item = (usize, char)> {
+    let is_sign = move |at: usize, c: char| {
+        undo == Undo::Hexadecimal && c == '0' && matches!(text.as_bytes().get(at + 1), Some(b'x' | b'X'))
+    };
+    let shown = move |(at, c): &(usize, char)| *c == SEAM || c.is_digit(radix(undo)) && !is_sign(*at, *c);
+    text.char_indices().filter(shown).map(|(at, c)| (at, c.to_ascii_lowercase()))
+}
 
 /// What an escape stands for.
 #[derive(Clone, Copy)]
@@ -19,25 +27,47 @@ enum Meaning {
     Gap,
 }
 
-/// The views that make a difference for this text.
-pub(super) fn useful_for(text: &str) -> impl Iterator<Item = Undo> {
+/// The views that make a difference for this text; of numbers only where so many digits stand in a row of them.
+pub(super) fn useful_for(text: &str, digits: usize) -> impl Iterator<Item = Undo> {
     let signs = [
-        (Undo::Markup, text.contains('&')),
-        (Undo::Code, text.contains('\\')),
+        (Undo::Markup, text.match_indices('&').any(|(at, _)| reference(tail(text, at)).is_some())),
+        (Undo::Code, text.match_indices('\\').any(|(at, _)| is_of_programs(tail(text, at + 1)))),
         (Undo::Quoted, text.match_indices('=').any(|(at, _)| quoted(tail(text, at)).is_some())),
-        (Undo::Hexadecimal, has_numbers(text, Undo::Hexadecimal)),
-        (Undo::Decimal, has_numbers(text, Undo::Decimal)),
+        (Undo::Hexadecimal, has_numbers(text, Undo::Hexadecimal, digits)),
+        (Undo::Decimal, has_numbers(text, Undo::Decimal, digits)),
     ];
     signs.into_iter().filter_map(|(undo, is_useful)| is_useful.then_some(undo))
 }
 
-/// Whether there are enough numbers in a row to be a secret.
-fn has_numbers(text: &str, undo: Undo) -> bool {
+/// Whether what follows a backslash makes an escape that JSON does not have.
+fn is_of_programs(text: &str) -> bool {
+    match text.as_bytes() {
+        [b'x' | b'U', ..] | [b'u', b'{', ..] => true,
+        [b'0'..=b'3', rest @ ..] => matches!(rest, [b'0'..=b'7', b'0'..=b'7', ..]),
+        _ => false,
+    }
+}
+
+/// Whether so many digits stand in a row of numbers. The first and the last number of a row may be lost to what
+/// stands beside them.
+fn has_numbers(text: &str, undo: Undo, digits: usize) -> bool {
     let mut row = 0;
-    parts(text).any(|(_, part)| {
-        row = if number(part, undo).is_some() { row + 1 } else { 0 };
-        row >= NEEDLE_BYTES_MIN
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).any(|part| {
+        row = digits_of(part, undo).map_or(0, |digits| row + digits);
+        row >= digits
     })
+}
+
+/// How many digits this part of a text has, if it is made of numbers alone.
+fn digits_of(part: &str, undo: Undo) -> Option<usize> {
+    let is_sign = |byte: u8| undo == Undo::Hexadecimal && matches!(byte, b'x' | b'X');
+    let is_digit = |byte: u8| char::from(byte).is_digit(radix(undo));
+    let belongs = part.bytes().all(|byte| is_digit(byte) || is_sign(byte));
+    belongs.then(|| part.bytes().filter(|byte| is_digit(*byte)).count())
+}
+
+fn radix(undo: Undo) -> u32 {
+    if undo == Undo::Decimal { 10 } else { 16 }
 }
 
 impl View {
@@ -59,27 +89,20 @@ impl View {
         view
     }
 
-    /// The bytes that the text's numbers stand for. What is no such number parts those around it.
+    /// The digits of the text's numbers in a row, whatever stands between them; of `0x6b`, the digits `6b`.
     pub(super) fn of_numbers(text: &str, marks: &[Range<usize>], undo: Undo) -> Self {
         let mut view = Self::empty(undo, 0);
         let mut marks = marks.iter().peekable();
-        for (at, part) in parts(text) {
+        for (at, c) in digits(text, undo) {
             while marks.next_if(|mark| mark.end <= at).is_some() {}
-            if marks.peek().is_some_and(|mark| mark.start <= at) {
-                continue;
-            }
-            let span = Span::of(at, at + part.len());
-            match number(part, undo) {
-                Some(byte) => view.append(Meaning::Byte(byte), span),
-                // No needle has this byte, and one is enough.
-                None if view.bytes.last() == Some(&0) => {}
-                None => view.put(0, span),
+            if marks.peek().is_none_or(|mark| mark.start > at) {
+                view.append(Meaning::Char(c), Span::of(at, at + c.len_utf8()));
             }
         }
         view
     }
 
-    fn empty(undo: Undo, capacity: usize) -> Self {
+    pub(super) fn empty(undo: Undo, capacity: usize) -> Self {
         let (bytes, spans) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         Self { undo, bytes, spans, in_backslashes: false }
     }
@@ -161,26 +184,6 @@ fn quoted(text: &str) -> Option<(Meaning, &str)> {
     Some((Meaning::Byte(u8::try_from(code).ok()?), rest))
 }
 
-/// The letters and digits between everything else, and where they begin.
-fn parts(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let parting = |c: char| !c.is_ascii_alphanumeric();
-    let with_places = text.split_inclusive(parting).scan(0, move |next, part| {
-        let at = *next;
-        *next += part.len();
-        Some((at, part.trim_end_matches(parting)))
-    });
-    with_places.filter(|(_, part)| !part.is_empty())
-}
-
-/// The byte that this part is the number of: `6b`, `0x6b` and `x6b`, or `107`.
-fn number(part: &str, undo: Undo) -> Option<u8> {
-    if undo == Undo::Decimal {
-        return if part.len() <= 3 { part.parse().ok() } else { None };
-    }
-    let digits = part.strip_prefix("0x").or_else(|| part.strip_prefix('x')).unwrap_or(part);
-    if digits.len() == 2 { u8::from_str_radix(digits, 16).ok() } else { None }
-}
-
 fn exactly(text: &str, radix: u32, count: usize) -> Option<(u32, &str)> {
     let (digits, rest) = text.split_at_checked(count)?;
     Some((all_digits(digits, radix)?, rest))
@@ -224,15 +227,20 @@ mod tests {
             (Undo::Code, "hun\\nter2"),
             (Undo::Quoted, "=68un=\r\nter=\n2"),
             (Undo::Quoted, "=68=75=6e=74=65=72=32"),
-            (Undo::Hexadecimal, "68:75:6E:74:65:72:32"),
-            (Undo::Hexadecimal, r"\x68\x75, 0x6e 0x74-65 [72] 32"),
-            (Undo::Decimal, "[104, 117, 110,\n116, 101, 114, 50]"),
         ] {
             assert_eq!(view(text, undo), "hunter2", "{undo:?} {text}");
         }
         assert_eq!(view("=C3=A9&#233;", Undo::Quoted), "é&#233;");
         assert_eq!(view("&#233;&eacute;&#xFFFFFFFFF;&#;", Undo::Markup), "é&eacute;&#xFFFFFFFFF;&#;");
-        assert_eq!(view("65 66 and 68 999 67", Undo::Decimal), "AB\0D\0C");
+    }
+
+    #[test]
+    fn numbers_are_a_row_of_digits_whatever_stands_between_them() {
+        for text in ["68:75:6E:74", r"\x68\x75, 0x6e 0X74", "0x680x750x6e0x74", "[68] 7|5 6e-\u{2003}74", "6875 6e74"] {
+            assert_eq!(view(text, Undo::Hexadecimal), "68756e74", "{text}");
+        }
+        assert_eq!(view("[104, 117, 110,\n116]", Undo::Decimal), "104117110116");
+        assert_eq!(view(&format!("68{SEAM}75"), Undo::Hexadecimal), format!("68{SEAM}75"));
     }
 
     #[test]
@@ -240,16 +248,17 @@ mod tests {
         let view = View::of("é &#x41;B =43", &[], Undo::Markup);
         assert_eq!((view.bytes(), view.source(2..3, false, false)), ("éAB=43".as_bytes(), Some(3..9)));
         let view = View::of("x 41:42 y", &[], Undo::Hexadecimal);
-        assert_eq!((view.bytes(), view.source(1..3, false, false)), (&b"\0AB\0"[..], Some(2..7)));
+        assert_eq!((view.bytes(), view.source(0..4, false, false)), (&b"4142"[..], Some(2..7)));
     }
 
     #[test]
     fn a_view_is_made_only_of_a_text_that_shows_its_signs() {
-        let useful = |text: &str| useful_for(text).collect::<Vec<_>>();
+        let useful = |text: &str| useful_for(text, 12).collect::<Vec<_>>();
         assert_eq!(useful("plain words, 10:41:12 and a=b"), []);
-        assert_eq!(useful("a&b c\\d e=3D"), [Undo::Markup, Undo::Code, Undo::Quoted]);
-        assert_eq!(useful("de:ad:be:ef:de:ad:be:ef"), [Undo::Hexadecimal]);
-        assert_eq!(useful("1, 2, 3, 4, 5, 6, 7, 8"), [Undo::Decimal]);
+        assert_eq!(useful("a&b c\\d \\n \\u0041 e=3"), []);
+        assert_eq!(useful("a&amp;b c\\x64 e=3D"), [Undo::Markup, Undo::Code, Undo::Quoted]);
+        assert_eq!(useful("keyde:ad:be:ef:de:ad:be:efkey"), [Undo::Hexadecimal]);
+        assert_eq!(useful("10, 20, 30, 40, 50, 60, 7"), [Undo::Hexadecimal, Undo::Decimal]);
     }
 
     #[test]
@@ -257,6 +266,6 @@ mod tests {
         for undo in [Undo::Markup, Undo::Code, Undo::Quoted] {
             assert_eq!(View::of("ab<mark>cd<mark>", &[2..8, 10..16], undo).bytes(), b"abcd");
         }
-        assert_eq!(View::of("65 <66> 67 <1>", &[3..7, 11..14], Undo::Decimal).bytes(), b"AC");
+        assert_eq!(View::of("65 <66> 67 <1>", &[3..7, 11..14], Undo::Decimal).bytes(), b"6567");
     }
 }

@@ -10,6 +10,12 @@ use Reason::{ExfiltrationRequest, InstructionOverride, PromptDisclosure, RoleMim
 const IGNORE: &str = "(?:ignore|ignoring|disregard|disregarding|forget|pay no attention to|(?:do not|dont|stop) \
     (?:follow|following|obey|obeying|comply with|listen to|listening to))";
 
+/// Those of them that say what is to be done.
+const SET_ASIDE: &str = "(?:ignore|ignoring|disregard|disregarding|forget|pay no attention to)";
+
+/// Those that say what is not to be done. Whoever warns of instructions that others wrote says so, too.
+const NOT_FOLLOW: &str = "(?:do not|dont|stop) (?:follow|following|obey|obeying|comply with|listen to|listening to)";
+
 /// Verbs that ordinary text uses for much else.
 const OVERRIDE: &str = "(?:override|overrides|overriding|overrule|supersede|supersedes|bypass|skip|cancel|discard|neglect|abandon|replace|replaces)";
 
@@ -80,7 +86,8 @@ fn overrides() -> Vec<Rule> {
             Strong,
             IGNORE_WORDS,
             &format!(
-                "{IGNORE}(?: all| any| every| your| my| everything)?(?: of| the| your| my| other| system| existing| current| safety| and| or){{0,3}} (?:{INSTRUCTIONS}|filters and)"
+                "(?:{SET_ASIDE}(?: all| any| every| your| my| everything)?(?: of| the| your| my| other| system| existing| current| safety| and| or){{0,3}}|\
+                {NOT_FOLLOW}(?: all| any)?(?: of| the)?(?: your| my| system| existing| current| safety)(?: own| other| system| and| or){{0,2}}) (?:{INSTRUCTIONS}|filters and)"
             ),
         ),
         rule(
@@ -228,7 +235,7 @@ fn requests() -> Vec<Rule> {
             Strong,
             &["prompt", "instructions", "above", "system message", "developer message"],
             &format!(
-                "(?:reveal|print|show|output|display|repeat|tell|give|share|disclose|leak|expose|provide|recite|return|dump|spell|summari[sz]e|copy|quote|translate|write)\
+                "(?:reveal|print|show|output|display|repeat|tell|give|share|disclose|leak|expose|provide|recite|return|dump|spell|summari[sz]e|copy|quote|translate)\
                 (?: (?:me|us|back|out|the|your|all|of|full|entire|complete|exact|verbatim|word|for|whole|contents?|text|down|what|is|are|this|and|in)){{0,7}} {PROMPT}"
             ),
         ),
@@ -261,7 +268,8 @@ fn requests() -> Vec<Rule> {
             ],
             &format!(
                 "(?:send|sending|forward|post|upload|transmit|exfiltrate|leak|email|mail|submit|append|deliver|encode|include|put|insert|embed)\
-                {many} {PRIVATE}{some} (?:to|at|into|in|onto|via|as|with){some} (?:https?|webhooks?|www|[^ ]{{3,24}} (?:com|net|org|io|xyz|ru|cn|example)|gmail|email address|the urls?|image url|query (?:string|parameters?))"
+                {many} {PRIVATE}{some} (?:(?:to|at|into|onto|via){some} (?:https?|webhooks?|www|[^ ]{{3,24}} (?:com|net|org|io|xyz|ru|cn|example)|gmail|email address|the urls?|image url|query (?:string|parameters?))|\
+                (?:in|as|with){some} (?:the urls?|image url|query (?:string|parameters?)))"
             ),
         ),
         rule(
@@ -274,8 +282,8 @@ fn requests() -> Vec<Rule> {
             InstructionOverride,
             Strong,
             &["user"],
-            "(?:(?:do not|dont|never|without) (?:ever |even )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|reveal|disclose|show|ask|asking|let)\
-                (?: [^ ]{1,24}){0,4}? (?:the |any )?users?|(?:users?|owner|human) (?:must|should|will|does|do|need) not (?:know|see|notice|be (?:told|informed|aware))|hide this from the user)",
+            "(?:(?:do not|dont|never|without) (?:ever |even )?(?:(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|reveal|disclose)\
+                (?: [^ ]{1,24}){0,4}? (?:the |any )?users?|let (?:the |any )?users? (?:know|see|notice|find out|learn))|(?:users?|owner|human) (?:must|should|do|need) not (?:know|see|notice|be (?:told|informed|aware))|hide this from the user)",
         ),
     ]
 }
@@ -296,11 +304,11 @@ fn addressed() -> Vec<Rule> {
                 " automated ",
                 " gpt ",
             ],
-            "(?:if|when|since|because|as) (?:you are|youre|you re) (?:[^ ]{1,24} ){1,3}?(?:ai|llm|language model|assistant|chatbot|ai agent|agent|bot|automated|gpt)",
+            "(?:if|when|since|because|as) (?:you are|youre|you re) (?:an? |the |some )(?:[^ ]{1,24} ){0,2}?(?:ai|llm|language model|assistant|chatbot|ai agent|agent|bot|automated|gpt)",
         ),
         rule(
             InstructionOverride,
-            Strong,
+            Weak,
             &[" ai ", " llm", " language model", " assistant ", " chatbot", " chatgpt ", " gpt ", " bot", " model "],
             "(?:attention|hey|dear|hello|notice to|note to|note for|instructions? (?:to|for)|messages? (?:to|for)|addressed to) \
                 (?:all |any |the |every |an |chat |digital |virtual ){0,2}(?:ai|llms?|language models?|ai (?:assistants?|agents?|models?)|assistant|chatbots?|chatgpt|gpt|bots?|model)",
@@ -321,7 +329,7 @@ fn addressed() -> Vec<Rule> {
             InstructionOverride,
             Strong,
             &["you the", "you an", "you chatgpt", "you gpt", "you assistant", "you ai", "the assistant"],
-            "(?:you (?:the |an? )?(?:ai|llm|assistant|language model|chatgpt|gpt|gpt 4|chatbot|agent)|the assistant (?:will|must|should|shall|is to))",
+            "(?:you (?:the |an? )?(?:ai|llm|assistant|language model|chatgpt|gpt|gpt 4|chatbot|agent)|the assistant (?:must|shall|is to))",
         ),
         rule(
             InstructionOverride,
@@ -331,7 +339,7 @@ fn addressed() -> Vec<Rule> {
         ),
         rule(
             InstructionOverride,
-            Strong,
+            Weak,
             &["instruction"],
             "(?:follow|execute|perform|carry out|commit)(?: to memory)? (?:this|these|my|the following)(?: [^ ]{1,24}){0,2}? instructions?",
         ),
@@ -355,7 +363,7 @@ fn addressed() -> Vec<Rule> {
         ),
         rule(
             InstructionOverride,
-            Strong,
+            Weak,
             &["task", "request", "question"],
             "before (?:you (?:can |do |start |begin |continue |proceed )?(?:[^ ]{1,24} ){0,3}?|(?:answering|completing|doing|solving|continuing|proceeding|responding)(?: [^ ]{1,24}){0,3}? )(?:task|request|question|anything else)",
         ),

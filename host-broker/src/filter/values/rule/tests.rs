@@ -30,9 +30,23 @@ fn found(rule: &Rule, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn every_format_of_the_lists_can_be_used() {
+    let faults: Vec<String> = LISTED
+        .iter()
+        .filter_map(|rule| {
+            let fault = check_kind(&rule.kind).and_then(|()| check_words(&rule.words));
+            fault.and_then(|()| rule.compile().map(|_| ())).err().map(|fault| format!("{}: {fault}", rule.kind))
+        })
+        .collect();
+    assert!(faults.is_empty() && LISTED.len() > 400, "{} rules, {}", LISTED.len(), faults.join("\n"));
+}
+
+#[test]
 fn every_format_of_the_list_is_found_where_its_pattern_says_in_the_middle_of_a_text() {
     let mut runner = TestRunner::deterministic();
-    for rule in LISTED.iter() {
+    let mut faults = Vec::new();
+    // The vendored set has anchors of which no generator makes a text.
+    for rule in LISTED.iter().filter(|rule| rule.group == Group::Named) {
         // Without what a generator cannot make: edges of words, and of texts.
         let pattern = rule.pattern.replace(r"\b", "").replace("(?:^|", "(?:").replace("|$)", ")");
         let instances = proptest::string::bytes_regex(&format!("(?-u){pattern}")).unwrap();
@@ -45,8 +59,11 @@ fn every_format_of_the_list_is_found_where_its_pattern_says_in_the_middle_of_a_t
             met += usize::from(!found(rule, &text).is_empty());
         }
         // A generator makes some that are too regular, and some that end in what is no part of a word.
-        assert!(met * 10 >= tried * 4, "{} was found in {met} of {tried}: {}", rule.kind, rule.pattern);
+        if met * 10 < tried * 4 {
+            faults.push(format!("{} was found in {met} of {tried}: {}", rule.kind, rule.pattern));
+        }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! What a program says of its own tools, before an operator accepts it: an agent reads it as it reads its own instructions.
+//!
+//! A definition says what a tool does and what it takes. So rules count here that no result is held to: a definition gives no
+//! orders about other tools, hides nothing, keeps nothing from the user, and asks for no files, conversations, instructions or
+//! credentials. They are applied to every name and text of it, also to what is hidden or encoded in one.
+//!
+//! Like the rest of this module it knows known tricks, and nothing relies on it.
+
+mod blocks;
+mod labels;
+mod orders;
+mod requests;
+mod secrecy;
+
+use super::encoded::{self, Budget};
+use super::hidden;
+use super::rules::Book;
+use super::signs::Signs;
+use super::verdict::{Reason, Verdict};
+use super::words::Words;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// Rules for every text, on the view with one space between words.
+static TEXTS: LazyLock<Book> = LazyLock::new(|| {
+    let mut rules = orders::rules();
+    rules.extend(secrecy::rules());
+    rules.extend(requests::rules());
+    Book::new(5, rules)
+});
+
+/// Rules for every text as it is written.
+static WRITTEN: LazyLock<Book> = LazyLock::new(|| {
+    let mut rules = blocks::rules();
+    rules.extend(requests::written());
+    Book::new(6, rules)
+});
+
+/// Rules for what describes a parameter.
+static PARAMETERS: LazyLock<Book> = LazyLock::new(|| Book::new(7, requests::of_parameters()));
+
+/// Rules for names, titles and values that are to choose from.
+static LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(8, labels::rules()));
+
+/// The same as they are written.
+static WRITTEN_LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(9, labels::written()));
+
+/// How often what was decoded is decoded again.
+const LEVELS: usize = 1;
+
+/// Inspects a definition: `{"name", "description", "inputSchema", …}` of a tool, or what a bridge says of an operation.
+/// `Clean` says only that nothing was found.
+///
+/// The value must not nest deeper than the filter allows.
+pub fn inspect_definition(definition: &Value) -> Verdict {
+    let mut found = Verdict::Clean;
+    walk(definition, Place::default(), &mut found);
+    found.max(super::all_of(definition, super::Way::Definition))
+}
+
+/// Where a text of a definition is.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a place")]
+struct Place {
+    /// Below what a tool takes.
+    is_input: bool,
+    /// Below the description of a parameter.
+    is_parameter: bool,
+    /// The members of this object are called as the author likes.
+    has_names: bool,
+    /// It is a name, a title or a value.
+    is_label: bool,
+}
+
+impl Place {
+    /// Where the member of an object is that is at this place.
+    fn member(self, key: &str) -> Self {
+        let is_input = self.is_input || matches!(key, "inputSchema" | "input_schema");
+        if self.has_names {
+            return Self { is_input, is_parameter: is_input, has_names: false, is_label: false };
+        }
+        Self {
+            is_input,
+            is_parameter: self.is_parameter,
+            has_names: matches!(key, "properties" | "patternProperties" | "$defs" | "definitions"),
+            is_label: matches!(key, "name" | "title" | "enum" | "const" | "default" | "examples"),
+        }
+    }
+}
+
+fn walk(value: &Value, place: Place, found: &mut Verdict) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => note(text, place, found),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, place, found)),
+        Value::Object(members) => {
+            for (key, item) in members {
+                if place.has_names {
+                    note(key, Place { is_label: true, ..Place::default() }, found);
+                }
+                walk(item, place.member(key), found);
+            }
+        }
+    }
+}
+
+fn note(text: &str, place: Place, found: &mut Verdict) {
+    let verdict = one(text, place, LEVELS, &mut Budget::of(text.len()));
+    *found = std::mem::replace(found, Verdict::Clean).max(verdict);
+}
+
+/// Inspects one text and, as often as `levels` says, what is encoded in it.
+fn one(text: &str, place: Place, levels: usize, budget: &mut Budget) -> Verdict {
+    let mut signs = Signs::default();
+    plain(text, place, &mut signs);
+    if let Some(message) = hidden::note(text, &mut signs) {
+        plain(&message, place, &mut signs);
+    }
+    if let Some(levels) = levels.checked_sub(1)
+        && let (Some(decoded), _) = encoded::decoded(text, budget)
+    {
+        let verdict = one(&decoded.text, place, levels, budget);
+        if !verdict.is_clean() {
+            signs.note_strong(Reason::EncodedPayload, decoded.first);
+        }
+        signs.note_verdict(&verdict, decoded.first);
+    }
+    signs.verdict()
+}
+
+fn plain(text: &str, place: Place, signs: &mut Signs) {
+    let words = Words::of(text).spaced;
+    let mut note = |book: &Book| book.note(words.text(), |at| words.origin(at), signs);
+    note(&TEXTS);
+    if place.is_parameter {
+        note(&PARAMETERS);
+    }
+    if place.is_label {
+        note(&LABELS);
+        WRITTEN_LABELS.note(text, |at| at, signs);
+    }
+    WRITTEN.note(text, |at| at, signs);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+
+fn secrets(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    find(text, &Stamp::new([5; 32]), &[], &mut found);
+    found.into_iter().map(|found| text.get(found.range).unwrap()).collect()
+}
+
+const KEY: &str = "nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX";
+
+#[test]
+fn a_value_is_found_however_its_name_is_put_beside_it() {
+    for (text, secret) in [
+        ("DB_PASSWORD=admin123\n", "admin123"),
+        ("export MLAB_PASS='pw-4711-xy'", "pw-4711-xy"),
+        ("password: hunter22", "hunter22"),
+        ("aws_secret_access_key = nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX # risk", KEY),
+        ("  \"sshUserPassword\" : \"hunter-22\",", "hunter-22"),
+        ("{\\\"api_key\\\": \\\"nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX\\\"}", KEY),
+        ("$config['db']['passwd'] = 'pw-4711-z';", "pw-4711-z"),
+        ("'password' => 'hunter22',", "hunter22"),
+        ("define( 'AUTH_KEY',   'MW1pxMctoyA(>M%0Vl 2(#o0|2$cB+K|.G$h' );", "MW1pxMctoyA(>M%0Vl 2(#o0|2$cB+K|.G$h"),
+        ("settings.setApiKey(\"nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX\")", KEY),
+        ("<Pass>ExamplPas123</Pass>", "ExamplPas123"),
+        ("<Pass encoding=\"base64\">NjllNWU5ZWMwZDU0MmU5Y2Q</Pass>", "NjllNWU5ZWMwZDU0MmU5Y2Q"),
+        ("<fileTransfer port=\"21\" password=\"dff9dfdfdfdadfcf\" username=\"root\">", "dff9dfdfdfdadfcf"),
+        ("password: str = \"hunter22\"", "hunter22"),
+        ("let token: &str = b\"nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX\";", KEY),
+        ("api_key := `nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX`", KEY),
+        ("https://h/x?user=1&access_token=nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX&y=2", KEY),
+        ("Server=db;User Id=app;Password=hunter22;", "hunter22"),
+        (
+            "//registry.npmjs.org/:_authToken=26dfe8d8-889b-4380-92ff-9c3c6ea5d930",
+            "26dfe8d8-889b-4380-92ff-9c3c6ea5d930",
+        ),
+        ("X-Api-Key: nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX", KEY),
+        ("curl -H 'PRIVATE-TOKEN: nAH2VzKrMrRjySLlt8HCdFU3tM2TUuUZgh39NX' https://h", KEY),
+        ("> Cookie: theme=dark; sid=k7Qz9fXw2LmP\r\n", "theme=dark; sid=k7Qz9fXw2LmP"),
+        ("< Set-Cookie: sid=k7Qz9fXw2LmP; Path=/; HttpOnly", "sid=k7Qz9fXw2LmP; Path=/; HttpOnly"),
+        ("Authorization: ApiKey k7Qz9fXw2LmP", "ApiKey k7Qz9fXw2LmP"),
+        (
+            "secret_key_base: e0ec946fcefea5ce0d4d924f3c8db11dffeb7d10b320a691",
+            "e0ec946fcefea5ce0d4d924f3c8db11dffeb7d10b320a691",
+        ),
+        ("\"auth\": \"X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90\"", "X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90"),
+    ] {
+        assert_eq!(secrets(text), [secret], "{text}");
+    }
+}
+
+#[test]
+fn what_stands_for_a_credential_stays() {
+    for text in [
+        "password=${DB_PASSWORD}",
+        "password=$PASSWORD",
+        "password: <password>",
+        "token: xxxxxxxxxxxxxxxx",
+        "token = \"your-token-here-1234\"",
+        "api_key: YOUR_API_KEY_123",
+        "password: changeme123",
+        "password = \"{{ vault_password_1 }}\"",
+        "api_key = os.environ[\"API_KEY_2\"]",
+        "token = get_token2()",
+        "self.token = token2",
+        "connect(password=password2, user=user1)",
+        "password: string",
+        "password: Option<String>,",
+        "Password: required, at least 8 characters",
+        "\"password\": \"required|string|min:8\"",
+        "if password == \"hunter22\" {",
+        "token::Kind2",
+        "type: 'password', name: 'password2'",
+        "secret: /run/secrets/db2",
+        "next_page_token=CAESBAgDEAE4nAH2VzKrMrRjySLlt8",
+        "Authorization: Bearer <token>",
+        "Authorization: Bearer $TOKEN1",
+        "Authorization: Basic realm",
+        "Cookie: name=value; name2=value2",
+        "Set-Cookie: lang=en; Expires=Wed, 21 Oct 2026 07:28:00 GMT",
+        "password=<redacted: password, 8 bytes, #00000000>",
+        "token: my-secret-token-2",
+        "passwords: 12345678",
+        "password hash: sha256",
+        "key: value",
+        "const cookie = request.getHeader('cookie2');",
+        "authorization: header(&headers, AUTHORIZATION2),",
+        "tests.pass(\"tests/01-parse.rs\")",
+        "raw_private_key: Curve25519SeedBin",
+        "credentials: someone256/home#assets/crates-credentials",
+        "let secret = b\"\\x9b\\xbe\\x43\\x6b\\xa9\\x40\";",
+        "(?P<secret>AIza[a-zA-Z0-9_-]{35})",
+        "\"access_token\": \"m2m-access-token-12345\"",
+    ] {
+        assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn a_mark_is_no_value() {
+    let stamp = Stamp::new([5; 32]);
+    let mut found = Vec::new();
+    let marks: Vec<Range<usize>> = std::iter::once(12..24).collect();
+    find("Cookie: sid=k7Qz9fXw2LmP", &stamp, &marks, &mut found);
+    assert!(found.is_empty());
+}

@@ -1,0 +1,279 @@
+//! What a value is like that stands beside the name of a credential: something that was chosen or made to be secret, not
+//! a word of a program, a reference to where the secret is, or the placeholder of a manual.
+
+use super::checks;
+use crate::filter::names::Sort;
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    /// Between quotes, or between tags.
+    pub(super) is_quoted: bool,
+    /// Without blanks around what separates it from its name.
+    pub(super) is_tight: bool,
+    /// What follows it.
+    pub(super) next: Option<u8>,
+}
+
+/// Words of which a placeholder has one.
+const PLACEHOLDER_WORDS: [&str; 30] = [
+    "example",
+    "sample",
+    "dummy",
+    "placeholder",
+    "changeme",
+    "change_me",
+    "change-me",
+    "changeit",
+    "replace",
+    "your",
+    "insert",
+    "redacted",
+    "hidden",
+    "masked",
+    "required",
+    "optional",
+    "undefined",
+    "secret_here",
+    "goes_here",
+    "goes-here",
+    "xxxx",
+    "****",
+    "....",
+    "1234567890",
+    "abcdef",
+    "foobar",
+    "lorem",
+    "notasecret",
+    "not-a-secret",
+    "not_a_secret",
+];
+
+/// What a value begins with that says where the secret is.
+const REFERENCES: [&str; 22] = [
+    "/",
+    "./",
+    "../",
+    "~/",
+    "$",
+    "%",
+    "<",
+    "{",
+    "[",
+    "(",
+    "#",
+    "@",
+    "*",
+    "http://",
+    "https://",
+    "file:",
+    "env:",
+    "op://",
+    "arn:",
+    "vault:",
+    "ref:",
+    "projects/",
+];
+
+/// The fewest bytes of a password, of a key in quotes, of a key without.
+const PASSWORD_BYTES_MIN: usize = 5;
+const KEY_BYTES_MIN: usize = 10;
+const BARE_KEY_BYTES_MIN: usize = 16;
+
+/// Whether a value in a text is a credential.
+pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
+    match sort {
+        Sort::Header => header(value),
+        Sort::Password if written.is_quoted => password(value),
+        // `password = pass1`, `f(password=pass1)`: variables of programs.
+        Sort::Password => {
+            ends_there(written.next)
+                && is_bare(value)
+                && has_letter_and_digit(value)
+                && password(value)
+                && (written.is_tight || key(value, BARE_KEY_BYTES_MIN) || value.bytes().any(is_strong_sign))
+        }
+        Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN),
+        Sort::Key => ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN),
+    }
+}
+
+/// Whether the value of a member of JSON is a credential, where the name is not enough.
+pub(in crate::filter) fn in_json(value: &str, sort: Sort) -> bool {
+    in_text(value, sort, Written { is_quoted: true, is_tight: true, next: None })
+}
+
+/// Whether a word may be a password that a person chose.
+pub(super) fn password(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let has_sign = value.bytes().any(is_strong_sign);
+    value.len() >= PASSWORD_BYTES_MIN
+        && !is_placeholder(value)
+        && !has_blank(value)
+        && (has_letter_and_digit(value) || digits == value.len() && digits >= 6 || has_sign && value.len() >= 12)
+        && (has_sign || !value.contains('/'))
+        && !is_word_with_number(value)
+}
+
+/// Whether a text was made at random: a key, a token.
+pub(super) fn key(value: &str, least: usize) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let strange = value.bytes().filter(|byte| is_strong_sign(*byte)).count();
+    value.len() >= least
+        && !is_placeholder(value)
+        && (!has_blank(value) || strange >= 6)
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && (digits >= 2 || strange >= 4 && value.len() >= 24)
+        && surprise(value) >= 3.0
+        && !is_made_of_words(value)
+        && !is_camel_case(value)
+}
+
+/// Whether what a header carries is more than its name and a word for a person to fill in.
+fn header(value: &str) -> bool {
+    let is_attribute = |name: &str| {
+        ["path", "domain", "expires", "max-age", "samesite", "version"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let parts = value.split([';', ',', ' ']).map(str::trim).filter(|part| !part.is_empty());
+    let mut credentials = parts.map(|part| part.split_once('=').unwrap_or(("", part)));
+    let told = |(name, text): (&str, &str)| {
+        let text = text.trim_matches(['"', '\'']);
+        !is_attribute(name) && (checks::is_user_and_password(text) || text.len() >= 8 && password(text))
+    };
+    !value.contains(['(', '{']) && !value.contains("<redacted: ") && !value.contains("::") && credentials.any(told)
+}
+
+/// Whether this stands for a credential, or says where it is.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_lowercase();
+    REFERENCES.iter().any(|start| lower.starts_with(start))
+        || PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
+        || ["${", "$(", "{{", "%s", "%(", "#{", "<%", "://", "->", "::", "()", "...", "…"]
+            .iter()
+            .any(|sign| lower.contains(sign))
+        || is_monotonous(&lower)
+        || lower.matches("\\x").count() >= 2
+}
+
+/// One letter, or one short row of letters, again and again.
+fn is_monotonous(value: &str) -> bool {
+    let mut letters: Vec<char> = value.chars().filter(|c| c.is_alphanumeric()).collect();
+    letters.sort_unstable();
+    letters.dedup();
+    letters.len() < 4
+}
+
+fn has_blank(value: &str) -> bool {
+    value.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn has_letter_and_digit(value: &str) -> bool {
+    value.bytes().any(|byte| byte.is_ascii_digit()) && value.chars().any(char::is_alphabetic)
+}
+
+/// Signs that names of programs do not have.
+fn is_strong_sign(byte: u8) -> bool {
+    byte.is_ascii_punctuation() && !matches!(byte, b'_' | b'-' | b'.' | b'/' | b':' | b'*' | b'"' | b'\'' | b'\\')
+}
+
+/// No call, no index, no path of names.
+fn is_bare(value: &str) -> bool {
+    let is_name = |part: &str| part.len() < 24 && part.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_path = value.contains('.') && value.split('.').all(is_name);
+    !value.contains(['(', '[', '{', '*']) && !is_path && !value.starts_with("0x")
+}
+
+/// Where a value of a file of settings, of a command or of an address ends; in a program something else follows.
+fn ends_there(next: Option<u8>) -> bool {
+    next.is_none_or(|next| {
+        next.is_ascii_whitespace() || matches!(next, b'&' | b'"' | b'\'' | b'`' | b'<' | b'\\' | b';')
+    })
+}
+
+/// `sha256`, `utf8`, `password1`: a word and a number that programs and manuals have.
+fn is_word_with_number(value: &str) -> bool {
+    const WORDS: [&str; 41] = [
+        "sha",
+        "utf",
+        "int",
+        "uint",
+        "md",
+        "base",
+        "oauth",
+        "http",
+        "ipv",
+        "aes",
+        "rsa",
+        "ed",
+        "char",
+        "varchar",
+        "float",
+        "arg",
+        "param",
+        "val",
+        "var",
+        "str",
+        "tok",
+        "key",
+        "pass",
+        "test",
+        "password",
+        "passwd",
+        "mypassword",
+        "secret",
+        "mysecret",
+        "token",
+        "mytoken",
+        "user",
+        "string",
+        "none",
+        "null",
+        "foo",
+        "bar",
+        "abc",
+        "default",
+        "fake",
+        "mock",
+    ];
+    let word = value.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_'));
+    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// Words with signs between them, and numbers of a few digits: names of things.
+fn is_made_of_words(value: &str) -> bool {
+    let is_word = |part: &str| {
+        let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        part.len() <= 4
+            || letters.bytes().all(|byte| byte.is_ascii_alphabetic()) && letters.len() == part.len()
+            || letters.bytes().all(|byte| byte.is_ascii_lowercase()) && part.len() <= 10
+    };
+    let parts: Vec<&str> =
+        value.split(['-', '_', '.', ':', '/', '#', '@', '~']).filter(|part| !part.is_empty()).collect();
+    parts.len() > 1 && parts.iter().all(|part| is_word(part)) && !is_uuid(&parts)
+}
+
+/// `Curve25519SeedBin`: words that begin with capitals, and one number.
+fn is_camel_case(value: &str) -> bool {
+    let runs = |is: fn(&u8) -> bool| {
+        value.as_bytes().chunk_by(|a, b| is(a) == is(b)).filter(|run| run.first().is_some_and(is)).count()
+    };
+    let words = value.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
+    value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && runs(u8::is_ascii_digit) <= 1
+        && words.map(str::len).min().is_some_and(|shortest| shortest >= 2)
+}
+
+fn is_uuid(parts: &[&str]) -> bool {
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Shannon's entropy, in bits a byte.
+fn surprise(value: &str) -> f64 {
+    super::rule::entropy(value.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+use super::*;
+
+#[test]
+fn a_password_is_no_word_and_no_placeholder() {
+    for value in ["hunter22", "admin123", "Mailpass1234!", "RedisPass1!", "481516", "correct!horse", "ключ-2026"] {
+        assert!(password(value), "{value}");
+    }
+    for value in [
+        "admin", "secret", "1234", "sha256", "utf8", "base64", "a1", "your_pw1", "<pw1234>", "$PW1", "aaaa1111",
+        "my pw 1",
+    ] {
+        assert!(!password(value), "{value}");
+    }
+}
+
+#[test]
+fn a_key_was_made_at_random() {
+    for value in [
+        "7f9cc25de23d1a255720b0ae4551f4044d600f46",
+        "26dfe8d8-889b-4380-92ff-9c3c6ea5d930",
+        "zh!=!gq(w^_t[sBR29954x)HI+$ehwss*xYNQeu([xcWMhdzzr",
+        "yLryKGwcGc3ez9G8YAnjeYMQOc",
+    ] {
+        assert!(key(value, 16), "{value}");
+    }
+    for value in [
+        "my-secret-token-2026",
+        "projects/1/secrets/2",
+        "some_variable_name_12",
+        "aaaaaaaaaaaaaaaa11",
+        "AnotherClassName",
+        "com.example.Token2",
+        "${{ secrets.TOKEN_22 }}",
+    ] {
+        assert!(!key(value, 16), "{value}");
+    }
+}
