@@ -2,14 +2,15 @@
 //!
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
-use crate::broker::Parked;
-use crate::call::{Call, Caller, Header};
+use crate::broker::{Broker, Parked};
+use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
 use crate::filter::inspect::Reason;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::minor::MinorRow;
 use crate::ledger::store::{self, Earlier};
-use crate::ledger::transaction::{Answer, Effect, Transaction};
+use crate::ledger::transaction::{Answer, Effect, Transaction, with_about};
 use crate::policy::authorize::Refusal;
 use crate::policy::decide::Decision;
 use crate::policy::explain::explain;
@@ -17,7 +18,7 @@ use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
 use crate::questions;
 use serde_json::{Map, Value, json};
-use shared::reply::{Evidence, Notice};
+use shared::reply::Notice;
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
 
@@ -30,39 +31,49 @@ enum Repeat {
     Join,
     /// The stored reply.
     Again(Box<[u8]>),
-    /// A no.
-    Refuse,
+    /// A no, with this code.
+    Refuse(Code),
     /// Nothing: an answer would be taken for the answer of the first, which is still open.
     Silence,
 }
 
-/// A request under an id that was used before.
-pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) -> Result<Option<Answer>, LedgerError> {
-    let same = earlier.request_digest == Some(header.request_digest);
-    let repeat = match (same, earlier.open, earlier.reply) {
-        (true, true, _) => Repeat::Join,
-        (true, false, Some(reply)) => Repeat::Again(reply),
-        (false, true, _) => Repeat::Silence,
-        (true | false, false, _) => Repeat::Refuse,
-    };
-    let refused = matches!(repeat, Repeat::Refuse | Repeat::Silence);
-    let evidence = tx.append(&Draft {
-        reason_code: refused.then_some(Code::ReplayedRequest),
-        body: json!({ "request": header.request_digest }),
-        ..Draft::about(if refused { Kind::Refused } else { Kind::Repeated }, header)
-    })?;
-    match repeat {
-        Repeat::Join | Repeat::Silence => Ok(None),
-        Repeat::Again(document) => {
-            Ok(Some(tx.answer_again(header.request_id.clone(), document.into_vec(), evidence.seq)))
-        }
-        Repeat::Refuse => {
-            let mut reply = Reply::of_code(header.request_id.clone(), Code::ReplayedRequest, tx.now());
-            reply.evidence = Some(evidence);
+impl Broker {
+    /// A request under an id that was used before. What is stored for it is handed out only to whom it could be handed out
+    /// now.
+    pub(crate) fn repeated(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        earlier: Earlier,
+    ) -> Result<Option<Answer>, LedgerError> {
+        let same = earlier.request_digest == Some(header.request_digest);
+        let repeat = match (same, earlier.open, earlier.reply) {
+            (true, true, _) => Repeat::Join,
+            (true, false, Some(reply)) => match self.may_have_result(tx, header, &header.request_id)? {
+                Ok(()) => Repeat::Again(reply),
+                Err(code) => Repeat::Refuse(code),
+            },
+            (false, true, _) => Repeat::Silence,
+            (true | false, false, _) => Repeat::Refuse(Code::ReplayedRequest),
+        };
+        let code = match &repeat {
+            Repeat::Join | Repeat::Again(_) => None,
+            Repeat::Refuse(code) => Some(*code),
+            Repeat::Silence => Some(Code::ReplayedRequest),
+        };
+        let row = tx.append_minor(&Draft {
+            reason_code: code,
+            body: json!({ "request": header.request_digest }),
+            ..Draft::about(if code.is_some() { Kind::Refused } else { Kind::Repeated }, header)
+        })?;
+        Ok(match repeat {
+            Repeat::Join | Repeat::Silence => None,
+            Repeat::Again(document) => Some(tx.answer_stored(header.request_id.clone(), document.into_vec(), row)),
             // Not kept: the reply of the first, if there is one, stays the reply under this id.
-            let document = serde_json::to_vec(&reply).unwrap_or_default();
-            Ok(Some(tx.answer_again(header.request_id.clone(), document, evidence.seq)))
-        }
+            Repeat::Refuse(code) => {
+                Some(tx.answer_unkept(Reply::of_code(header.request_id.clone(), code, tx.now()), row))
+            }
+        })
     }
 }
 
@@ -70,44 +81,28 @@ pub(crate) fn repeated(tx: &Transaction<'_>, header: &Header, earlier: Earlier) 
 /// other one's; nor is its row under that id, which would then be taken.
 pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parked) -> Result<(), LedgerError> {
     let same = parked.request_digest == header.request_digest;
-    tx.append(&Draft {
+    tx.append_minor(&Draft {
         person: header.behalf.key(),
         reason_code: (!same).then_some(Code::ReplayedRequest),
         body: json!({ "request": header.request_digest, "of_request": header.request_id }),
         ..Draft::new(if same { Kind::Repeated } else { Kind::Refused }, &header.caller_key)
     })
-    .map(|_evidence| ())
+    .map(|_row| ())
 }
 
-/// The kept reply of another request, under this request's id.
+/// The kept reply of another request, under this request's id. One copy is kept of it: the first.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
-    let (reply, evidence) = copied(tx, header, of)?;
-    again(tx, header, reply, evidence)
+    let (reply, row) = copied(tx, header, of)?;
+    tx.answer_copy(header, reply, row)
 }
 
-/// A reply that is kept under another id, for this request. Whoever waits at a connection is handed it there or never, and
-/// asks once more for nothing: of what an agent outside is told again and again one copy is kept.
-pub(crate) fn again(
-    tx: &Transaction<'_>,
-    header: &Header,
-    reply: Reply,
-    evidence: Evidence,
-) -> Result<Answer, LedgerError> {
-    if matches!(header.caller, Caller::Outside(_)) {
-        let reply = Reply { evidence: Some(evidence), ..reply };
-        let document = serde_json::to_vec(&reply).unwrap_or_default();
-        return Ok(tx.answer_again(header.request_id.clone(), document, evidence.seq));
-    }
-    tx.answer(&header.caller_key, reply, evidence)
-}
-
-/// The same, not kept yet.
-pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, Evidence), LedgerError> {
+/// The same, as a reply and its row.
+pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), LedgerError> {
     let stored = store::reply(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
-    let evidence = tx.append(&Draft {
+    let row = tx.append_minor(&Draft {
         reason_code: code,
         body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
         ..Draft::about(Kind::Answered, header)
@@ -116,13 +111,13 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
         None => Reply::of_code(header.request_id.clone(), Code::UnknownRequest, tx.now()),
     };
-    Ok((reply, evidence))
+    Ok((reply, row))
 }
 
 /// The request asked for is not over yet, and this one's time is.
 pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
-    let (reply, evidence) = unfinished(tx, header, of)?;
-    again(tx, header, reply, evidence)
+    let (reply, row) = unfinished(tx, header, of)?;
+    Ok(tx.answer_unkept(reply, row))
 }
 
 /// The same, not kept yet.
@@ -130,15 +125,15 @@ pub(crate) fn unfinished(
     tx: &Transaction<'_>,
     header: &Header,
     of: &RequestId,
-) -> Result<(Reply, Evidence), LedgerError> {
-    let evidence = tx.append(&Draft {
+) -> Result<(Reply, MinorRow), LedgerError> {
+    let row = tx.append_minor(&Draft {
         reason_code: Some(Code::StillRunning),
         body: json!({ "request": header.request_digest, "of_request": of }),
         ..Draft::about(Kind::Answered, header)
     })?;
     let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
     reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
-    Ok((reply, evidence))
+    Ok((reply, row))
 }
 
 /// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
@@ -146,7 +141,7 @@ pub(crate) fn unfinished(
 pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
     let header = &call.header;
     let level = call.target.operation().map(|operation| operation.declaration().level);
-    let evidence = tx.append(&Draft {
+    let row = tx.append_minor(&Draft {
         provider: Some(&call.provider),
         action: Some(&call.action),
         level: call.target.invocation().map(Invocation::level).max(level),
@@ -154,13 +149,16 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         summary: call.target.invocation().map(Invocation::summary),
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
-        body: json!({ "request": header.request_digest }),
+        body: with_about(json!({ "request": header.request_digest }), call.target.invocation()),
         ..Draft::about(Kind::Refused, header)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
     reply.retry_after_ms = millis(refusal.retry_after.or(busy));
-    questions::answer(tx, &call.header, call.was_asked(), reply, evidence)
+    if call.was_asked() {
+        return questions::answer(tx, &call.header, true, reply, row.evidence());
+    }
+    tx.answer_minor(&header.caller_key, reply, row).map(Some)
 }
 
 /// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.
@@ -175,7 +173,7 @@ pub(crate) fn explained(
     if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
         object.remove("steps");
     }
-    let evidence = tx.append(&Draft {
+    let row = tx.append_minor(&Draft {
         provider: Some(&call.provider),
         action: Some(&call.action),
         params_digest: Some(call.params_digest),
@@ -183,8 +181,7 @@ pub(crate) fn explained(
         ..Draft::about(Kind::Answered, header)
     })?;
     let summary = "Decided only; nothing was executed.".to_owned();
-    tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
-        .map(Some)
+    Ok(Some(tx.answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
 }
 
 /// The row that closes an intent.

@@ -14,6 +14,7 @@
 //! was asked about by nobody's request: with the yes it is made what counts.
 
 pub mod card;
+pub mod denials;
 pub mod sealing;
 mod stored;
 

@@ -11,7 +11,7 @@
 //! itself is [`run`], between two events.
 
 use crate::accounts;
-use crate::answers::{again, copied, explained, refused, repeated, unfinished, while_parked};
+use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
@@ -20,7 +20,6 @@ use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
 use crate::flows::grants;
 use crate::flows::reads::Reads;
-use crate::folding::Folding;
 use crate::identity::Behalf;
 use crate::kill;
 use crate::ledger::LedgerError;
@@ -56,7 +55,6 @@ pub struct Broker {
     pub(crate) policy: Policy,
     /// Groups whose snapshot no longer equals the database.
     pub(crate) stale_snapshots: BTreeSet<Group>,
-    pub(crate) folding: Folding,
     /// How many requests of a caller wait for another one.
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
     /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request,
@@ -113,7 +111,7 @@ impl Scribe<Event> for Broker {
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
             Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
-            Event::Arrived(Parsed::Rubbish(rubbish)) => self.refuse_rubbish(tx, rubbish),
+            Event::Arrived(Parsed::Rubbish(rubbish)) => Self::refuse_rubbish(tx, rubbish),
             Event::Telling(busy) => {
                 let told = self.tell(tx, &busy);
                 closed(tx, Event::Telling(busy), told.map(|()| None))
@@ -140,12 +138,11 @@ impl Scribe<Event> for Broker {
                 let stored = linking::keep_late(tx, &late);
                 closed(tx, Event::Renewed(late), stored.map(|()| None))
             }
-            Event::Stopping => closed(tx, Event::Stopping, self.stopping(tx).map(|()| None)),
+            Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
     }
 
     fn undone(&mut self, seq: i64) {
-        self.folding.forget_after(seq);
         self.cancelled.retain(|_, row| *row <= seq);
         self.resolved.retain(|resolved| resolved.row <= seq);
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
@@ -179,8 +176,10 @@ impl Broker {
         }
         match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
             Ok(None) => self.decide(tx, call),
+            // What only explains is explained anew.
+            Ok(Some(earlier)) if call.dry_run && earlier.is_same_and_over(&call.header) => self.decide(tx, call),
             Ok(Some(earlier)) => {
-                let answer = repeated(tx, &call.header, earlier);
+                let answer = self.repeated(tx, &call.header, earlier);
                 closed(tx, Event::Arrived(Parsed::Call(call)), answer)
             }
             Err(error) => Err(Unwritten { event: Event::Arrived(Parsed::Call(call)), error }),
@@ -267,6 +266,13 @@ impl Broker {
             }
             return self.same_call(tx, call, &claimed.request_id);
         }
+        if !call.prepared
+            && !call.was_asked()
+            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)
+        {
+            let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
+            return refused(tx, call, &refusal).map(Before::Answered);
+        }
         // A prepared call is one of those that are counted; and nobody agrees to a call for nothing.
         if !call.prepared
             && !call.was_asked()
@@ -298,11 +304,11 @@ impl Broker {
         if is_open && self.may_wait(header) {
             return Ok(Before::Wait(of.clone()));
         }
-        let (reply, evidence) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
+        let (reply, row) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
         if call.was_asked() {
-            return questions::answer(tx, header, true, reply, evidence).map(Before::Answered);
+            return questions::answer(tx, header, true, reply, row.evidence()).map(Before::Answered);
         }
-        again(tx, header, reply, evidence).map(Some).map(Before::Answered)
+        tx.answer_copy(header, reply, row).map(Some).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
@@ -314,38 +320,28 @@ impl Broker {
     /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
     /// one, so that nobody can fill the disk that all depend on.
     fn refuse_rubbish<'tx>(
-        &mut self,
         tx: &'tx Transaction<'_>,
         rubbish: Box<Rubbish>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let answer = self.rubbish_answer(tx, &rubbish);
+        let answer = Self::rubbish_answer(tx, &rubbish);
         closed(tx, Event::Arrived(Parsed::Rubbish(rubbish)), answer)
     }
 
-    fn rubbish_answer(&mut self, tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, LedgerError> {
+    fn rubbish_answer(tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, LedgerError> {
         let earlier = match &rubbish.request_id {
             Some(id) => store::earlier(tx, &rubbish.caller_key, id)?,
             None => None,
         };
         // The id belongs to a request that was well formed; its reply must not be replaced by this one.
         let reply_to = rubbish.request_id.as_ref().filter(|_| earlier.is_none());
-        if let Some(evidence) = self.folding.count(&rubbish.caller_key, rubbish.code, tx.now()) {
-            let again = reply_to.map(|id| {
-                let mut reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
-                reply.evidence = Some(evidence);
-                tx.answer_again(id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), evidence.seq)
-            });
-            return Ok(again);
-        }
-        let evidence = tx.append(&Draft {
+        let row = tx.append_counted(&Draft {
             request_id: rubbish.request_id.as_ref(),
             reason_code: Some(rubbish.code),
             ..Draft::new(Kind::Refused, &rubbish.caller_key)
         })?;
-        self.folding.begin(tx, &rubbish.caller_key, rubbish.code, evidence)?;
         let Some(id) = reply_to else { return Ok(None) };
         let reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
-        tx.answer(&rubbish.caller_key, reply, evidence).map(Some)
+        tx.answer_minor(&rubbish.caller_key, reply, row).map(Some)
     }
 
     /// A look that a person wants: what an operator has stopped is not looked at either.
@@ -383,7 +379,11 @@ impl Broker {
             if directive.asked { Ok(None) } else { store::earlier(tx, &header.caller_key, &header.request_id) };
         let result = match earlier {
             Ok(None) => self.fulfil(tx, &directive),
-            Ok(Some(earlier)) => repeated(tx, header, earlier).map(Fulfilled::Answered),
+            // What is only read is read anew: no reply is kept of it.
+            Ok(Some(earlier)) if directive.order.only_reads() && earlier.is_same_and_over(header) => {
+                self.fulfil(tx, &directive)
+            }
+            Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(Fulfilled::Answered),
             Err(error) => Err(error),
         };
         match result {
@@ -435,10 +435,12 @@ impl Broker {
         store::forget_old(tx, tx.now())?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
+        approvals::denials::forget_old(tx)?;
+        limits::forget_old(tx)?;
         linking::stored::forget_old(tx)?;
         grants::forget_old(tx)?;
         notices::store::forget_old(tx, !self.config.notify.is_empty())?;
-        self.folding.write_finished(tx)
+        tx.write_counts(false)
     }
 
     /// An auditor should know that the directory is another one now.
@@ -448,8 +450,8 @@ impl Broker {
         Ok(())
     }
 
-    fn stopping(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
-        self.folding.write_all(tx)?;
+    fn stopping(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        tx.write_counts(true)?;
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
         Ok(())
     }
@@ -507,7 +509,6 @@ impl Broker {
             catalogue,
             policy,
             stale_snapshots: BTreeSet::new(),
-            folding: Folding::default(),
             waiting: BTreeMap::new(),
             cancelled: BTreeMap::new(),
             under_way: BTreeMap::new(),

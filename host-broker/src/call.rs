@@ -4,13 +4,16 @@
 
 mod parsing;
 
-pub use parsing::{Desk, Invoked, hypothetical, hypothetical_of_tool, invoked, made, parse, readmit, readmit_grant};
+pub use parsing::{
+    Desk, Invoked, hypothetical, hypothetical_of_tool, invoked, made, parse, parse_beside, readmit, readmit_grant,
+};
 
 use crate::accounts::Share;
 use crate::chat::Relayed;
 use crate::identity::Behalf;
-use crate::mailroom::Slot;
+use crate::mailroom::{Slot, Weight};
 use crate::operators::{TokenId, Wanted};
+use crate::policy::facts::{DepartingFact, Outage};
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
 use crate::providers::execution::Planted;
@@ -23,10 +26,11 @@ use shared::flow::request::FlowRequest;
 use shared::flow::{GrantId, Opaque, Vault};
 use shared::reply::Notice;
 use shared::request::{
-    self, CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
+    CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
     TaskRequest,
 };
 use shared::{Action, Code, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -143,6 +147,8 @@ pub struct Header {
     pub arrived: Instant,
     /// How long the caller still waits, from `arrived` on.
     pub patience: Duration,
+    /// The memory that it takes, counted against its group.
+    pub weight: Option<Weight>,
 }
 
 impl Header {
@@ -212,6 +218,10 @@ pub struct Call {
     pub mutating: bool,
     /// As it was written: what is admitted again after a person's yes.
     pub document: Written,
+    /// The parameters, as they were written.
+    pub params: Params,
+    /// What was found in what it would let leave, if that was looked for before the decision.
+    pub departing: Option<DepartingFact>,
     /// Whether a person was asked about it.
     pub asked: Asked,
     /// The proposal that it applies.
@@ -252,6 +262,33 @@ impl fmt::Debug for Written {
     }
 }
 
+/// The parameters of a call, as they were written. They cannot be printed.
+#[derive(Clone, PartialEq)]
+pub struct Params(Value);
+
+impl Params {
+    /// Of a parsed call.
+    pub fn new(params: Map<String, Value>) -> Self {
+        Self(Value::Object(params))
+    }
+
+    /// All of them, an object.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// By name.
+    pub fn members(&self) -> Option<&Map<String, Value>> {
+        self.0.as_object()
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} parameters", self.members().map_or(0, Map::len))
+    }
+}
+
 /// Whether a person was asked about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
@@ -270,7 +307,9 @@ pub enum Target {
     /// No such action.
     NoAction,
     /// The action exists but its provider is off, for this reason.
-    Disabled(Arc<dyn Operation>),
+    Disabled(Arc<dyn Operation>, Outage),
+    /// The provider takes no calls, so that nobody knows its actions.
+    Unusable,
     /// The action exists, and these are its parameters, or what is wrong with them.
     Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamFault>>),
     /// The action, whose parameters are with the provider now, and the level that the call demands.
@@ -282,7 +321,12 @@ impl Target {
     pub fn invocation(&self) -> Option<&dyn Invocation> {
         match self {
             Self::Action(_, Ok(invocation)) => Some(invocation.as_ref()),
-            Self::Action(_, Err(_)) | Self::Started(..) | Self::Disabled(_) | Self::NoAction | Self::NoProvider => None,
+            Self::Action(_, Err(_))
+            | Self::Started(..)
+            | Self::Disabled(..)
+            | Self::Unusable
+            | Self::NoAction
+            | Self::NoProvider => None,
         }
     }
 
@@ -312,7 +356,8 @@ impl Target {
             }
             other @ (Self::Action(_, Err(_))
             | Self::Started(..)
-            | Self::Disabled(_)
+            | Self::Disabled(..)
+            | Self::Unusable
             | Self::NoAction
             | Self::NoProvider) => {
                 *self = other;
@@ -325,15 +370,17 @@ impl Target {
     pub fn resume(&mut self, invocation: Box<dyn Invocation>) {
         match std::mem::replace(self, Self::NoAction) {
             Self::Started(operation, _) => *self = Self::Action(operation, Ok(invocation)),
-            other @ (Self::Action(..) | Self::Disabled(_) | Self::NoAction | Self::NoProvider) => *self = other,
+            other @ (Self::Action(..) | Self::Disabled(..) | Self::Unusable | Self::NoAction | Self::NoProvider) => {
+                *self = other;
+            }
         }
     }
 
     /// The action, if it exists.
     pub fn operation(&self) -> Option<&Arc<dyn Operation>> {
         match self {
-            Self::Action(operation, _) | Self::Started(operation, _) | Self::Disabled(operation) => Some(operation),
-            Self::NoAction | Self::NoProvider => None,
+            Self::Action(operation, _) | Self::Started(operation, _) | Self::Disabled(operation, _) => Some(operation),
+            Self::Unusable | Self::NoAction | Self::NoProvider => None,
         }
     }
 }
@@ -355,18 +402,11 @@ impl Call {
             None => self.document.bytes().to_vec(),
             Some(tool) => {
                 let again = serde_json::json!({
-                    "tool": tool, "params": self.params(), "idempotency_key": self.idempotency_key,
+                    "tool": tool, "params": self.params.value(), "idempotency_key": self.idempotency_key,
                 });
                 again.to_string().into_bytes()
             }
         }
-    }
-
-    /// The parameters, as they were written.
-    pub fn params(&self) -> Value {
-        let call = request::parse(&self.document.0).ok().and_then(|document| document.request.into_call().ok());
-        // A call was parsed from a call's document.
-        call.map_or(Value::Null, |body| Value::Object(body.params))
     }
 }
 
@@ -375,7 +415,7 @@ impl fmt::Debug for Target {
         f.write_str(match self {
             Self::NoProvider => "NoProvider",
             Self::NoAction => "NoAction",
-            Self::Disabled(_) => "Disabled",
+            Self::Disabled(..) | Self::Unusable => "Disabled",
             Self::Action(_, Ok(_)) => "Action",
             Self::Action(_, Err(_)) => "Action with faults",
             Self::Started(..) => "Started",
@@ -460,6 +500,8 @@ pub enum Order {
         provider: Provider,
         /// What tells what it says from everything else.
         digest: Digest,
+        /// The names of what looks like an attack in it and is accepted all the same.
+        flagged: BTreeSet<String>,
     },
     /// A person links an account of somebody's at a capability.
     LinkAccount {
@@ -501,6 +543,13 @@ pub enum Order {
         /// Set, or lift.
         on: bool,
     },
+}
+
+impl Order {
+    /// Whether it only reads what is stored: the same request, sent again, is answered anew.
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Self::Capabilities(_) | Self::List(_) | Self::Result(_))
+    }
 }
 
 /// What a kill switch stops.

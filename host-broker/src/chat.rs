@@ -197,6 +197,7 @@ impl Broker {
             origin: Origin::Broker,
             arrived: header.arrived,
             patience: header.patience,
+            weight: None,
         };
         let Spoken { code, yes, reason } = relayed.spoken.clone();
         // Whoever answers in a chat leaves it to the agent when changes to files are made.
@@ -219,7 +220,7 @@ fn refuse(
         body: json!({ "request": header.request_digest, "channel": "chat", "from": handed_in.from }),
         ..Draft::about(Kind::Refused, header)
     })?;
-    let reply = Reply::of_reason(header.request_id.clone(), code, reason, tx.now());
+    let reply = Reply::of_reason_alone(header.request_id.clone(), code, reason, tx.now());
     Ok((tx.answer(&header.caller_key, reply, evidence)?, evidence))
 }
 
@@ -276,7 +277,7 @@ fn silence(connection: &Connection, sender: &str, now: Timestamp) -> Result<Opti
 /// Says that nobody listens, with the row that is there already.
 fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> Result<Answer, LedgerError> {
     let reason = format!("Too many wrong codes; nothing from this sender is read before {until}.");
-    let mut reply = Reply::of_reason(header.request_id.clone(), Code::Guardrail, &reason, tx.now());
+    let mut reply = Reply::of_reason_alone(header.request_id.clone(), Code::Guardrail, &reason, tx.now());
     reply.evidence = export::row(tx.connection(), row)?.map(|row| Evidence {
         seq: row.seq,
         event_hash: row.event_hash,

@@ -2,7 +2,7 @@
 //!
 //! Only here is anything printed. Results go to standard output, as text for people or with `--json` as one
 //! document; faults go to standard error with what to do about them. Exit codes: 0 done, 1 internal, 2 usage,
-//! 3 refused, 4 configuration, 5 provider.
+//! 3 refused or not found, 4 configuration or home, 5 failed check.
 //!
 //! What changes something goes through [`ask`], what only reads through [`reading`].
 
@@ -47,14 +47,14 @@ pub mod vault;
 pub mod web;
 
 use crate::config::Environment;
-use crate::config::home::Home;
+use crate::config::home::{Home, quoted};
 use crate::effects::clock::SystemClock;
 use crate::effects::commands::SystemCommands;
 use crate::effects::http::SystemHttp;
 use crate::effects::ids::SystemIds;
 use crate::host::Effects;
 use crate::ledger::LedgerError;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Fault, Output};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ const END_PATIENCE: Duration = Duration::from_secs(1);
     propagate_version = true,
     after_help = "Begin with: host-broker init, host-broker serve, host-broker grant, host-broker status.
 
-Exit codes: 0 done, 1 internal, 2 usage, 3 refused, 4 configuration, 5 provider.
+Exit codes: 0 done, 1 internal, 2 usage, 3 refused or not found, 4 configuration or home, 5 failed check.
 With --json a fault is {error, exit}, and what the command adds to that."
 )]
 struct Arguments {
@@ -132,6 +132,8 @@ pub struct Context {
     pub home: Home,
     /// Whether somebody named the home, rather than leaving it to the platform.
     pub home_is_chosen: bool,
+    /// Whether it was named by an argument, which the next command then needs, too; a variable is still set.
+    pub home_is_argument: bool,
     /// Time, randomness, environment.
     pub effects: Effects,
     /// Where results go.
@@ -142,10 +144,23 @@ impl Context {
     /// How this program is called for this home, for commands that are suggested.
     pub fn program(&self) -> String {
         if self.home_is_chosen {
-            format!("host-broker --home {}", self.home.path().display())
+            format!("host-broker --home {}", quoted(self.home.path()))
         } else {
             "host-broker".to_owned()
         }
+    }
+
+    /// The text, in which every command that it suggests is one for this home.
+    pub fn at_home(&self, text: &str) -> String {
+        if !self.home_is_argument {
+            return text.to_owned();
+        }
+        let program = self.program();
+        let commands = Arguments::command();
+        let names = commands.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "init");
+        names.fold(text.to_owned(), |text, name| {
+            text.replace(&format!("host-broker {name}"), &format!("{program} {name}"))
+        })
     }
 }
 
@@ -157,10 +172,14 @@ pub fn run(environment: Environment) -> ExitCode {
     };
     // An empty variable is one that is not set.
     let named = environment.get("EXT_BROKER_HOME").filter(|home| !home.is_empty());
+    let home_is_argument = arguments.home.is_some();
     let chosen = arguments.home.or_else(|| named.map(PathBuf::from));
     let home_is_chosen = chosen.is_some();
     let home = chosen.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
     let output = Output { json: arguments.json };
+    // What the broker makes is nobody else's to write. Documents for a sandbox are made readable for its user; private files
+    // name their mode themselves.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -170,6 +189,7 @@ pub fn run(environment: Environment) -> ExitCode {
         // What is printed is to be used from anywhere, such as the mounts of a sandbox.
         home: Home::at(std::path::absolute(&home).unwrap_or(home)),
         home_is_chosen,
+        home_is_argument,
         effects: Effects {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
@@ -182,7 +202,7 @@ pub fn run(environment: Environment) -> ExitCode {
     };
     let code = match execute(arguments.command, &context) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => context.output.fault(&fault),
+        Err(fault) => context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault }),
     };
     // What some thread still waits for, such as a name that nobody answers for, keeps nothing alive.
     runtime.shutdown_timeout(END_PATIENCE);
@@ -248,35 +268,53 @@ impl From<crate::host::StartError> for Fault {
     fn from(error: crate::host::StartError) -> Self {
         use crate::host::StartError;
         match &error {
-            StartError::Config(_) | StartError::Room(_) | StartError::Key { .. } | StartError::Vault(_) => {
-                Self::configuration(&error)
-            }
-            StartError::Ledger(LedgerError::Locked { .. }) => locked(&error),
-            StartError::Ledger(_)
+            StartError::Config(_)
+            | StartError::Room(_)
+            | StartError::Key { .. }
+            | StartError::Vault(_)
             | StartError::Socket { .. }
             | StartError::Inbox { .. }
-            | StartError::Callback { .. }
-            | StartError::Thread(_)
-            | StartError::FirstRow
-            | StartError::Filter(_)
-            | StartError::Randomness(_) => Self::internal(&error),
+            | StartError::Callback { .. } => Self::configuration(&error),
+            StartError::Ledger(ledger) => of_ledger(ledger, &error),
+            StartError::Thread(_) | StartError::FirstRow | StartError::Filter(_) | StartError::Randomness(_) => {
+                Self::internal(&error)
+            }
         }
     }
 }
 
 impl From<LedgerError> for Fault {
     fn from(error: LedgerError) -> Self {
-        if matches!(error, LedgerError::Locked { .. }) { locked(&error) } else { Self::internal(&error) }
+        of_ledger(&error, &error)
     }
 }
 
-fn locked(error: &dyn std::error::Error) -> Fault {
-    Fault::failed(format!("{error}; see host-broker status, or end it with host-broker stop"))
+/// `error` is the same, or what it is the cause of.
+fn of_ledger(ledger: &LedgerError, error: &dyn std::error::Error) -> Fault {
+    match ledger {
+        LedgerError::Locked { .. } => {
+            Fault::refused(format!("{error}; see host-broker status, or end it with host-broker stop"))
+        }
+        LedgerError::File { .. } | LedgerError::Open { .. } | LedgerError::Version { .. } => {
+            Fault::configuration(error)
+        }
+        LedgerError::Broken(_) => Fault { code: Fault::failed("").code, ..Fault::internal(error) },
+        LedgerError::Statement { .. } | LedgerError::Stored { .. } | LedgerError::Clock { .. } => {
+            Fault::internal(error)
+        }
+    }
 }
 
 impl From<crate::control::ControlError> for Fault {
     fn from(error: crate::control::ControlError) -> Self {
-        Self::internal(&error)
+        use crate::control::ControlError;
+        match error {
+            ControlError::Closed { .. } => Self::refused(error.to_string()),
+            ControlError::Socket { .. }
+            | ControlError::NoAnswer { .. }
+            | ControlError::Ledger(_)
+            | ControlError::Randomness(_) => Self::internal(&error),
+        }
     }
 }
 

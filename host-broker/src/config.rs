@@ -10,10 +10,13 @@ pub mod home;
 pub mod identity;
 pub mod limits;
 pub mod notify;
+pub mod permissions;
 pub mod profiles;
 pub mod provider;
 pub mod rules;
+pub mod socket;
 pub mod vault;
+pub mod warnings;
 pub mod web;
 
 use crate::call::outside;
@@ -102,6 +105,16 @@ pub struct BrokerTable {
     pub in_flight: usize,
     /// What to do with documents whose type is not ours.
     pub foreign_types: ForeignTypes,
+    /// How much evidence one group, or one external grant, may cause in an hour: rows and stored replies, in MiB. Above it,
+    /// its calls are refused. An eighth of it may go into rows about requests that change nothing; above that, those are
+    /// counted in one row a minute. 0 is no bound.
+    pub evidence_mib_per_hour: u64,
+    /// Below so much free space on the disk of the home, in MiB, or below a fiftieth of a small disk, the caller that has used
+    /// most is refused first.
+    pub free_space_mib: u64,
+    /// The group of users on this machine, by name or number, whose processes may connect to the control socket; what each
+    /// may do there says `[people]`. Absent means the daemon's own user only.
+    pub socket_group: Option<String>,
 }
 
 /// What to do with documents whose type is not ours.
@@ -121,6 +134,9 @@ impl Default for BrokerTable {
             patience_ms: u64::try_from(shared::limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
             in_flight: shared::limits::IN_FLIGHT_PER_GROUP,
             foreign_types: ForeignTypes::Refuse,
+            evidence_mib_per_hour: 64,
+            free_space_mib: 256,
+            socket_group: None,
         }
     }
 }
@@ -169,6 +185,10 @@ pub struct PersonTable {
     /// Who the person is in chats, such as `telegram:12345`.
     #[serde(default)]
     pub chat: Vec<String>,
+    /// Whether the person may administer: grant, stop, mint tokens, accept definitions. The daemon's own user and root may
+    /// without it. A grant also takes `approves` up to its level.
+    #[serde(default)]
+    pub admin: bool,
     /// Whether the person's processes may hand in what others have answered in a chat.
     #[serde(default)]
     pub relays: bool,
@@ -214,6 +234,18 @@ impl Default for ApprovalsTable {
     fn default() -> Self {
         Self { expires_s: 300, actions: BTreeMap::new(), grants: AskTable::default(), flows: AskTable::default() }
     }
+}
+
+/// The superuser, who can replace the broker.
+pub const ROOT: u32 = 0;
+
+/// What a user without a table of `[people]` is called: `uid-1000`.
+pub fn unlisted(uid: u32) -> String {
+    format!("uid-{uid}")
+}
+
+fn unlisted_uid(person: &str) -> Option<u32> {
+    person.strip_prefix("uid-")?.parse().ok()
 }
 
 /// Under which name people are asked about flows, in the place of a provider's.
@@ -264,6 +296,14 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// What does not fit, and what to do.
+        fault: String,
+    },
+    /// Somebody else could change it.
+    #[error("{path} is not safe: {fault}")]
+    Unsafe {
+        /// The file or directory.
+        path: PathBuf,
+        /// Who can change it, and the command that mends it.
         fault: String,
     },
     /// A file cannot be written.
@@ -351,7 +391,11 @@ impl Config {
             return fault("broker.in_flight must be at least 1".into());
         }
         self.check_approvals().or_else(fault)?;
+        self.check_people().or_else(fault)?;
         self.check_tokens().or_else(fault)?;
+        if let Some(group) = &self.broker.socket_group {
+            socket::group_number(group).map(drop).or_else(|why| fault(format!("broker.socket_group: {why}")))?;
+        }
         self.limits.check(self).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
@@ -482,6 +526,27 @@ impl Config {
         self.providers.get_key_value(provider).or_else(|| self.bridge(provider.namespace()?))
     }
 
+    /// Who comes with a user id is one person, and who administers comes with one.
+    fn check_people(&self) -> Result<(), String> {
+        let mut known: BTreeMap<u32, &String> = BTreeMap::new();
+        for (person, table) in &self.people {
+            if table.admin && table.uid.is_none() {
+                return Err(format!(
+                    "people.{person}: `admin` counts at the control socket, where people are known by their user id; add \
+                     uid = N"
+                ));
+            }
+            let Some(uid) = table.uid else { continue };
+            if let Some(other) = known.insert(uid, person) {
+                return Err(format!(
+                    "people.{other} and people.{person} have the same uid {uid}, so nobody could tell them apart; give it \
+                     to one of them"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whoever has a token is one person.
     fn check_tokens(&self) -> Result<(), String> {
         let mut known: Vec<(&String, TokenDigest)> = Vec::new();
@@ -587,6 +652,16 @@ impl Config {
         self.people.iter().find(|(_, table)| table.uid == Some(uid)).map(|(name, _)| name.as_str())
     }
 
+    /// Whether this person may administer: whoever has `admin = true`, the daemon's own user, and root.
+    pub fn administers(&self, person: &str) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = |uid: u32| uid == own || uid == ROOT;
+        match self.people.get(person) {
+            Some(table) => table.admin || table.uid.is_some_and(is_own),
+            None => unlisted_uid(person).is_some_and(is_own),
+        }
+    }
+
     /// A digest of the file's text: rows name it, so that an auditor knows under which configuration a decision fell.
     pub fn digest(text: &str) -> Digest {
         Digest::of(text.as_bytes())
@@ -617,8 +692,18 @@ fn suggestion(fault: &str) -> Option<String> {
     let (_, rest) = fault.split_once("unknown ")?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
-    let near = |word: &&str| strsim::damerau_levenshtein(unknown, word) <= 2.max(unknown.len() / 3);
-    quoted.filter(near).min_by_key(|word| strsim::damerau_levenshtein(unknown, word)).map(ToOwned::to_owned)
+    nearest(unknown, quoted).map(ToOwned::to_owned)
+}
+
+/// The name nearest to one that is not known.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let far = |word: &&str| strsim::damerau_levenshtein(name, word);
+    known.filter(|word| far(word) <= 2.max(name.len() / 3)).min_by_key(far)
+}
+
+/// The same for the end of a sentence: ` (did you mean 'github'?)`, or nothing.
+pub fn near_miss<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, known).map(|word| format!(" (did you mean '{word}'?)")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -655,6 +740,18 @@ mod tests {
         );
         assert!(fault("[groups.\"../x\"]\n").contains("group"));
         assert!(fault("[broker]\npatience_ms = 999999\n").contains("100 to 120000"));
+    }
+
+    #[test]
+    fn two_people_with_one_uid_are_refused_and_so_is_an_admin_without_one() {
+        let fault_of = fault("[people.ann]\nuid = 7\n[people.bob]\nuid = 7\n");
+        assert!(fault_of.contains("people.ann and people.bob have the same uid 7"), "{fault_of}");
+        assert!(fault("[people.ann]\nadmin = true\n").contains("add uid = N"));
+        let config = parse("[people.ann]\nuid = 4000000001\nadmin = true\n[people.bob]\nuid = 4000000002\n").unwrap();
+        assert_eq!(
+            ["ann", "bob", "uid-0", "uid-4000000003"].map(|name| config.administers(name)),
+            [true, false, true, false]
+        );
     }
 
     #[test]

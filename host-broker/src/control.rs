@@ -9,8 +9,8 @@ use crate::accounts::Share;
 use crate::broker::{Broker, run};
 use crate::call::{Caller, Directive, FlowOrder, Header, KillScope, Order, Origin, Parsed};
 use crate::chat::{self, Relayed};
-use crate::config::Config;
 use crate::config::notify::is_identity;
+use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
@@ -33,6 +33,7 @@ use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::{Group, Provider, TaskId, limits};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -91,6 +92,9 @@ pub enum Control {
         provider: Provider,
         /// What tells what it says from everything else.
         digest: Digest,
+        /// The names of what looks like an attack in it and is accepted all the same.
+        #[serde(default)]
+        flagged: BTreeSet<String>,
     },
     /// Link an account of somebody's at a capability.
     LinkAccount {
@@ -215,6 +219,17 @@ pub enum ControlError {
         #[source]
         source: std::io::Error,
     },
+    /// The socket is not for this user.
+    #[error(
+        "user {uid} may not connect to the control socket {path}; run this as the daemon's user, or name a group of users \
+         as `socket_group` under [broker] of broker.toml"
+    )]
+    Closed {
+        /// The socket.
+        path: std::path::PathBuf,
+        /// The user of this process.
+        uid: u32,
+    },
     /// The daemon did not answer.
     #[error("the daemon did not answer: {fault}")]
     NoAnswer {
@@ -253,8 +268,8 @@ impl Clerk {
     fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
         let catalogue = Arc::clone(&self.catalogue.borrow());
         let upstream = catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
-        let upstream = upstream.filter(|upstream| upstream.is_elsewhere()).ok_or_else(|| {
-            format!("the daemon knows no MCP server {provider} elsewhere; after a change of broker.toml start it again")
+        let upstream = upstream.ok_or_else(|| {
+            format!("the daemon knows no MCP server {provider}; after a change of broker.toml start it again")
         })?;
         if self.config.table_of(provider).is_none_or(|(_, table)| !table.enabled) {
             return Err(format!("{provider} is switched off by the configuration"));
@@ -269,18 +284,18 @@ impl Clerk {
         Ok((Event::Probe(Box::new(probe)), seen))
     }
 
-    /// The person with this user id: a name of the configuration, or for the daemon's own user the number.
+    /// The person with this user id: a name of the configuration, or for the daemon's own user and root the number.
     pub fn person(&self, uid: u32) -> Option<String> {
         match self.config.person(uid) {
             Some(name) => Some(name.to_owned()),
-            None => (uid == self.uid).then(|| format!("uid-{uid}")),
+            None => (uid == self.uid || uid == ROOT).then(|| unlisted(uid)),
         }
     }
 
-    /// Whether this user may hand in what others have answered in a chat: the daemon's own, and who is named so.
+    /// Whether this user may hand in what others have answered in a chat: the daemon's own, root, and who is named so.
     fn may_relay(&self, uid: u32) -> bool {
         let person = self.config.person(uid).and_then(|name| self.config.people.get(name));
-        uid == self.uid || person.is_some_and(|table| table.relays)
+        uid == self.uid || uid == ROOT || person.is_some_and(|table| table.relays)
     }
 
     /// Puts what a person asks to the broker, and waits for its reply.
@@ -309,6 +324,7 @@ impl Clerk {
             origin,
             arrived: Instant::now(),
             patience: limits::PATIENCE_DEFAULT,
+            weight: None,
         };
         Ok(Event::Arrived(Parsed::Directive(Box::new(Directive { header, order, asked: false }))))
     }
@@ -357,14 +373,17 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
             Order::ShareAccount(Share { person, capability, account_ref, with }, on)
         }
         Control::RenewVault { forget } => Order::RenewVault { forget },
-        Control::AcceptDefinitions { provider, digest } => Order::AcceptDefinitions { provider, digest },
+        Control::AcceptDefinitions { provider, digest, flagged } => {
+            Order::AcceptDefinitions { provider, digest, flagged }
+        }
         Control::LinkAccount { person, capability, account_ref, label } => {
             Order::LinkAccount { person, capability, account_ref, label }
         }
         Control::UnlinkAccounts { person, capability, account_ref } => {
             Order::UnlinkAccounts { person, capability, account_ref }
         }
-        Control::Look { .. } | Control::Exchange { .. } => return Err(Own::Wrong("it is no order".to_owned())),
+        Control::Look { .. } => return Err(Own::Look),
+        Control::Exchange { .. } => return Err(Own::Exchange),
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
@@ -405,6 +424,14 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
         Ok(control) => control,
         Err(error) => return fault(&format!("not a command: {error}")),
     };
+    let order = order(&control, may_relay);
+    // What becomes a row is judged where the row is written.
+    if let Err(own) = &order
+        && let Err(lacks) = own.right().check(&clerk.config, &person)
+    {
+        tracing::warn!(person, "a command was refused: the person lacks the right");
+        return fault(&lacks);
+    }
     if let Control::Look { provider } = &control {
         return match clerk.look(person, provider) {
             Ok((event, seen)) => {
@@ -419,7 +446,7 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
         reports.send(News::Accepted(Exchange::of_home(provider, digest, answer)));
         return exchanged.await.unwrap_or_else(|_gone| fault("the daemon stops"));
     }
-    let order = match order(&control, may_relay) {
+    let order = match order {
         Ok(order) => order,
         Err(own) => {
             if matches!(own, Own::Stop) {
@@ -451,6 +478,9 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused) => {
             return Ok(None);
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(ControlError::Closed { path: socket.into(), uid: rustix::process::geteuid().as_raw() });
         }
         Err(source) => return Err(failed(source)),
     };
@@ -489,7 +519,7 @@ pub fn look(
     runtime: &tokio::runtime::Handle,
     provider: &Provider,
 ) -> Result<serde_json::Value, ControlError> {
-    let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
+    let person = clerk.person(clerk.uid).unwrap_or_else(|| unlisted(clerk.uid));
     let (event, mut seen) = match clerk.look(person, provider) {
         Ok(looking) => looking,
         Err(why) => return Ok(refusal(&why)),
@@ -523,11 +553,11 @@ pub fn administer(
     let order = match order(control, true) {
         Ok(order) => order,
         Err(Own::Wrong(why)) => return Ok(refusal(&why)),
-        Err(Own::WebLink | Own::Stop | Own::Hello) => {
+        Err(Own::WebLink | Own::Stop | Own::Hello | Own::Look | Own::Exchange) => {
             return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
         }
     };
-    let person = clerk.person(clerk.uid).unwrap_or_else(|| format!("uid-{}", clerk.uid));
+    let person = clerk.person(clerk.uid).unwrap_or_else(|| unlisted(clerk.uid));
     let event = clerk.directive(Asked { person, order, said: control, channel: "cli" }, Origin::Broker)?;
     let batch = ledger.batch(Durability::Full, vec![event], broker);
     if let Some((_, error)) = batch.unwritten.into_iter().next() {
@@ -549,13 +579,12 @@ mod tests {
     use crate::config::Environment;
     use crate::effects::ids::SystemIds;
 
-    #[test]
-    fn only_the_daemons_own_user_and_who_is_named_so_hand_in_for_others() {
-        let text = "[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n";
+    /// A clerk of the user 1 with these people.
+    fn clerk(text: &str) -> Clerk {
         let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));
         let (_sender, catalogue) = watch::channel(Arc::default());
-        let clerk = Clerk {
+        Clerk {
             config: Arc::new(config),
             catalogue,
             key,
@@ -563,8 +592,39 @@ mod tests {
             uid: 1,
             inbox: None,
             callback: None,
-        };
-        let may: Vec<bool> = [1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
-        assert_eq!(may, [true, true, false, false]);
+        }
+    }
+
+    #[test]
+    fn only_the_daemons_own_user_root_and_who_is_named_so_hand_in_for_others() {
+        let clerk = clerk("[people.bridge]\nuid = 5\nrelays = true\n[people.alice]\nuid = 6\napproves = {}\n");
+        let may: Vec<bool> = [0, 1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
+        assert_eq!(may, [true, true, true, false, false]);
+        let known: Vec<_> = [0, 1, 5, 7].into_iter().map(|uid| clerk.person(uid)).collect();
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(known, [named("uid-0"), named("uid-1"), named("bridge"), None]);
+    }
+
+    #[test]
+    fn what_concerns_the_process_takes_a_right_too() {
+        let config = clerk(
+            "[people.adam]\nuid = 5\nadmin = true\n[people.anna]\nuid = 6\napproves = {}\n[people.rita]\nuid = 7\n\
+             relays = true\n",
+        )
+        .config;
+        let digest = format!("sha256:{}", "0".repeat(64));
+        for (document, expected) in [
+            //                                                      root adam anna rita
+            (json!({ "type": "stop" }), [true, true, false, false]),
+            (json!({ "type": "look", "provider": "mock" }), [true, true, false, false]),
+            (json!({ "type": "exchange", "provider": "mock", "digest": digest }), [true, true, false, false]),
+            (json!({ "type": "web_link" }), [true, true, true, false]),
+            (json!({ "type": "hello" }), [true; 4]),
+        ] {
+            let control: Control = serde_json::from_value(document.clone()).unwrap();
+            let own = order(&control, false).expect_err("no order");
+            let may = ["uid-0", "adam", "anna", "rita"].map(|person| own.right().check(&config, person).is_ok());
+            assert_eq!(may, expected, "{document}");
+        }
     }
 }

@@ -208,7 +208,7 @@ impl Loop {
         if self.daemon.ledger.head().seq == before {
             return false;
         }
-        match store::undelivered(self.daemon.ledger.reader()) {
+        match store::undelivered(self.daemon.ledger.reader(), self.daemon.clock.now()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
                     self.redeliver(seq, &caller, document);
@@ -277,7 +277,11 @@ impl Loop {
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
                 News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
                 News::Invoked(invocation) if self.stopping.is_none() => self.invoke(*invocation),
-                News::Happened(_) | News::Back(_) | News::Accepted(_) | News::Invoked(_) => {}
+                // A document that comes too late stays in its directory for the next daemon.
+                News::Parsed(document) if self.stopping.is_none() => {
+                    self.pending.extend(self.daemon.intake.parsed(*document));
+                }
+                News::Happened(_) | News::Back(_) | News::Accepted(_) | News::Invoked(_) | News::Parsed(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -336,9 +340,10 @@ impl Loop {
                 self.readmit(&key);
             }
             self.take_up_what_was_postponed();
+            self.daemon.ledger.heed_space(self.daemon.broker.config.broker.free_space_mib.saturating_mul(1024 * 1024));
             self.daemon.outbox.send_again();
             let delivered = self.daemon.outbox.delivered();
-            if delivered > self.delivered || self.daemon.broker.folding.has_finished(now) {
+            if delivered > self.delivered || self.daemon.ledger.has_counted() {
                 self.handle(vec![Event::Ticked { delivered }]);
             }
         }
@@ -501,7 +506,11 @@ impl Loop {
             self.over(key);
             self.asked.remove(key)
         });
+        let came_to_nothing = matches!(event, Event::Arrived(_)) && settled.as_ref().is_none_or(Settled::is_folded);
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
+        if let (true, Origin::File(file)) = (came_to_nothing, &origin) {
+            file.slot.room().count_unproductive();
+        }
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
@@ -524,7 +533,7 @@ impl Loop {
         let reader = self.daemon.ledger.reader();
         for group in stale {
             let Broker { config, catalogue, policy, .. } = &self.daemon.broker;
-            match snapshot::snapshot(reader, now, &group, config, catalogue, &policy.profiles, None) {
+            match snapshot::snapshot(reader, now, &group, config, catalogue, policy, None) {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
                     self.daemon.outbox.snapshot(&group, &bytes);

@@ -15,6 +15,7 @@ use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
+use crate::config::near_miss;
 use crate::flows::grants::{Use, standing};
 use crate::gates::{self, Task, TaskState};
 use crate::grants;
@@ -22,11 +23,13 @@ use crate::identity::{Behalf, Unproven};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::minor::MinorRow;
 use crate::ledger::store::{self, Owner};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::chats_fact;
 use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
+use crate::rights;
 use crate::sessions;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
@@ -34,7 +37,7 @@ use shared::request::{
     CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
 };
 use shared::snapshot::{Availability, Snapshot};
-use shared::{Code, Group, Level, Provider, Reply, RequestId, TaskId};
+use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
@@ -95,17 +98,19 @@ impl Broker {
     /// Fulfils a directive inside the transaction.
     pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, LedgerError> {
         let header = &directive.header;
-        if main_only(&directive.order) && !self.may_administer(&header.caller, &directive.order) {
-            let said = Said::no(Code::MainOnly, Code::MainOnly.meaning());
-            return write(tx, directive, None, said).map(Fulfilled::Answered);
-        }
-        if let Order::Result(ResultRequest { of, .. }) | Order::Cancel(CancelRequest { of }) = &directive.order
-            && !self.may_reach(tx, header, of)?
+        if main_only(&directive.order)
+            && let Err((code, reason)) = self.may_administer(&header.caller, &directive.order)
         {
-            return write(tx, directive, None, out_of_reach(&header.behalf)).map(Fulfilled::Answered);
+            return write(tx, directive, None, Said::no(code, reason)).map(Fulfilled::Answered);
+        }
+        if let Order::Cancel(CancelRequest { of }) = &directive.order
+            && self.reachable(tx, header, of)?.is_none()
+        {
+            let code = out_of_reach(&header.behalf);
+            return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
         let said = match &directive.order {
-            Order::Result(request) => match self.may_hear(tx, header)? {
+            Order::Result(request) => match self.may_have_result(tx, header, &request.of)? {
                 Ok(()) => return self.result(tx, header, request),
                 Err(code) => Said::no(code, code.meaning()),
             },
@@ -123,9 +128,12 @@ impl Broker {
             Order::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
             Order::RevokeOperator(id) => operators::revoke(tx, id)?,
             Order::ListOperators => operators::list(tx)?,
-            Order::AcceptDefinitions { provider, digest } => {
+            Order::AcceptDefinitions { provider, digest, flagged } => {
                 self.accepted_elsewhere(tx, provider)?;
-                let body = json!({ "accepted": provider, "digest": digest });
+                let mut body = json!({ "accepted": provider, "digest": digest });
+                if let Some(body) = body.as_object_mut().filter(|_| !flagged.is_empty()) {
+                    body.insert("flagged".into(), json!(flagged));
+                }
                 let summary = format!("What {provider} says it can do is accepted.");
                 Said::done(Kind::Noted, body.clone(), body, summary)
             }
@@ -160,21 +168,24 @@ impl Broker {
         write(tx, directive, None, said).map(Fulfilled::Answered)
     }
 
-    /// The main group's agent, and people; operators elsewhere work with flows, as far as their tokens reach, and with nothing
-    /// else.
-    fn may_administer(&self, caller: &Caller, order: &Order) -> bool {
-        match caller {
+    /// The main group's agent, and people as far as their rights go; operators elsewhere work with flows, as far as their
+    /// tokens reach, and with nothing else.
+    fn may_administer(&self, caller: &Caller, order: &Order) -> Result<(), (Code, String)> {
+        let may = match caller {
             Caller::Group(group) => self.config.is_main(group),
-            Caller::Person(_) => true,
+            Caller::Person(person) => {
+                return rights::of(order).check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
+            }
             Caller::Operator(_) => matches!(order, Order::Flow(_)),
             Caller::Outside(_) | Caller::Broker => false,
-        }
+        };
+        if may { Ok(()) } else { Err((Code::MainOnly, Code::MainOnly.meaning().to_owned())) }
     }
 
     /// What the group has been exposed to is forgotten.
     fn reset_session(&self, tx: &Transaction<'_>, group: &Group) -> Result<Said, LedgerError> {
-        if !self.config.groups.contains_key(group) {
-            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{group}'.")));
+        if let Some(fault) = self.unknown_group(group) {
+            return Ok(Said::no(Code::InvalidParams, fault));
         }
         let caller = Caller::Group(group.clone()).to_string();
         let waits = self.waiting.get(&*caller).is_some_and(|waiting| *waiting > 0);
@@ -197,9 +208,9 @@ impl Broker {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
-        let (connection, profiles, behalf) = (tx.connection(), &self.policy.profiles, Some(&header.behalf));
+        let (connection, policy, behalf) = (tx.connection(), &self.policy, Some(&header.behalf));
         let mut snapshot =
-            snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, profiles, behalf)?;
+            snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, policy, behalf)?;
         if let Some(person) = header.behalf.key() {
             for capability in snapshot.capabilities.iter_mut().filter(|own| own.provider.is_namespaced()) {
                 capability.accounts = stored_accounts::of(connection, &person, &capability.provider)?;
@@ -213,6 +224,13 @@ impl Broker {
     }
 
     fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
+        let RevokeRequest { group_folder: group, provider } = request;
+        // What was granted can be revoked whether it is still configured or not.
+        if grants::find(tx.connection(), group, provider)?.is_none()
+            && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
+        {
+            return Ok(Said::no(Code::InvalidParams, fault));
+        }
         let revoked = grants::revoke(tx, &request.group_folder, &request.provider, &header.caller_key)?;
         self.stale_snapshots.insert(request.group_folder.clone());
         let summary = if revoked {
@@ -229,9 +247,25 @@ impl Broker {
         })
     }
 
+    /// What is said of a group that is not configured.
+    fn unknown_group(&self, group: &Group) -> Option<String> {
+        let known = self.config.groups.keys().map(Group::as_str);
+        (!self.config.groups.contains_key(group))
+            .then(|| format!("There is no group '{group}'{}.", near_miss(group.as_str(), known)))
+    }
+
+    /// What is said of a provider that is not in the catalogue.
+    fn unknown_provider(&self, provider: &Provider) -> Option<String> {
+        let known = self.catalogue.providers().map(|(name, _)| name.as_str());
+        self.catalogue
+            .provider(provider)
+            .is_none()
+            .then(|| format!("There is no provider '{provider}'{}.", near_miss(provider.as_str(), known)))
+    }
+
     fn create_task(&self, tx: &Transaction<'_>, header: &Header, request: &TaskRequest) -> Result<Said, LedgerError> {
-        if !self.config.groups.contains_key(&request.group_folder) {
-            return Ok(Said::no(Code::InvalidParams, format!("There is no group '{}'.", request.group_folder)));
+        if let Some(fault) = self.unknown_group(&request.group_folder) {
+            return Ok(Said::no(Code::InvalidParams, fault));
         }
         let id = match &request.task_id {
             Some(id) => id.clone(),
@@ -259,7 +293,8 @@ impl Broker {
 
     fn approve_gate(&self, tx: &Transaction<'_>, header: &Header, request: &GateRequest) -> Result<Said, LedgerError> {
         let Some(table) = self.config.gates.get(&request.gate) else {
-            return Ok(Said::no(Code::InvalidParams, format!("There is no gate '{}'.", request.gate)));
+            let hint = near_miss(request.gate.as_str(), self.config.gates.keys().map(Gate::as_str));
+            return Ok(Said::no(Code::InvalidParams, format!("There is no gate '{}'{hint}.", request.gate)));
         };
         let may_open = match &header.caller {
             Caller::Group(group) => table.groups.contains(group),
@@ -289,39 +324,57 @@ impl Broker {
         })
     }
 
-    /// Whether a request is there and whoever asks may know of it. One that was made on a person's behalf is that
-    /// person's, and only where the person may call its provider from: what was read in a private chat is not handed
-    /// over in another one.
-    fn may_reach(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<bool, LedgerError> {
+    /// The owner of a request, if there is one and this caller may know of it. A request on a person's behalf is that
+    /// person's, and only in chats that the grant is for: a result from a private chat stays out of a group's chat.
+    fn reachable(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Option<Owner>, LedgerError> {
         let key = (Arc::clone(&header.caller_key), of.clone());
         let owner = match self.parked.get(&key) {
             Some(parked) => Some(Owner { person: parked.person.clone(), provider: None }),
             None => store::owner(tx, &header.caller_key, of)?,
         };
-        let Some(owner) = owner else { return Ok(false) };
+        let Some(owner) = owner else { return Ok(None) };
         if owner.person.is_some() && owner.person != header.behalf.key() {
-            return Ok(false);
+            return Ok(None);
         }
-        let provider = owner.provider.and_then(|provider| provider.parse::<Provider>().ok());
-        let (Some(_), Some(group), Some(provider)) = (&owner.person, header.caller.group(), provider) else {
-            return Ok(true);
+        let (Some(_), Some(group), Some(provider)) = (&owner.person, header.caller.group(), owner.called()) else {
+            return Ok(Some(owner));
         };
         let grant = grants::find(tx.connection(), group, &provider)?;
-        Ok(grant.is_none_or(|grant| chats_fact(&grant, header.behalf.person()) != ChatsFact::Elsewhere))
+        let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
+        Ok((!elsewhere).then_some(owner))
     }
 
-    /// Whether whoever asks may still hear of calls: an agent outside as long as its access holds.
-    fn may_hear(&self, tx: &Transaction<'_>, header: &Header) -> Result<Result<(), Code>, LedgerError> {
-        let Caller::Outside(access) = &header.caller else { return Ok(Ok(())) };
-        let standing = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?;
-        Ok(standing.map(drop))
+    /// Whether this caller may have the stored result of a request now. The person and the chat must match, the access must
+    /// be in force, and no kill switch may stop it.
+    pub(crate) fn may_have_result(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        of: &RequestId,
+    ) -> Result<Result<(), Code>, LedgerError> {
+        let Some(owner) = self.reachable(tx, header, of)? else { return Ok(Err(out_of_reach(&header.behalf))) };
+        if let Caller::Outside(access) = &header.caller
+            && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
+        {
+            return Ok(Err(code));
+        }
+        let Some(provider) = owner.called() else { return Ok(Ok(())) };
+        if kill::find(tx.connection(), header.caller.held_as(), &provider)?.is_some() {
+            return Ok(Err(Code::KillSwitch));
+        }
+        let Some(group) = header.caller.group() else { return Ok(Ok(())) };
+        Ok(match grants::find(tx.connection(), group, &provider)? {
+            Some(grant) if grant.is_live(tx.now()) => Ok(()),
+            Some(grant) if grant.active && grant.is_expired(tx.now()) => Err(Code::GrantExpired),
+            Some(_) | None => Err(Code::NoGrant),
+        })
     }
 
     /// Waits like a call: the reply of the other request is the reply of this one.
     fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
         // Whoever joined another's question was told of that one, and has its outcome.
         let of = &questions::behind(tx, header, &request.of)?;
-        if !self.may_reach(tx, header, of)? {
+        if self.reachable(tx, header, of)?.is_none() {
             return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
         }
         if !store::is_open(tx, &header.caller_key, of)? {
@@ -355,7 +408,7 @@ impl Broker {
                     body: given.way(json!({ "request": header.request_digest })),
                     ..Draft::about(Kind::Refused, header)
                 })?;
-                let reply = Reply::of_reason(header.request_id.clone(), code, &reason, tx.now());
+                let reply = refusal(header, code, &reason, tx.now());
                 return tx.answer(&header.caller_key, reply, evidence);
             }
         };
@@ -455,12 +508,11 @@ impl Broker {
 
 /// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
 /// nothing it may well be one's own.
-fn out_of_reach(behalf: &Behalf) -> Said {
-    let code = match behalf {
+fn out_of_reach(behalf: &Behalf) -> Code {
+    match behalf {
         Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
         Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
-    };
-    Said::no(code, code.meaning())
+    }
 }
 
 fn main_only(order: &Order) -> bool {
@@ -488,13 +540,13 @@ fn write(
         Said::Once(said, members) => (*said, Some(members)),
         said @ (Said::Done { .. } | Said::No { .. }) => (said, None),
     };
-    let (evidence, reply) = match said {
+    let (row, reply) = match said {
         Said::Once(..) => return Err(LedgerError::Stored { what: "answer" }),
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
             }
-            let evidence = tx.append(&Draft {
+            let draft = Draft {
                 provider: subject.provider.as_ref(),
                 level: subject.level,
                 summary: (kind != Kind::Answered).then(|| summary.clone()),
@@ -502,19 +554,25 @@ fn write(
                 approval,
                 body,
                 ..Draft::about(kind, header)
-            })?;
-            (evidence, Reply::executed(header.request_id.clone(), data, summary, tx.now()))
+            };
+            let row =
+                if kind == Kind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
+            (row?, Reply::executed(header.request_id.clone(), data, summary.clone(), tx.now()))
         }
         Said::No { code, reason } => {
-            let evidence = tx.append(&Draft {
+            let row = tx.append_minor(&Draft {
                 reason_code: Some(code),
                 approval,
                 body: json!({ "request": header.request_digest }),
                 ..Draft::about(Kind::Refused, header)
             })?;
-            (evidence, Reply::of_reason(header.request_id.clone(), code, &reason, tx.now()))
+            (row, refusal(header, code, &reason, tx.now()))
         }
     };
+    if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
+        return Ok(Some(tx.answer_unkept(reply, row)));
+    }
+    let evidence = row.evidence();
     let leaving = once.map(|members| {
         let mut leaving = reply.clone();
         leaving.evidence = Some(evidence);
@@ -531,6 +589,17 @@ fn write(
         }
         None => answer,
     })
+}
+
+/// A refusal. What an agent should do next is told to agents only.
+pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp) -> Reply {
+    let id = header.request_id.clone();
+    match header.caller {
+        Caller::Person(_) => Reply::of_reason_alone(id, code, reason, now),
+        Caller::Group(_) | Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => {
+            Reply::of_reason(id, code, reason, now)
+        }
+    }
 }
 
 fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {

@@ -4,6 +4,7 @@ use crate::broker::event_of;
 use crate::call::{Call, Header, Invoked, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
+use crate::intake::ParsedDocument;
 use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::mailroom::Waker;
@@ -72,6 +73,8 @@ pub enum News {
     Accepted(Exchange),
     /// An agent outside calls a tool.
     Invoked(Box<Invocation>),
+    /// A long document is parsed.
+    Parsed(Box<ParsedDocument>),
 }
 
 /// A call of a tool by an agent outside.

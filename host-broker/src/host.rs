@@ -5,8 +5,10 @@ mod inbox;
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::home::Home;
+use crate::config::socket::group_number;
+use crate::config::warnings::warnings;
 use crate::config::{Config, ConfigError, Environment};
-use crate::config::{profiles, rules};
+use crate::config::{permissions, profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
@@ -17,7 +19,7 @@ use crate::event::{Event, Reports};
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
 use crate::identity::issuers::Issuers;
-use crate::intake::Intake;
+use crate::intake::{Intake, ParseWorker};
 use crate::keys;
 use crate::ledger::{self, Ledger, LedgerError, LedgerKey};
 use crate::linking;
@@ -76,6 +78,8 @@ pub struct Office {
     pub vault: Arc<Vault>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
+    /// What a person must hear, because a key or the ledger is made new where others are there already.
+    pub notes: Vec<String>,
 }
 
 /// A running daemon.
@@ -159,7 +163,10 @@ impl Office {
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
     pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
+        permissions::check(&home)?;
         let config = Arc::new(Config::load(&home.config(), &effects.environment)?);
+        permissions::check_named(&home, &config)?;
+        let notes = keys::continuity(&home, config.vault.key.is_none())?;
         let key = Arc::new(keys::ledger(&home, effects.ids.as_ref())?);
         let own = Arc::new(keys::identity(&home, effects.ids.as_ref())?);
         let secrets = setup::secrets(&config, effects);
@@ -170,7 +177,7 @@ impl Office {
         let running = Running { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let foundation = Arc::new(Foundation::lay((&home, &config), effects, secrets, running, &key)?);
         let terms = foundation.terms()?;
-        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers })
+        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes })
     }
 
     /// The one writer of this home.
@@ -232,12 +239,19 @@ impl Host {
         if let Err(error) = setup::furnish(&office.config, &office.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
+        for note in &office.notes {
+            tracing::error!(note, "something of this home is missing");
+        }
         for (group, provider, why) in office.terms.policy.profiles.waivers() {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
-        let ledger = office.ledger(Arc::clone(&effects.clock))?;
+        let mut ledger = office.ledger(Arc::clone(&effects.clock))?;
+        ledger.set_hourly_budget(office.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
         every_record_opens(office, effects)?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
+        for warning in warnings(&office.home, &office.config)? {
+            tracing::warn!(warning, "the home may not be what you mean");
+        }
         let (sender, news) = channel();
         let reports = Reports::new(sender, Arc::clone(mailroom.waker()));
         let desk = Desk {
@@ -247,6 +261,7 @@ impl Host {
             ids: Arc::clone(&effects.ids),
             patience: office.config.patience(),
             foreign_types: office.config.broker.foreign_types,
+            filters: Some(Arc::clone(&office.terms.filters)),
         };
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -260,10 +275,11 @@ impl Host {
         let (catalogue, listed) = watch::channel(Arc::clone(&office.terms.catalogue));
         let served = Inbox::open(office, effects)?;
         let callback = callback_address(office, effects)?;
+        let (worker, parse) = ParseWorker::new(reports.clone());
         let daemon = Daemon {
             ledger,
             broker: office.broker(&effects.ids),
-            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&effects.clock)),
+            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&effects.clock), worker),
             news,
             reports: reports.clone(),
             outbox,
@@ -278,13 +294,17 @@ impl Host {
         };
         office.foundation.attend(&office.terms, &reports);
         let socket = office.home.socket();
-        let listener = bind(&socket, runtime)?;
+        let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
+        let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        let listener = bind(&socket, group, runtime)?;
         let mut clerk = office.clerk(effects);
         clerk.catalogue = listed;
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
         let (ready, started) = channel();
+        // It ends with the daemon.
+        thread("parser", parse)?;
         let broker = thread("broker", move || daemon.run(&ready))?;
         if started.recv().is_err() {
             return Err(StartError::FirstRow);
@@ -378,12 +398,15 @@ fn every_record_opens(office: &Office, effects: &Effects) -> Result<(), StartErr
 }
 
 /// The ledger's lock is held, so a socket that is there was left behind.
-fn bind(path: &Path, runtime: &Handle) -> Result<UnixListener, StartError> {
+fn bind(path: &Path, group: Option<u32>, runtime: &Handle) -> Result<UnixListener, StartError> {
     let failed = |source| StartError::Socket { path: path.into(), source };
     std::fs::remove_file(path)
         .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(failed(error)) })?;
     let _guard = runtime.enter();
     let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    // Whom it is opened to is told by its group first: in between it is the owner's only.
+    std::os::unix::fs::chown(path, None, group).map_err(failed)?;
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
     Ok(listener)
 }

@@ -1,16 +1,19 @@
 //! What is reached over HTTP: connections, each with its limits, on an address of this machine.
 //!
 //! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. Whoever is slow, with
-//! the head of a request, its body or the reply, is cut off.
+//! the head of a request, its body or the reply, is cut off. Where there are too many connections, the oldest of those that
+//! belong to nobody who is known gives way, so that who is signed in always finds a place.
 
 mod api;
 pub mod callback;
+mod connections;
 mod outside;
 mod pace;
 mod paced;
 pub mod web;
 
 use axum::Router;
+use connections::{Connection, Connections};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -24,7 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// How many connections there are at once; others wait to be taken.
+/// How many connections there are at once.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_ALL: u32 = 64;
 /// How long a connection may take to send the head of a request, and stay open without one.
@@ -76,8 +79,9 @@ impl Server {
 
 async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, over: Sender<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Some((stream, place)) = next(&listener, &places, &stop).await {
-        tokio::spawn(serve(stream, router.clone(), stop.clone(), place));
+    let connections = Connections::default();
+    while let Some((stream, place, connection)) = next(&listener, &places, &connections, &stop).await {
+        tokio::spawn(serve(stream, router.clone(), stop.clone(), place, connection));
     }
     drop(listener);
     // All places are free when every connection is over.
@@ -86,24 +90,28 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, 
     over.send(()).ok();
 }
 
-/// The next connection; `None` when it is over.
+/// The next connection, once there is a place for it; `None` when it is over.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    connections: &Connections,
     stop: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, OwnedSemaphorePermit, Connection)> {
     loop {
         let taken = async {
-            let place = Arc::clone(places).acquire_owned().await.ok()?;
-            Some((listener.accept().await, place))
+            let accepted = listener.accept().await;
+            if places.available_permits() == 0 {
+                connections.cut_oldest_unknown();
+            }
+            (accepted, Arc::clone(places).acquire_owned().await)
         };
         let (accepted, place) = tokio::select! {
             biased;
             () = stop.cancelled() => return None,
-            taken = taken => taken?,
+            taken = taken => taken,
         };
         match accepted {
-            Ok((stream, _)) => return Some((stream, place)),
+            Ok((stream, _)) => return Some((stream, place.ok()?, connections.begin())),
             Err(error) => {
                 tracing::warn!(%error, "a connection to the inbox cannot be taken");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -112,18 +120,26 @@ async fn next(
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, stop: CancellationToken, place: OwnedSemaphorePermit) {
+async fn serve(
+    stream: TcpStream,
+    router: Router,
+    stop: CancellationToken,
+    place: OwnedSemaphorePermit,
+    this: Connection,
+) {
     let _place = place;
+    let service = router.layer(axum::Extension(this.standing()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Paced::new(stream, WRITE_PATIENCE)), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Paced::new(stream, WRITE_PATIENCE)), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     // What a client does wrong is no concern of the log.
     tokio::select! {
         _ended = connection.as_mut() => return,
+        () = this.is_cut() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     tokio::time::timeout(STOP_GRACE, connection).await.ok();

@@ -1,9 +1,18 @@
 //! Where documents come in: watches every group's `tasks/`, reads, parses and hands on.
 //!
-//! It decides nothing. The groups are served in turn, one document each, and each has a limited number of
+//! It decides nothing. The groups are served in turn, each for a bounded time, and each has a limited number of
 //! undecided documents, so that a flood of one group never delays another. Kernel notification is only a hint: a
-//! sweep at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
+//! listing at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
 //! directories are listed with a growing pause.
+//!
+//! Short documents are read and parsed here, because a change of threads costs more. Longer ones are read and parsed by
+//! the [`ParseWorker`], one of each group at a time.
+
+mod queue;
+mod worker;
+
+use worker::Unparsed;
+pub use worker::{Inbound, ParseWorker, ParsedDocument};
 
 use crate::approvals::{Kind, Waiting};
 use crate::call::{self, Call, Caller, Desk, Invoked, Parsed};
@@ -11,17 +20,20 @@ use crate::config::ForeignTypes;
 use crate::config::flows::FlowsTable;
 use crate::effects::clock::Clock;
 use crate::event::Event;
+use crate::filter::finished::Filters;
 use crate::identity::Behalf;
-use crate::mailroom::{Mailroom, Room, Slot};
+use crate::mailroom::Mailroom;
 use crate::providers::registry::Catalogue;
+use queue::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
-use shared::mailbox::{Contents, FileIdentity, ReadFault, is_document};
-use shared::{Code, Group, RequestId, Timestamp, limits};
+use shared::mailbox::{RESPONSES, TASKS, is_document};
+use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,75 +42,46 @@ use tokio::time::Instant;
 const SAFETY_SCAN: Duration = Duration::from_secs(15);
 /// The longest pause where notification does not work.
 const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
-/// How many names of one group wait; more are found again by the next listing.
-const NAMES_MAX: usize = 4096;
-/// How many documents of one group are taken into one batch: so long do the others wait for who floods.
+/// How many documents of one group are taken into one batch, and how long that may take: so long do the others wait.
 const TURNS_MAX: usize = 4;
+const TURN_COST_MAX: Duration = Duration::from_micros(500);
 /// How many notices are read before what they say is done.
 const NOTICES_MAX: usize = 4096;
-/// How many documents that are no requests a group may send at once, and how many a second in the long run.
-const RUBBISH_BURST: u64 = 1_000;
-const RUBBISH_PER_SECOND: u64 = 200;
-
-/// A file that was read, before it is understood.
-#[derive(Debug)]
-pub struct Inbound {
-    /// Whose.
-    pub room: Arc<Room>,
-    /// Its name in `tasks/`.
-    pub name: String,
-    /// Its bytes, or why they were not read.
-    pub bytes: Result<Vec<u8>, (Code, String)>,
-    /// What was read.
-    pub identity: FileIdentity,
-    /// How old it was.
-    pub age: Duration,
-    /// When it was read, on the monotonic clock.
-    pub arrived: Instant,
-    /// When it was read, on the wall.
-    pub wall: Timestamp,
-    /// Its place in the group's queue.
-    pub slot: Slot,
-}
+/// A group that causes more notices in a second is listed now and then instead of watched, for so long.
+const NOTICES_PER_SECOND: u32 = 20_000;
+const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// Watches, reads and parses.
 pub struct Intake {
     mailroom: Mailroom,
-    desk: Desk,
+    desk: Arc<Desk>,
     clock: Arc<dyn Clock>,
+    worker: ParseWorker,
     queues: Vec<Queue>,
     watch: Option<OwnedFd>,
-    watched: HashMap<i32, usize>,
+    watched: HashMap<i32, (usize, Watched)>,
+    // Groups that are listed instead of watched for a while.
+    unwatched: Vec<usize>,
     // Whose turn it is.
     turn: usize,
     swept: Instant,
     pause: Duration,
 }
 
-struct Queue {
-    room: Arc<Room>,
-    names: VecDeque<String>,
-    // More names than fit, or a file that could not be read yet: list again.
-    again: bool,
-    // Listing takes a tenth of the time at most: whoever fills a directory does not hold the others up with it.
-    rests_until: Instant,
-    started: Instant,
+/// What a watch is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    /// A group's `tasks/`.
+    Tasks,
+    /// A group's directory, in which `tasks/` and `responses/` may be replaced.
+    Root,
 }
 
 impl Intake {
     /// Prepares the watch; notification begins before the first listing, so nothing falls between them.
-    pub fn new(mailroom: Mailroom, desk: Desk, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(mailroom: Mailroom, desk: Desk, clock: Arc<dyn Clock>, worker: ParseWorker) -> Self {
         let now = Instant::now();
-        let queues = mailroom
-            .rooms()
-            .map(|room| Queue {
-                room: Arc::clone(room),
-                names: VecDeque::new(),
-                again: true,
-                rests_until: now,
-                started: now,
-            })
-            .collect();
+        let queues = mailroom.rooms().map(|room| Queue::new(Arc::clone(room), now)).collect();
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if watch.is_none() {
             tracing::warn!(
@@ -107,11 +90,13 @@ impl Intake {
         }
         let mut intake = Self {
             mailroom,
-            desk,
+            desk: Arc::new(desk),
             clock,
+            worker,
             queues,
             watch,
             watched: HashMap::new(),
+            unwatched: Vec::new(),
             turn: 0,
             swept: now,
             pause: Duration::from_millis(1),
@@ -150,9 +135,9 @@ impl Intake {
         call::invoked(invoked, flows, &self.desk).map_or_else(|other| other, Parsed::Call)
     }
 
-    /// From now on what comes in is parsed with these actions.
-    pub fn exchange(&mut self, catalogue: Arc<Catalogue>) {
-        self.desk.catalogue = catalogue;
+    /// From now on what comes in is parsed with these actions, and inspected with these filters.
+    pub fn exchange(&mut self, catalogue: Arc<Catalogue>, filters: Arc<Filters>) {
+        self.desk = Arc::new(Desk { catalogue, filters: Some(filters), ..Desk::clone(&self.desk) });
     }
 
     /// A call that a person wants made on behalf of a group.
@@ -163,25 +148,44 @@ impl Intake {
         call::made(group, id, behalf, document, &self.desk)
     }
 
+    /// A document that was parsed beside the loop, as an event; `None` for one that is left alone.
+    pub fn parsed(&mut self, document: ParsedDocument) -> Option<Event> {
+        let ParsedDocument { queue, parsed, took } = document;
+        let queue = self.queues.get_mut(queue)?;
+        queue.is_parsed(took);
+        match parsed {
+            Ok(parsed) => queue.accept(parsed, &self.desk),
+            Err(Unparsed::Later) => {
+                queue.list_again();
+                None
+            }
+            Err(Unparsed::Fault) => None,
+        }
+    }
+
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With
     /// none it only waits.
     pub fn gather(&mut self, wait: Duration, most: usize, events: &mut VecDeque<Event>) {
         if self.swept.elapsed() >= SAFETY_SCAN {
             self.swept = Instant::now();
-            self.refresh(events);
+            for index in 0..self.queues.len() {
+                self.refresh(index, events);
+            }
         }
         let wait = if wait.is_zero() || most == 0 { wait } else { wait.min(self.patience()) };
-        self.notice(wait);
+        self.notice(wait, events);
         if most == 0 {
             return;
         }
+        self.list_the_unwatched();
         let now = Instant::now();
-        for queue in self.queues.iter_mut().filter(|queue| queue.again && queue.names.is_empty()) {
-            if queue.rests_until <= now {
-                queue.list();
-            }
+        for queue in self.queues.iter_mut().filter(|queue| queue.wants_listing(now)) {
+            queue.list();
         }
         let full = events.len() + most;
+        for queue in &mut self.queues {
+            queue.begin_turn();
+        }
         for _ in 0..TURNS_MAX {
             if events.len() >= full || !self.serve_in_turn(full, events) {
                 break;
@@ -193,17 +197,18 @@ impl Intake {
     /// How long nothing may happen before the next look.
     fn patience(&mut self) -> Duration {
         let until_sweep = SAFETY_SCAN.saturating_sub(self.swept.elapsed());
-        if self.queues.iter().any(Queue::can_be_served) {
+        let now = Instant::now();
+        if self.queues.iter().any(|queue| queue.can_be_served(now)) {
             return Duration::ZERO;
         }
-        if self.queues.iter().any(|queue| queue.again || !queue.names.is_empty()) {
+        if !self.unwatched.is_empty() || self.queues.iter().any(Queue::waits) {
             return POLL_PAUSE_MAX.min(until_sweep);
         }
         if self.watch.is_some() {
             return until_sweep;
         }
         for queue in &mut self.queues {
-            queue.again = true;
+            queue.list_again();
         }
         self.pause = (self.pause * 2).min(POLL_PAUSE_MAX);
         self.pause
@@ -218,15 +223,31 @@ impl Intake {
                 break;
             }
             self.turn = (self.turn + 1) % self.queues.len();
-            if let Some(queue) = self.queues.get_mut(self.turn) {
-                served |= queue.serve(&self.desk, self.clock.as_ref(), events);
+            if let Some(queue) = self.queues.get_mut(self.turn)
+                && queue.spent() < TURN_COST_MAX
+            {
+                served |= queue.serve(self.turn, &self.desk, self.clock.as_ref(), &self.worker, events);
             }
         }
         served
     }
 
+    /// Groups that cause too many notices are listed with a pause, and watched again after a while.
+    fn list_the_unwatched(&mut self) {
+        let now = Instant::now();
+        let mut again = Vec::new();
+        for index in std::mem::take(&mut self.unwatched) {
+            let Some(queue) = self.queues.get_mut(index) else { continue };
+            queue.list_again();
+            if queue.is_unwatched(now) { self.unwatched.push(index) } else { again.push(index) }
+        }
+        for index in again {
+            self.watch_room(index);
+        }
+    }
+
     /// Waits for notification, for the waker, or for the time to pass.
-    fn notice(&mut self, wait: Duration) {
+    fn notice(&mut self, wait: Duration, events: &mut VecDeque<Event>) {
         let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let waker = Arc::clone(self.mailroom.waker());
         let mut fds = vec![PollFd::new(waker.fd(), PollFlags::IN)];
@@ -240,15 +261,19 @@ impl Intake {
             waker.rest();
         }
         if noticed {
-            self.read_notifications();
+            for index in self.read_notifications() {
+                self.refresh(index, events);
+            }
         }
     }
 
-    fn read_notifications(&mut self) {
-        let Some(watch) = &self.watch else { return };
+    /// Notes what has come in; gives the groups whose directories may have been replaced.
+    fn read_notifications(&mut self) -> Vec<usize> {
+        let mut replaced = Vec::new();
+        let Some(watch) = &self.watch else { return replaced };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
-        let mut seen = 0;
+        let (mut seen, now) = (0, Instant::now());
         // Whoever makes notices faster than they are read keeps nobody else waiting. What was read is not dropped.
         while (seen < NOTICES_MAX || !reader.is_buffer_empty())
             && let Ok(event) = reader.next()
@@ -256,159 +281,76 @@ impl Intake {
             seen += 1;
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 for queue in &mut self.queues {
-                    queue.again = true;
+                    queue.list_again();
                 }
                 continue;
             }
-            let Some(queue) = self.watched.get(&event.wd()).and_then(|index| self.queues.get_mut(*index)) else {
-                continue;
-            };
-            match event.file_name().map(|name| name.to_str()) {
-                Some(Ok(name)) if is_document(name) => queue.push(name),
-                Some(_) => {}
-                None => queue.again = true,
+            let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
+            let Some(queue) = self.queues.get_mut(index) else { continue };
+            if queue.count_notice(now) > NOTICES_PER_SECOND && !self.unwatched.contains(&index) {
+                queue.unwatch_until(now + UNWATCHED);
+                self.unwatched.push(index);
+                tracing::warn!(group = %queue.group(), "the group causes too many notices; its requests are listed now and then");
+            }
+            let name = event.file_name().map(|name| name.to_str());
+            match (on, name) {
+                (Watched::Tasks, Some(Ok(name))) if is_document(name) => queue.push(name),
+                (Watched::Tasks, None) => queue.list_again(),
+                (Watched::Root, Some(Ok(TASKS | RESPONSES))) if !replaced.contains(&index) => replaced.push(index),
+                (Watched::Tasks | Watched::Root, _) => {}
             }
         }
+        let gone: Vec<i32> = self
+            .watched
+            .iter()
+            .filter(|(_, (index, _))| self.unwatched.contains(index))
+            .map(|(descriptor, _)| *descriptor)
+            .collect();
+        for descriptor in gone {
+            self.watched.remove(&descriptor);
+            // A watch whose directory is gone is gone already.
+            inotify::remove_watch(watch, descriptor).ok();
+        }
+        replaced
     }
 
-    /// Directories that were replaced are opened anew; everything is listed.
-    fn refresh(&mut self, events: &mut VecDeque<Event>) {
-        for index in 0..self.queues.len() {
-            let Some(queue) = self.queues.get_mut(index) else { continue };
-            queue.again = true;
-            match queue.room.refresh() {
-                Ok(false) => {}
-                Ok(true) => {
-                    tracing::warn!(group = %queue.room.group, "the group's directory was replaced and is opened anew");
-                    events.push_back(Event::Reopened(queue.room.group.clone()));
-                    self.watch_room(index);
-                }
-                Err(error) => tracing::warn!(group = %queue.room.group, %error, "the group's directory cannot be used"),
+    /// Opens a group's directories anew if they were replaced, and lists its requests.
+    fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
+        let Some(queue) = self.queues.get_mut(index) else { return };
+        queue.list_again();
+        match queue.refresh() {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
+                events.push_back(Event::Reopened(queue.group().clone()));
+                self.watch_room(index);
             }
+            Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),
         }
     }
 
     fn watch_room(&mut self, index: usize) {
+        let Some(room) = self.queues.get(index).map(|queue| Arc::clone(queue.room())) else { return };
+        let changes = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        self.watch(index, Watched::Tasks, &room.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
+        self.watch(index, Watched::Root, room.path(), changes | WatchFlags::CREATE);
+    }
+
+    fn watch(&mut self, index: usize, on: Watched, path: &Path, flags: WatchFlags) {
         let (Some(watch), Some(queue)) = (&self.watch, self.queues.get(index)) else { return };
-        let flags = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-        match inotify::add_watch(watch, queue.room.tasks_path(), flags) {
+        match inotify::add_watch(watch, path, flags) {
             Ok(descriptor) => {
-                self.watched.insert(descriptor, index);
+                self.watched.insert(descriptor, (index, on));
             }
             // The system's limit is met: then no group can be told from another by who was first.
             Err(errno @ (Errno::NOSPC | Errno::NOMEM)) => {
-                tracing::warn!(group = %queue.room.group, %errno, "the directory cannot be watched; directories are listed instead");
+                tracing::warn!(group = %queue.group(), %errno, "the directory cannot be watched; directories are listed instead");
                 self.watch = None;
             }
             // Something is wrong with this group's directory, which is nobody else's trouble.
             Err(errno) => {
-                tracing::warn!(group = %queue.room.group, %errno, "the directory cannot be watched; it is listed now and then");
+                tracing::warn!(group = %queue.group(), %errno, "the directory cannot be watched; it is listed now and then");
             }
         }
-    }
-}
-
-impl Queue {
-    fn can_be_served(&self) -> bool {
-        !self.names.is_empty() && self.is_calm() && self.room.has_place()
-    }
-
-    fn push(&mut self, name: &str) {
-        if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
-    }
-
-    fn list(&mut self) {
-        let began = Instant::now();
-        self.again = false;
-        let Some(handles) = self.room.handles() else { return };
-        let mut found = Vec::new();
-        let listed = handles.tasks.for_each_name(|name| {
-            if is_document(name) {
-                found.push(name.to_owned());
-            }
-            found.len() < NAMES_MAX
-        });
-        if let Err(error) = listed {
-            tracing::warn!(group = %self.room.group, %error, "the group's tasks cannot be listed");
-        }
-        if found.len() >= NAMES_MAX {
-            self.again = true;
-        } else {
-            let names: std::collections::HashSet<&str> = found.iter().map(String::as_str).collect();
-            self.room.forget_missing(|name| names.contains(name));
-        }
-        // What is in hand already would only be skipped again.
-        found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.room.has(name, identity)));
-        self.names.extend(found);
-        self.rests_until = Instant::now() + began.elapsed() * 9;
-    }
-
-    /// Whether the group has sent few enough documents that are no requests.
-    fn is_calm(&self) -> bool {
-        let rubbish = self.room.rubbish();
-        rubbish < RUBBISH_BURST || {
-            let forgiven = self.started.elapsed().as_secs().saturating_mul(RUBBISH_PER_SECOND);
-            rubbish < RUBBISH_BURST.saturating_add(forgiven)
-        }
-    }
-
-    /// Reads, parses and hands on one document; `false` if there was none, or no place for it.
-    fn serve(&mut self, desk: &Desk, clock: &dyn Clock, events: &mut VecDeque<Event>) -> bool {
-        if self.names.is_empty() || !self.is_calm() {
-            return false;
-        }
-        let Some(slot) = self.room.slot() else { return false };
-        let Some(name) = self.names.pop_front() else { return false };
-        let Some(inbound) = self.read(name, slot, clock) else { return true };
-        let parsed = call::parse(inbound, desk);
-        if let Parsed::Rubbish(rubbish) = &parsed {
-            self.room.count_rubbish();
-            if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
-                return true;
-            }
-        }
-        events.push_back(Event::Arrived(parsed));
-        true
-    }
-
-    fn read(&mut self, name: String, slot: Slot, clock: &dyn Clock) -> Option<Inbound> {
-        let handles = self.room.handles()?;
-        let result = handles.tasks.read(&name, limits::REQUEST_BYTES_MAX, self.room.owner);
-        let malformed = |reason: &str| Err((Code::MalformedRequest, reason.to_owned()));
-        let (bytes, identity) = match result {
-            Ok(Contents { bytes, identity }) => (Ok(bytes), identity),
-            Err(ReadFault::Missing | ReadFault::BadName) => return None,
-            // The holder of a lease must let go within the system's lease-break time; the next listing finds it again.
-            Err(fault) if fault.is_passing() => {
-                self.again = true;
-                return None;
-            }
-            Err(ReadFault::TooLarge(identity)) => {
-                (Err((Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned())), identity)
-            }
-            Err(ReadFault::NotRegular(identity)) => (malformed("The request is not a regular file."), identity),
-            Err(ReadFault::Linked(identity)) => (malformed("The request's file has more than one link."), identity),
-            Err(ReadFault::WrongOwner(identity)) => {
-                (malformed("The request's file belongs to another user than configured for this group."), identity)
-            }
-            Err(ReadFault::System(..) | ReadFault::Leased(_)) => {
-                (malformed("The request's file cannot be read."), handles.tasks.look(&name)?)
-            }
-        };
-        if !self.room.take(&name, identity) {
-            return None;
-        }
-        let wall = clock.now();
-        let changed = Timestamp::from_millis(i64::try_from(identity.changed_ns / 1_000_000).unwrap_or(i64::MAX));
-        Some(Inbound {
-            room: Arc::clone(&self.room),
-            name,
-            bytes,
-            identity,
-            age: wall.since(changed),
-            arrived: Instant::now(),
-            wall,
-            slot,
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! The keys that the broker makes for itself: 32 random bytes each, in files that only its own user may read.
 
-use crate::config::home::Home;
+use crate::config::home::{Home, quoted};
 use crate::effects::ids::Ids;
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
@@ -17,7 +17,52 @@ use zeroize::Zeroizing;
 /// # Errors
 /// [`StartError::Key`], [`StartError::Randomness`]; a key that was not there may then have been made.
 pub fn ledger(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
-    key(home, "ledger.key", ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
+    key(home, LEDGER, ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
+}
+
+/// What is missing in a home that has been used: one sentence for each key that is made new although there is a ledger, or
+/// for the ledger if it is made new although there are keys. `own_vault` says that the vault's key lies in the home.
+///
+/// # Errors
+/// [`StartError::Key`]: there is a ledger and its key is gone. No key is made then: with another one, no digest of an
+/// earlier row could be compared with anything.
+pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, StartError> {
+    let is_there = |name: &str| home.keys().join(name).exists();
+    let place = |name: &str| home.keys().join(name).display().to_string();
+    let ledger = home.path().join("ledger.db");
+    // A file without content is what a first start leaves that died before it made the tables.
+    if !std::fs::metadata(&ledger).is_ok_and(|found| found.len() > 0) {
+        let left: Vec<String> = KEYS.into_iter().filter(|name| is_there(name)).map(place).collect();
+        let note = format!(
+            "{} is missing and is made new, but there is {}; if this home had a ledger, stop and restore it, because \
+             grants, approvals and evidence are in it",
+            ledger.display(),
+            left.join(", ")
+        );
+        return Ok(if left.is_empty() { Vec::new() } else { vec![note] });
+    }
+    if !is_there(LEDGER) {
+        let path = home.keys().join(LEDGER);
+        let fault = format!(
+            "it is missing, and {} was written with it; restore it from a backup, or, if it is lost, begin with another \
+             one, which matches no digest of earlier rows: (umask 077; head -c 32 /dev/urandom > {})",
+            ledger.display(),
+            quoted(&path)
+        );
+        return Err(StartError::Key { path, fault });
+    }
+    let lost = [
+        (IDENTITY, true, "tokens that were signed with the old one"),
+        (VAULT, own_vault, "what was encrypted under the old one"),
+    ];
+    let missing = lost.into_iter().filter(|(name, ours, _)| *ours && !is_there(name));
+    let note = |(name, _, what): (&str, bool, &str)| {
+        format!(
+            "{} is missing and is made new; if there was one, stop and restore it: {what} is not accepted",
+            place(name)
+        )
+    };
+    Ok(missing.map(note).collect())
 }
 
 /// The key that signs context tokens.
@@ -25,8 +70,8 @@ pub fn ledger(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
 /// # Errors
 /// As [`ledger`].
 pub fn identity(home: &Home, ids: &dyn Ids) -> Result<OwnKey, StartError> {
-    let bytes = key(home, "identity.key", ids)?;
-    OwnKey::new(&bytes).map_err(|fault| StartError::Key { path: home.keys().join("identity.key"), fault })
+    let bytes = key(home, IDENTITY, ids)?;
+    OwnKey::new(&bytes).map_err(|fault| StartError::Key { path: home.keys().join(IDENTITY), fault })
 }
 
 /// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
@@ -87,9 +132,14 @@ pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
     }
 }
 
+/// The key of digests, and the one that signs.
+const LEDGER: &str = "ledger.key";
+const IDENTITY: &str = "identity.key";
 /// The vault's master key, and the one before it.
 const VAULT: &str = "vault.key";
 const VAULT_BEFORE: &str = "vault-before.key";
+/// Every key that a home has once it was used.
+const KEYS: [&str; 3] = [LEDGER, IDENTITY, VAULT];
 
 /// The key of this name, made if there is none.
 fn key(home: &Home, name: &str, ids: &dyn Ids) -> Result<Zeroizing<Vec<u8>>, StartError> {
@@ -183,6 +233,30 @@ mod tests {
             std::fs::read_dir(home.keys()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, [VAULT]);
+    }
+
+    #[test]
+    fn a_key_is_not_made_silently_where_there_is_a_ledger_nor_a_ledger_where_there_are_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let notes = || continuity(&home, true).unwrap();
+        assert_eq!(notes(), [""; 0], "an empty home has everything made");
+        ledger(&home, &SystemIds).unwrap();
+        let [note] = &notes()[..] else { panic!("one note") };
+        assert!(note.contains("ledger.db is missing") && note.contains("ledger.key"), "{note}");
+        std::fs::write(directory.path().join("ledger.db"), "rows").unwrap();
+        let [identity, vault] = &notes()[..] else { panic!("two notes") };
+        assert!(identity.contains("identity.key is missing") && vault.contains("vault.key is missing"));
+        assert_eq!(
+            continuity(&home, false).unwrap(),
+            std::slice::from_ref(identity),
+            "a vault's key that lies elsewhere is not made"
+        );
+        std::fs::remove_file(home.keys().join(LEDGER)).unwrap();
+        let fault = continuity(&home, true).unwrap_err().to_string();
+        for part in ["ledger.key", "restore it from a backup", "head -c 32 /dev/urandom >"] {
+            assert!(fault.contains(part), "{fault}");
+        }
     }
 
     #[test]

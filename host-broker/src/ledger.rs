@@ -4,9 +4,12 @@
 //! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
 //! in [`transaction`].
 
+pub mod budget;
 pub mod calls;
 pub mod chain;
 pub mod export;
+pub mod folding;
+pub mod minor;
 pub mod open;
 pub mod reserve;
 pub mod store;
@@ -16,9 +19,11 @@ pub mod wal;
 use crate::effects::clock::Clock;
 use crate::lock::Lock;
 use chain::{Break, Head, Row};
+use minor::Minor;
 use reserve::Reserve;
 use rusqlite::Connection;
 use shared::digest::Digest;
+use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,6 +143,7 @@ pub struct Ledger {
     // A sync failed: what the log holds may be on the disk, or not.
     suspect: bool,
     reserve: Reserve,
+    minor: RefCell<Minor>,
     // Held until the ledger is dropped: no second writer.
     _lock: Lock,
 }
@@ -210,6 +216,7 @@ impl Ledger {
                 Err(lost) => lost,
             };
             scribe.undone(self.head.seq);
+            self.minor.get_mut().folding.forget_after(self.head.seq);
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
@@ -235,7 +242,8 @@ impl Ledger {
         if let Err(error) = self.begin(durability) {
             return Err(Lost::All { events, error: Arc::new(error) });
         }
-        let transaction = Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version);
+        let transaction =
+            Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version, &self.minor);
         let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
@@ -340,6 +348,33 @@ impl Ledger {
     /// Moves the log into the database when it is long. For when nobody waits for what was just written.
     pub fn shorten_log(&mut self) {
         self.suspect |= self.log.shorten(&self.connection);
+    }
+
+    /// From now on a group or an external agent may cause this many bytes of evidence in an hour; 0 is no bound.
+    pub fn set_hourly_budget(&mut self, bytes: u64) {
+        self.minor.get_mut().budgets.set_hourly(Some(bytes));
+    }
+
+    /// Looks at the free space of the disk: below the watermark, in bytes, or below a fiftieth of a small disk, the caller
+    /// that has used most is refused first.
+    pub fn heed_space(&mut self, watermark: u64) {
+        let home = self.path.parent().unwrap_or(&self.path);
+        // What cannot be found out is no reason to refuse: writing says whether there is space.
+        let nearly_full = rustix::fs::statvfs(home).is_ok_and(|disk| {
+            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+            bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
+        });
+        let now = self.clock.now();
+        let budgets = &mut self.minor.get_mut().budgets;
+        budgets.forget_empty(now);
+        if let Some(caller) = budgets.heed_space(nearly_full, now) {
+            tracing::error!(%caller, "the disk is nearly full; this caller has used most of it and is refused until there is space");
+        }
+    }
+
+    /// Whether counted requests have to be written.
+    pub fn has_counted(&self) -> bool {
+        self.minor.borrow().folding.has_finished(self.clock.now())
     }
 
     /// The row with this number.

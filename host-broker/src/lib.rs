@@ -24,6 +24,7 @@ pub mod limits;
 pub mod sessions;
 pub mod ledger;
 pub mod providers;
+pub mod rights;
 pub mod secrets;
 pub mod vault;
 pub mod keys;
@@ -43,7 +44,6 @@ pub mod linking;
 pub mod redefining;
 pub mod notices;
 pub mod chat;
-pub mod folding;
 pub mod snapshot;
 
 pub mod terms;

@@ -63,13 +63,13 @@ impl Charge {
 pub fn fact(
     connection: &Connection,
     now: Timestamp,
-    call: &Call,
+    (call, counted_as): (&Call, &str),
     limits: &Limits,
     grant: Option<&Grant>,
 ) -> Result<LimitsFact, LedgerError> {
     let Some(group) = call.header.caller.held_as() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
-    let desk = Desk { connection, now, call };
+    let desk = Desk { connection, now, call, counted_as };
     let mut charges = Vec::new();
     match desk.breaker(table.breaker)? {
         Ok(trial) => charges.extend(trial),
@@ -117,6 +117,7 @@ struct Desk<'a> {
     connection: &'a Connection,
     now: Timestamp,
     call: &'a Call,
+    counted_as: &'a str,
 }
 
 type Room = Result<Result<Option<Charge>, LimitsFact>, LedgerError>;
@@ -148,7 +149,7 @@ impl Desk<'_> {
         const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
         // Once for a call: what it took for its remote facts it does not take again.
         let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
-        let key = params![&*self.call.header.caller_key, self.call.provider.as_str(), scope];
+        let key = params![self.counted_as, self.call.provider.as_str(), scope];
         let empty_at = self.number(SELECT, key, "look a rate up")?;
         let over = after(empty_at, self.now, per_minute) - micros(self.now) - MINUTE_US;
         if over <= 0 {
@@ -176,8 +177,7 @@ impl Desk<'_> {
 
     fn amount(&self, table: &AmountTable) -> Room {
         let Self { call, .. } = self;
-        let params = call.params();
-        let value = params.pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
+        let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
         let Some(value) = value else {
             let param = &table.param;
             let reason = format!("Parameter '{param}' limits {}, and is no number from 0 on.", call.action);
@@ -199,7 +199,7 @@ impl Desk<'_> {
     fn used(&self, scope: &str) -> Result<i64, LedgerError> {
         const SELECT: &str = "SELECT CASE WHEN day = ?4 THEN used ELSE 0 END FROM quotas
             WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
-        let key = params![&*self.call.header.caller_key, self.call.provider.as_str(), scope, day(self.now)];
+        let key = params![self.counted_as, self.call.provider.as_str(), scope, day(self.now)];
         self.number(SELECT, key, "look a quota up")
     }
 
@@ -248,7 +248,12 @@ fn millionths(amount: f64) -> i64 {
 ///
 /// # Errors
 /// [`LedgerError`]; the intent must then not be written.
-pub fn charge(tx: &Transaction<'_>, effect: &Effect, charges: &[Charge], intent: i64) -> Result<(), LedgerError> {
+pub fn charge(
+    tx: &Transaction<'_>,
+    effect: &Effect,
+    (charges, counted_as): (&[Charge], &str),
+    intent: i64,
+) -> Result<(), LedgerError> {
     let (call, runs) = match effect {
         Effect::Run(call) => (call, true),
         Effect::Prepare(call) => (call, false),
@@ -264,11 +269,11 @@ pub fn charge(tx: &Transaction<'_>, effect: &Effect, charges: &[Charge], intent:
                 let (now, then) = (micros(tx.now()), after(0, tx.now(), *per_minute));
                 tx.connection()
                     .prepare_cached(UPSERT)
-                    .and_then(|mut s| s.execute(params![caller, provider, scope, then, now]))
+                    .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
                     .map_err(at("charge a rate"))?;
             }
             Charge::Quota { scope, uses, soft, .. } if runs => {
-                let used = use_up(tx, caller, provider, scope, *uses)?;
+                let used = use_up(tx, counted_as, provider, scope, *uses)?;
                 if *soft == Some(used) {
                     note_soft(tx, call, scope, used)?;
                 }
@@ -283,6 +288,54 @@ pub fn charge(tx: &Transaction<'_>, effect: &Effect, charges: &[Charge], intent:
             }
         }
     }
+    Ok(())
+}
+
+/// So many questions a caller may ask people at once on one person's behalf, and how long it takes until one more may be asked.
+const QUESTIONS: i64 = 20;
+const QUESTION_EVERY: Duration = Duration::from_secs(30);
+
+/// Charges one question to people; if the caller has asked too many on this person's behalf, it is not charged, and this is
+/// how long to wait.
+///
+/// # Errors
+/// [`LedgerError`]; nobody may then be asked.
+pub fn charge_question(
+    tx: &Transaction<'_>,
+    caller: &str,
+    person: Option<&str>,
+) -> Result<Option<Duration>, LedgerError> {
+    const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = '' AND scope = ?2";
+    const UPSERT: &str = "INSERT INTO buckets VALUES (?1, '', ?2, ?3)
+        ON CONFLICT (caller, provider, scope) DO UPDATE SET empty_at = excluded.empty_at";
+    let scope = person.map_or_else(|| "questions".to_owned(), |person| format!("questions:{person}"));
+    let every = i64::try_from(QUESTION_EVERY.as_micros()).unwrap_or(i64::MAX);
+    let found: Option<i64> = tx
+        .connection()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![caller, scope], |row| row.get(0)).optional())
+        .map_err(at("look up how many questions were asked"))?;
+    let empty_at = found.unwrap_or_default().max(micros(tx.now())).saturating_add(every);
+    let over = empty_at - micros(tx.now()) - QUESTIONS.saturating_mul(every);
+    if over > 0 {
+        return Ok(Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))));
+    }
+    tx.connection()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| s.execute(params![caller, scope, empty_at]))
+        .map_err(at("charge a question"))?;
+    Ok(None)
+}
+
+/// Forgets the buckets that are empty.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    tx.connection()
+        .prepare_cached("DELETE FROM buckets WHERE empty_at < ?1")
+        .and_then(|mut s| s.execute(params![micros(tx.now())]))
+        .map_err(at("forget a rate"))?;
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
             let owner = owner.unwrap_or(&person);
             Supplied::Credential(stored::credential(connection, owner, &call.provider, account)?)
         }
-        Some(Needs::Nothing | Needs::ToApply(_) | Needs::ToWithdraw(_) | Needs::Proposals | Needs::ToUnlink(_))
+        Some(Needs::Nothing | Needs::ToApply(..) | Needs::ToWithdraw(_) | Needs::Proposals | Needs::ToUnlink(_))
         | None => return Ok(()),
     };
     call.target.supply(supplied);
@@ -110,7 +110,7 @@ impl Broker {
             Some(
                 Needs::Credential
                 | Needs::Nothing
-                | Needs::ToApply(_)
+                | Needs::ToApply(..)
                 | Needs::ToWithdraw(_)
                 | Needs::Proposals
                 | Needs::ToBegin

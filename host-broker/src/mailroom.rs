@@ -14,6 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// How many documents of one group may be undecided at once; the rest waits unread.
 const UNDECIDED_MAX: usize = 64;
+/// The cost in bytes of the documents of one group that may be under way at once. The last one may exceed it.
+const GROUP_COST_MAX: usize = 16 * 1024 * 1024;
+/// Short documents may use this much more, so that a group can still cancel what it has under way.
+const SHORT_COST_RESERVE: usize = 8 * 1024 * 1024;
+/// The same for the long documents of all groups together.
+const TOTAL_COST_MAX: usize = 96 * 1024 * 1024;
+/// A value or key of a parsed document takes up to this many bytes, in two copies.
+const NODE_COST: usize = 400;
+/// How many files of one group may be in hand. Only files that the host cannot remove stay in hand.
+const TAKEN_MAX: usize = 4096;
 
 /// All rooms, by group.
 #[derive(Debug, Clone)]
@@ -33,9 +43,20 @@ pub struct Room {
     pub signing_key: Option<String>,
     path: PathBuf,
     handles: RwLock<Option<Arc<Handles>>>,
-    taken: Mutex<HashMap<String, FileIdentity>>,
+    taken: Mutex<HashMap<String, Taken>>,
+    // The number of the listing that is under way.
+    listing: AtomicU64,
     undecided: AtomicUsize,
-    rubbish: AtomicU64,
+    cost: AtomicUsize,
+    total: Arc<AtomicUsize>,
+    unproductive: AtomicU64,
+}
+
+/// A file in hand, and the last listing that found it.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    identity: FileIdentity,
+    listing: u64,
 }
 
 /// The open directories of a room.
@@ -52,6 +73,13 @@ pub struct Handles {
 /// A document's place among the undecided ones of its group; dropping it makes room for the next.
 #[derive(Debug)]
 pub struct Slot(Arc<Room>);
+
+/// The memory that a document takes while it is under way, counted against its group; dropping it gives it back.
+#[derive(Debug)]
+pub struct Weight {
+    room: Arc<Room>,
+    cost: usize,
+}
 
 /// Wakes the loop.
 #[derive(Debug)]
@@ -101,6 +129,7 @@ impl Mailroom {
         let waker = rustix::event::eventfd(0, flags).map_err(|errno| RoomError::Waker(errno.into()))?;
         let waker = Arc::new(Waker(waker));
         let mut rooms = BTreeMap::new();
+        let total = Arc::new(AtomicUsize::new(0));
         for (group, table) in &config.groups {
             let path = home.mailbox(group);
             make(&path, None)?;
@@ -120,8 +149,11 @@ impl Mailroom {
                 path,
                 handles: RwLock::new(handles),
                 taken: Mutex::default(),
+                listing: AtomicU64::new(0),
                 undecided: AtomicUsize::new(0),
-                rubbish: AtomicU64::new(0),
+                cost: AtomicUsize::new(0),
+                total: Arc::clone(&total),
+                unproductive: AtomicU64::new(0),
             };
             rooms.insert(group.clone(), Arc::new(room));
         }
@@ -168,6 +200,11 @@ impl Room {
         self.handles.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The path of the group's directory, for notification.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The path of `tasks/`, for notification.
     pub fn tasks_path(&self) -> PathBuf {
         self.path.join(TASKS)
@@ -205,45 +242,86 @@ impl Room {
         None
     }
 
-    /// Whether exactly this file is in hand already; if not, it is from now on.
-    pub fn take(&self, name: &str, identity: FileIdentity) -> bool {
-        self.taken().insert(name.to_owned(), identity) != Some(identity)
+    /// Whether the group may have one more short document under way.
+    pub fn takes_short(&self) -> bool {
+        self.cost.load(Ordering::Acquire) < GROUP_COST_MAX + SHORT_COST_RESERVE && self.taken().len() < TAKEN_MAX
     }
 
-    /// Whether exactly this file is in hand.
+    /// Whether the group may have one more long document under way.
+    pub fn takes_long(&self) -> bool {
+        let cost = self.cost.load(Ordering::Acquire);
+        cost == 0 || cost < GROUP_COST_MAX && self.total.load(Ordering::Acquire) < TOTAL_COST_MAX
+    }
+
+    /// Counts a document of this many bytes, which is not parsed yet, as under way.
+    pub fn weigh(self: &Arc<Self>, bytes: usize) -> Weight {
+        let mut weight = Weight { room: Arc::clone(self), cost: 0 };
+        weight.add(bytes);
+        weight
+    }
+
+    /// Whether exactly this file is in hand already; if not, it is from now on.
+    pub fn take(&self, name: &str, identity: FileIdentity) -> bool {
+        let listing = self.listing.load(Ordering::Relaxed);
+        let before = self.taken().insert(name.to_owned(), Taken { identity, listing });
+        before.map(|taken| taken.identity) != Some(identity)
+    }
+
+    /// This file is no longer in hand: it could not be read now, and is read when it can be.
+    pub fn put_back(&self, name: &str, identity: FileIdentity) {
+        let mut taken = self.taken();
+        if taken.get(name).is_some_and(|taken| taken.identity == identity) {
+            taken.remove(name);
+        }
+    }
+
+    /// Begins a listing of the requests.
+    pub fn begin_listing(&self) {
+        self.listing.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether exactly this file, which the listing has found, is in hand.
     pub fn has(&self, name: &str, identity: FileIdentity) -> bool {
-        self.taken().get(name) == Some(&identity)
+        let listing = self.listing.load(Ordering::Relaxed);
+        match self.taken().get_mut(name) {
+            Some(taken) if taken.identity == identity => {
+                taken.listing = listing;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Forgets the files that the listing, which is complete, has not found.
+    pub fn end_listing(&self) {
+        let listing = self.listing.load(Ordering::Relaxed);
+        self.taken().retain(|_, taken| taken.listing == listing);
     }
 
     /// Removes a request whose row is durable. What cannot be removed stays in hand, so that it is not read again; a file
     /// of the same name that has come in meanwhile is another request.
     pub fn retire(&self, name: &str) {
-        let Some(read) = self.taken().get(name).copied() else { return };
+        let Some(read) = self.taken().get(name).map(|taken| taken.identity) else { return };
         let Some(handles) = self.handles() else { return };
         let is_the_same = |now: FileIdentity| (now.device, now.inode) == (read.device, read.inode);
         let gone = handles.tasks.look(name).is_none_or(|now| !is_the_same(now)) || handles.tasks.remove(name).is_ok();
         let mut taken = self.taken();
-        if gone && taken.get(name).copied() == Some(read) {
+        if gone && taken.get(name).map(|taken| taken.identity) == Some(read) {
             taken.remove(name);
         }
     }
 
-    /// Forgets the files that are gone.
-    pub fn forget_missing(&self, is_there: impl Fn(&str) -> bool) {
-        self.taken().retain(|name, _| is_there(name));
+    /// Counts a document that came to nothing: it was no request, or its group's budget of rows was used up.
+    pub fn count_unproductive(&self) {
+        self.unproductive.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a document that was no request.
-    pub fn count_rubbish(&self) {
-        self.rubbish.fetch_add(1, Ordering::Relaxed);
+    /// How many documents came to nothing, ever.
+    pub fn unproductive(&self) -> u64 {
+        self.unproductive.load(Ordering::Relaxed)
     }
 
-    /// How many documents were no requests, ever.
-    pub fn rubbish(&self) -> u64 {
-        self.rubbish.load(Ordering::Relaxed)
-    }
-
-    fn taken(&self) -> MutexGuard<'_, HashMap<String, FileIdentity>> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<String, Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -258,6 +336,26 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.undecided.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Weight {
+    /// The document is parsed, and has this many values and keys.
+    pub fn parsed(&mut self, nodes: usize) {
+        self.add(nodes.saturating_mul(NODE_COST));
+    }
+
+    fn add(&mut self, cost: usize) {
+        self.cost += cost;
+        self.room.cost.fetch_add(cost, Ordering::AcqRel);
+        self.room.total.fetch_add(cost, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.room.cost.fetch_sub(self.cost, Ordering::AcqRel);
+        self.room.total.fetch_sub(self.cost, Ordering::AcqRel);
     }
 }
 

@@ -39,6 +39,10 @@ pub use outgoing::Outgoing;
 const QUEUE_MAX: usize = 1_000;
 /// How long it is tried to tell that a question is over.
 const OVER_KEEP: Duration = Duration::from_secs(3600);
+/// So many questions of one caller are told to a channel at once in a minute; the next ones follow this far apart.
+const BURST: usize = 5;
+const BURST_WINDOW: Duration = Duration::from_secs(60);
+const SPACING: Duration = Duration::from_secs(20);
 /// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
@@ -126,7 +130,8 @@ impl Broker {
             let (due_at, until) = if is_over {
                 (tx.now(), tx.now().plus(OVER_KEEP))
             } else {
-                (approval.asked_at.plus(Duration::from_secs(table.after_s)), approval.expires_at)
+                let wanted = approval.asked_at.plus(Duration::from_secs(table.after_s));
+                (spaced(tx, &table.name, approval, wanted)?, approval.expires_at)
             };
             let notice = store::add(tx, approval.id, event, said, &table.name, due_at, until)?;
             if store::count_due(tx.connection(), &table.name)? > QUEUE_MAX {
@@ -197,7 +202,10 @@ impl Broker {
         let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
         let answers = approvals::answers(tx.connection(), approval.id)?;
         let by: Vec<&str> = answers.iter().map(|answer| answer.by.as_str()).collect();
-        let told = text::Told { approval, event: notice.event, said: &notice.said, by: &by, link: link.as_deref() };
+        let open = approvals::open(tx.connection(), Some(&approval.caller))?;
+        let others = open.iter().filter(|other| other.id != approval.id && waits(other, tx.now())).count();
+        let (event, said, link_to) = (notice.event, notice.said.as_str(), link.as_deref());
+        let told = text::Told { approval, event, said, by: &by, link: link_to, others };
         let name = format!("{}-{}", approval.reference(), notice.event.word());
         let mut document = told.document(&name, &table.name, approval.kind.word());
         let (text, shows_card) = match full {
@@ -238,6 +246,18 @@ pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), Ledger
     } else {
         give_up(tx, &notice, fault)
     }
+}
+
+/// When a channel is told of a question: the first few of a caller within a minute at once, the next ones apart. By then most
+/// are over, because whoever is told of one finds the others beside it.
+fn spaced(
+    tx: &Transaction<'_>,
+    channel: &str,
+    approval: &Approval,
+    wanted: Timestamp,
+) -> Result<Timestamp, LedgerError> {
+    let (lately, last) = store::asked_lately(tx.connection(), channel, &approval.caller, wanted.minus(BURST_WINDOW))?;
+    Ok(if lately < BURST { wanted } else { wanted.max(last.plus(SPACING)) })
 }
 
 /// Whether it can still be answered.

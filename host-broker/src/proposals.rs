@@ -254,6 +254,19 @@ pub fn find(connection: &Connection, caller: &str, id: &ProposalId) -> Result<Op
     select(connection, "caller = ?1 AND id = ?2", params![caller, id.as_str()]).map(|found| found.into_iter().next())
 }
 
+/// The caller's proposal of this name, if it goes by this path.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; nothing may then be applied.
+pub fn find_at(
+    connection: &Connection,
+    caller: &str,
+    id: &ProposalId,
+    path: &str,
+) -> Result<Option<Proposal>, LedgerError> {
+    Ok(find(connection, caller, id)?.filter(|proposal| proposal.path == path))
+}
+
 /// The proposal of this name, whosever it is.
 ///
 /// # Errors

@@ -66,9 +66,9 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
             let own = latest.iter().filter(|proposal| !proposal.is_revert);
             Supplied::Proposals(own.map(|proposal| proposal.listed(now)).collect())
         }
-        Some(Needs::ToApply(id)) => {
-            call.applies = Some(id.clone());
-            let found = proposals::find(connection, caller, id)?;
+        Some(Needs::ToApply(id, path)) => {
+            let found = proposals::find_at(connection, caller, id, path)?;
+            call.applies = found.is_some().then(|| id.clone());
             // Before the yes there is nothing to be done with it.
             let Some(proposal) = found.filter(|proposal| proposal.approval.state == State::Approved) else {
                 return Ok(());
@@ -141,11 +141,17 @@ impl Broker {
     }
 
     /// A call that applies a proposal which it may not apply now: it waits for the person, or hears why not.
-    pub(crate) fn collect(&self, tx: &Transaction<'_>, call: &Call, id: &ProposalId) -> Result<Collected, LedgerError> {
+    pub(crate) fn collect(
+        &self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        id: &ProposalId,
+        path: &str,
+    ) -> Result<Collected, LedgerError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Collected::Answered);
         let plainly = |code: Code| no(code, code.meaning().to_owned());
-        let Some(proposal) = proposals::find(tx.connection(), &header.caller_key, id)? else {
+        let Some(proposal) = proposals::find_at(tx.connection(), &header.caller_key, id, path)? else {
             return plainly(Code::ProposalUnknown);
         };
         let approval = &proposal.approval;
@@ -378,7 +384,7 @@ pub(crate) fn named_after(what: &str, nonce: &Nonce) -> RequestId {
 }
 
 /// How long what a person reverts may take until it is applied.
-const REVERT_TTL: Duration = Duration::from_secs(120);
+const REVERT_TTL: Duration = Duration::from_secs(300);
 
 /// About whose change a person is asked.
 struct Asked<'a> {

@@ -23,6 +23,7 @@ use crate::ledger::chain::Draft;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::ledger::{self, LedgerError};
+use crate::limits;
 use crate::policy::authorize::Refusal;
 use crate::policy::facts::Ask;
 use crate::proposals;
@@ -152,8 +153,8 @@ impl Broker {
     fn put(&mut self, tx: &Transaction<'_>, call: &Call, reasons: &[(Ask, String)]) -> Result<Put, LedgerError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
-        if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
-            return Ok(match self.collect(tx, call, id)? {
+        if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
+            return Ok(match self.collect(tx, call, id, path)? {
                 Collected::Waits(of) => Put::Waits(of),
                 Collected::Answered(answer) => Put::Answered(answer),
             });
@@ -195,6 +196,15 @@ impl Broker {
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
+        if let Some(until) = approvals::denials::find(tx, call)? {
+            let reason = format!(
+                "A person said no to exactly this call, so nobody is asked about it again before {}. Another call may be asked about.",
+                until.clock()
+            );
+            let refusal =
+                Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) };
+            return refused(tx, call, &refusal).map(Put::Answered);
+        }
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
         let access = match &header.caller {
@@ -205,6 +215,10 @@ impl Broker {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
+        if self.filters.as_ref().is_some_and(|filters| filters.is_not_to_be_shown(call.params.value())) {
+            let reason = "The call holds a secret of the broker's own, which nobody is shown, so nobody is asked.";
+            return no(Code::Guardrail, reason.to_owned());
+        }
         let Some(group) = header.caller.held_as() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
@@ -249,6 +263,13 @@ impl Broker {
         let by_agent = header.caller.held_as().is_some() && posed.kind != Kind::Account;
         if by_agent && approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
             return Ok(Err(too_many()));
+        }
+        if by_agent
+            && posed.born_approved.is_none()
+            && let Some(wait) = limits::charge_question(tx, posed.caller, header.behalf.key().as_deref())?
+        {
+            let reason = "People were asked too often on behalf of this caller.".to_owned();
+            return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
         }
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
         let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
@@ -335,6 +356,9 @@ impl Broker {
             true if yes >= approval.quorum => State::Approved,
             true => State::Waiting,
         };
+        if state == State::Denied {
+            approvals::denials::note(tx, &approval)?;
+        }
         if state != State::Waiting {
             // The row of the answer is the next one.
             self.resolve(tx, &approval, state, tx.head().seq + 1, &header.caller_key)?;

@@ -82,7 +82,11 @@ impl Proposed {
             return Err("it is too long for a question".to_owned());
         }
         let wanted = settings.wanted();
-        let offered = tools::offered(said, &wanted)?;
+        let now = now.keeping_flagged(before);
+        let tools::Offer { tools: offered, faults } = tools::offered(said, &wanted, now.flagged());
+        if !faults.is_empty() {
+            return Err(faults.join("; "));
+        }
         let level = offered.iter().map(|tool| tool.table.level).max().ok_or("no tool of it is offered")?;
         let mut card = Card::new();
         card.say("Provider", name.as_str());
@@ -231,6 +235,7 @@ impl Broker {
             origin: Origin::Broker,
             arrived: Instant::now(),
             patience: Duration::ZERO,
+            weight: None,
         };
         let posed = Posed {
             kind: Kind::Definition,

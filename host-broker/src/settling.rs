@@ -15,8 +15,8 @@ use crate::providers::contract::Aside;
 use crate::quarantine;
 use crate::questions;
 use serde_json::{Value, json};
-use shared::Code;
 use shared::reply::Evidence;
+use shared::{Code, Reply};
 use std::sync::Arc;
 
 impl Broker {
@@ -133,15 +133,20 @@ fn receipt(data: &mut Value, evidence: Evidence) {
     }
 }
 
-/// What a probe found. Only proof settles; an absence is information for a person and licenses nothing.
+/// What a probe found. Only proof settles; an absence is information and licenses nothing.
 fn settle_unknown(
     tx: &Transaction<'_>,
     probe: &Probe,
     outcome: &mut Outcome,
     aside: Option<&Aside>,
 ) -> Result<(), LedgerError> {
-    let Outcome::Probed { happened: true, shown } = outcome else { return Ok(()) };
     let Some(of) = probe.of else { return Ok(()) };
+    let shown = match outcome {
+        Outcome::Probed { happened: true, shown } => shown,
+        Outcome::Probed { happened: false, shown } => return add_sight(tx, probe, &shown.summary),
+        Outcome::Failed { reason, .. } => return add_sight(tx, probe, &format!("That failed: {reason}")),
+        Outcome::Succeeded(_) | Outcome::Prepared(_) => return Ok(()),
+    };
     if !store::forget_unknown(tx, of)? {
         return Ok(());
     }
@@ -163,6 +168,19 @@ fn settle_unknown(
     let reply = success(probe.planted.request_id.clone(), shown, tx);
     // The caller has had its one reply.
     tx.keep(&probe.asked_by, reply, evidence)
+}
+
+/// The outcome stays unknown. A caller that asks for it hears what a look at the target has found.
+fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), LedgerError> {
+    let (caller, id) = (&probe.asked_by, &probe.planted.request_id);
+    let stored = store::reply(tx, caller, id)?;
+    let earlier = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
+    let unknown = |reply: &Reply| reply.code.as_deref() == Some(Code::OutcomeUnknown.word());
+    let Some(earlier) = earlier.filter(unknown) else { return Ok(()) };
+    let reason = format!("{} The broker has looked at the target: {seen}", Code::OutcomeUnknown.meaning());
+    let mut reply = Reply::of_reason(id.clone(), Code::OutcomeUnknown, &reason, tx.now());
+    (reply.evidence, reply.notices) = (earlier.evidence, earlier.notices);
+    store::amend_reply(tx, caller, id, &serde_json::to_vec(&reply).unwrap_or_default())
 }
 
 /// What is needed to ask what became of an unknown outcome, if it can be asked.

@@ -4,10 +4,11 @@ use crate::config::Config;
 use crate::grants::{self, Grant};
 use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
-use crate::policy::authorize::{chats_fact, kinds_fact};
-use crate::policy::facts::ChatsFact;
-use crate::policy::profile::{Profiles, Setting};
-use crate::providers::contract::Declaration;
+use crate::policy::authorize::{Policy, chats_fact, kinds_fact};
+use crate::policy::facts::{ChatsFact, RulesFact};
+use crate::policy::profile::Setting;
+use crate::policy::rules::{Asking, Foretold, Replay, Unknown};
+use crate::providers::contract::{Declaration, Exposure};
 use crate::providers::registry::Catalogue;
 use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
@@ -27,14 +28,17 @@ pub fn snapshot(
     group: &Group,
     config: &Config,
     catalogue: &Catalogue,
-    profiles: &Profiles,
+    policy: &Policy,
     behalf: Option<&Behalf>,
 ) -> Result<Snapshot, LedgerError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
     let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();
-    let capabilities: Vec<Capability> =
-        live.iter().filter_map(|grant| capability(grant, config, catalogue, profiles, behalf)).collect();
+    let replay = Replay::new(&policy.rules, Unknown::OfActions).ok();
+    let capabilities: Vec<Capability> = live
+        .iter()
+        .filter_map(|grant| capability(grant, config, catalogue, (policy, replay.as_ref()), behalf))
+        .collect();
     let providers_available: Vec<Provider> = if is_main {
         catalogue.providers().map(|(name, _)| name.clone()).collect()
     } else {
@@ -55,7 +59,7 @@ fn capability(
     grant: &Grant,
     config: &Config,
     catalogue: &Catalogue,
-    profiles: &Profiles,
+    (policy, replay): (&Policy, Option<&Replay>),
     behalf: Option<&Behalf>,
 ) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
@@ -65,8 +69,10 @@ fn capability(
         .iter()
         .map(|(name, operation)| {
             let declaration = operation.declaration();
-            let setting = profiles.setting(Some(&grant.group), declaration, declaration.level);
-            let offered = listed.state.is_ok() && operation.withdrawn().is_none();
+            let setting = policy.profiles.setting(Some(&grant.group), declaration, declaration.level);
+            let offered = listed.state.is_ok()
+                && operation.withdrawn().is_none()
+                && !always_refused(replay, &grant.group, declaration, setting);
             let enabled = offered && behalf.is_none_or(|behalf| is_for(behalf, grant, declaration));
             (name.clone(), entry(grant, declaration, setting, enabled))
         })
@@ -85,6 +91,29 @@ fn capability(
         timeout_ms: u64::try_from(patience.as_millis()).ok(),
         actions,
     })
+}
+
+/// Whether the rules refuse the action whatever its parameters are.
+fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declaration, setting: Setting) -> bool {
+    let decides = setting == Setting::Rules;
+    let Some(replay) = replay else { return decides };
+    let asking = Asking {
+        group,
+        provider: &declaration.provider,
+        action: &declaration.action,
+        demanded: declaration.level,
+        decides,
+        person: None,
+        task: None,
+        session: Exposure::NONE,
+        now: Timestamp::from_millis(0),
+    };
+    match replay.foretell(&asking) {
+        Foretold::CannotTell(_) | Foretold::Certain(RulesFact::Permit { .. } | RulesFact::Unasked) => false,
+        Foretold::Certain(
+            RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::Unput { .. },
+        ) => true,
+    }
 }
 
 /// Whether it may be used on this person's behalf, and in this chat.

@@ -11,8 +11,10 @@ mod cli {
     mod groups;
     mod home;
     mod notices;
+    mod people;
     mod profiles;
     mod rules;
+    mod safety;
     mod scrub;
     mod web;
 }

@@ -7,6 +7,7 @@ mod ledger {
     mod dice;
     mod independent;
     mod opening;
+    mod plans;
     mod scribe;
     #[path = "../support/world.rs"]
     mod world;

@@ -11,6 +11,7 @@ mod policy {
     mod matrix;
     mod model;
     mod relaying;
+    mod rights;
     mod ruling;
     #[path = "../support/world.rs"]
     mod world;

@@ -6,6 +6,7 @@
 use crate::limits::JSON_DEPTH_MAX;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use std::cell::Cell;
 use std::fmt;
 
 /// Why a text is not acceptable JSON. The message quotes nothing of the text.
@@ -20,6 +21,12 @@ pub enum JsonFault {
     /// Nested too deep.
     #[error("nested deeper than {JSON_DEPTH_MAX}")]
     TooDeep,
+    /// More values and keys than the reader accepts: each costs memory and time, however short its text is.
+    #[error("more than {max} values and keys")]
+    TooManyNodes {
+        /// The bound.
+        max: usize,
+    },
     /// Not JSON, or an object with a key twice.
     #[error("not valid JSON at line {line} column {column}: {what}")]
     Syntax {
@@ -40,7 +47,28 @@ pub enum JsonFault {
 /// # Errors
 /// [`JsonFault`], naming the first fault.
 pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonFault> {
-    match parse(bytes)? {
+    object(parse(bytes)?)
+}
+
+/// Parses a document that must be one object of at most `max` values and keys. Also gives how many it has: the cost of the
+/// document, together with its bytes.
+///
+/// ```
+/// let (object, nodes) = shared::json::parse_object_within(br#"{"a":[1,2]}"#, 5).unwrap();
+/// assert_eq!((object.len(), nodes), (1, 5)); // the object, the key, the list, and two numbers
+/// assert!(shared::json::parse_object_within(br#"{"a":[1,2]}"#, 4).is_err());
+/// ```
+///
+/// # Errors
+/// [`JsonFault`], naming the first fault. Parsing stops at the bound.
+pub fn parse_object_within(bytes: &[u8], max: usize) -> Result<(Map<String, Value>, usize), JsonFault> {
+    let nodes = Nodes { max, seen: Cell::new(0) };
+    let map = object(parse_counted(bytes, &nodes)?)?;
+    Ok((map, nodes.seen.get()))
+}
+
+fn object(value: Value) -> Result<Map<String, Value>, JsonFault> {
+    match value {
         Value::Object(map) => Ok(map),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err(JsonFault::NotAnObject)
@@ -53,19 +81,44 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonFault> {
 /// # Errors
 /// [`JsonFault`], naming the first fault.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonFault> {
+    parse_counted(bytes, &Nodes { max: usize::MAX, seen: Cell::new(0) })
+}
+
+fn parse_counted(bytes: &[u8], nodes: &Nodes) -> Result<Value, JsonFault> {
     let text = std::str::from_utf8(bytes).map_err(|e| JsonFault::NotUtf8 { at: e.valid_up_to() })?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     // The depth is counted by `Strict`, which refuses before the parser's own limit of 128 is met.
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer).map_err(|e| fault(&e))?;
-    deserializer.end().map_err(|e| fault(&e))?;
+    let value = Strict { depth: 0, nodes }.deserialize(&mut deserializer).map_err(|e| fault(&e, nodes.max))?;
+    deserializer.end().map_err(|e| fault(&e, nodes.max))?;
     Ok(value)
 }
 
+/// How many values and keys were read, and how many may be.
+struct Nodes {
+    max: usize,
+    seen: Cell<usize>,
+}
+
+impl Nodes {
+    fn count<E: serde::de::Error>(&self) -> Result<(), E> {
+        let seen = self.seen.get() + 1;
+        if seen > self.max {
+            return Err(E::custom(TOO_MANY));
+        }
+        self.seen.set(seen);
+        Ok(())
+    }
+}
+
 const TOO_DEEP: &str = "nested too deep";
+const TOO_MANY: &str = "too many values";
 const DUPLICATE: &str = "duplicate key";
 
-fn fault(error: &serde_json::Error) -> JsonFault {
+fn fault(error: &serde_json::Error, max: usize) -> JsonFault {
     let text = error.to_string();
+    if text.starts_with(TOO_MANY) {
+        return JsonFault::TooManyNodes { max };
+    }
     if text.starts_with(TOO_DEEP) || text.starts_with("recursion limit") {
         return JsonFault::TooDeep;
     }
@@ -82,25 +135,27 @@ fn fault(error: &serde_json::Error) -> JsonFault {
 }
 
 #[derive(Clone, Copy)]
-struct Strict {
+struct Strict<'n> {
     depth: usize,
+    nodes: &'n Nodes,
 }
 
-impl Strict {
+impl Strict<'_> {
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth >= JSON_DEPTH_MAX { Err(E::custom(TOO_DEEP)) } else { Ok(Self { depth: self.depth + 1 }) }
+        if self.depth >= JSON_DEPTH_MAX { Err(E::custom(TOO_DEEP)) } else { Ok(Self { depth: self.depth + 1, ..self }) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.nodes.count()?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,6 +203,7 @@ impl<'de> Visitor<'de> for Strict {
         let inner = self.deeper()?;
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            self.nodes.count()?;
             if map.contains_key(&key) {
                 return Err(A::Error::custom(DUPLICATE));
             }
@@ -273,6 +329,18 @@ mod tests {
         assert!(parse(nest(JSON_DEPTH_MAX).as_bytes()).is_ok());
         assert_eq!(parse(nest(JSON_DEPTH_MAX + 1).as_bytes()), Err(JsonFault::TooDeep));
         assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(JsonFault::TooDeep));
+    }
+
+    #[test]
+    fn values_and_keys_are_counted_and_bounded() {
+        let text = br#"{"a":[1,{"b":null}],"c":"x"}"#;
+        let (map, nodes) = parse_object_within(text, 9).unwrap();
+        assert_eq!((map.len(), nodes), (2, 9));
+        assert_eq!(parse_object_within(text, 8), Err(JsonFault::TooManyNodes { max: 8 }));
+        // The bound is met before the rest is read, whatever the rest is.
+        let flood = format!("{{\"a\":[{}", "1,".repeat(1_000));
+        assert_eq!(parse_object_within(flood.as_bytes(), 50), Err(JsonFault::TooManyNodes { max: 50 }));
+        assert_eq!(parse_object_within(b"[]", 5), Err(JsonFault::NotAnObject));
     }
 
     #[test]

@@ -61,6 +61,64 @@ pub struct Contents {
     pub identity: FileIdentity,
 }
 
+/// A document that is open and not read yet.
+#[derive(Debug)]
+pub struct Found {
+    file: File,
+    identity: FileIdentity,
+    size: usize,
+    max: usize,
+}
+
+impl Found {
+    /// What was found.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// Its size in bytes when it was opened.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`ReadFault::TooLarge`] if it has grown beyond the limit, [`ReadFault::System`] if the system cannot read it.
+    pub fn read(self) -> Result<Contents, ReadFault> {
+        let Self { file, identity, size, max } = self;
+        let mut bytes = Vec::with_capacity(size + 1);
+        let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
+        // The file may grow while it is read; one byte too many tells.
+        file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
+        if bytes.len() > max { Err(ReadFault::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
+    }
+}
+
+/// A position in a directory's listing. Bounded parts of a large directory are read in turn.
+#[derive(Debug)]
+pub struct Listing(fs::Dir);
+
+impl Listing {
+    /// The next `most` names or fewer, in no particular order. `each` sees them; the result is whether there may be more.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if listing fails on the way; some names were then already seen.
+    pub fn next_names(&mut self, most: usize, mut each: impl FnMut(&str)) -> Result<bool, MailboxError> {
+        for _ in 0..most {
+            let Some(entry) = self.0.next() else { return Ok(false) };
+            let entry = entry.map_err(|e| MailboxError::new(Step::List, e))?;
+            // A name that is not UTF-8 is nobody's document.
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                each(name);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// Why a document was not read.
 #[derive(Debug)]
 pub enum ReadFault {
@@ -197,6 +255,14 @@ impl Directory {
         Ok((stat.st_dev, stat.st_ino))
     }
 
+    /// Begins to list the directory. The position is the listing's own.
+    ///
+    /// # Errors
+    /// [`MailboxError`] if the directory cannot be listed.
+    pub fn list(&self) -> Result<Listing, MailboxError> {
+        fs::Dir::read_from(&self.0).map(Listing).map_err(|e| MailboxError::new(Step::List, e))
+    }
+
     /// The names in the directory, in no particular order. `each` returns whether to go on.
     ///
     /// # Errors
@@ -222,12 +288,21 @@ impl Directory {
 
     /// Reads a document of at most `max` bytes, owned by `owner` if one is named.
     ///
+    /// # Errors
+    /// [`ReadFault`] says which condition was not met, and of which file.
+    pub fn read(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Contents, ReadFault> {
+        self.find(name, max, owner)?.read()
+    }
+
+    /// Opens a document of at most `max` bytes, owned by `owner` if one is named, and reads nothing of it: its size says
+    /// where it may be read.
+    ///
     /// Nothing happens to anything else than a regular file with one link: it is looked at through a handle that
     /// cannot read, and only then opened, through that same handle.
     ///
     /// # Errors
     /// [`ReadFault`] says which condition was not met, and of which file.
-    pub fn read(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Contents, ReadFault> {
+    pub fn find(&self, name: &str, max: usize, owner: Option<u32>) -> Result<Found, ReadFault> {
         let seen =
             self.beneath(name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map_err(|errno| match errno {
                 Errno::NOENT => ReadFault::Missing,
@@ -236,11 +311,7 @@ impl Directory {
             })?;
         let (identity, size) = acceptable(&seen, max, owner)?;
         let file = reopen(&seen, self, name, identity)?;
-        let mut bytes = Vec::with_capacity(size + 1);
-        let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
-        // The file may grow while it is read; one byte too many tells.
-        file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
-        if bytes.len() > max { Err(ReadFault::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
+        Ok(Found { file, identity, size, max })
     }
 
     /// What is at this name now, if anything: looked at, not opened.

@@ -24,6 +24,8 @@ pub struct Document {
     pub envelope: Envelope,
     /// What is asked.
     pub request: Request,
+    /// How many values and keys the document has.
+    pub nodes: usize,
 }
 
 /// The members that every document may have.
@@ -360,7 +362,8 @@ pub struct Refused {
 /// # Errors
 /// [`Refused`], with the document's id if that much could be read. Nothing was executed.
 pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
-    let mut map = json::parse_object(bytes).map_err(|fault| Refused { request_id: None, why: fault.into() })?;
+    let read = json::parse_object_within(bytes, limits::REQUEST_NODES_MAX);
+    let (mut map, nodes) = read.map_err(|fault| Refused { request_id: None, why: fault.into() })?;
     map.retain(|_, value| !value.is_null());
     let request_id = match map.remove("request_id") {
         None => None,
@@ -371,7 +374,7 @@ pub fn parse(bytes: &[u8]) -> Result<Document, Refused> {
         Some(_) => return Err(envelope_fault("request_id", "is not a string".into())),
     };
     match parse_rest(map, request_id.clone()) {
-        Ok(document) => Ok(document),
+        Ok((envelope, request)) => Ok(Document { envelope, request, nodes }),
         Err(why) => Err(Refused { request_id, why }),
     }
 }
@@ -398,7 +401,7 @@ fn envelope_fault(member: &'static str, fault: String) -> Refused {
     Refused { request_id: None, why: Malformed::Envelope { member, fault } }
 }
 
-fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Result<Document, Malformed> {
+fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Result<(Envelope, Request), Malformed> {
     let mut text = |member: &'static str| match map.remove(member) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -445,7 +448,7 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
         }
         _ => return Err(Malformed::UnknownType),
     };
-    Ok(Document { envelope, request })
+    Ok((envelope, request))
 }
 
 fn body<T: DeserializeOwned>(word: &'static str, map: Map<String, Value>) -> Result<T, Malformed> {
@@ -516,7 +519,7 @@ mod tests {
                 "idempotency_key":null,"account_ref":null,"timeout_ms":null,"dry_run":null,"request_id":null,"sig":null}"#,
         )
         .unwrap();
-        assert_eq!(short, long);
+        assert_eq!((&short.envelope, &short.request), (&long.envelope, &long.request));
         assert_eq!(short.request.body(), long.request.body());
     }
 

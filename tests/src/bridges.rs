@@ -87,10 +87,17 @@ pub fn said(output: &Output) -> String {
 
 /// Accepts what the bridge says it can do.
 pub fn accept(world: &World, name: &str) {
+    accept_flagged(world, name, &[]);
+}
+
+/// The same, with the names of what is flagged in it and accepted all the same.
+pub fn accept_flagged(world: &World, name: &str, flagged: &[&str]) {
     let shown = world.cli(&["--json", "provider", "accept", name]);
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", said(&shown)));
     let digest = shown.get("digest").and_then(Value::as_str).unwrap_or_else(|| panic!("{shown}"));
-    let accepted = world.cli(&["--json", "provider", "accept", name, "--digest", digest]);
+    let words = flagged.iter().flat_map(|flagged| ["--accept-flagged", flagged]);
+    let arguments = ["--json", "provider", "accept", name, "--digest", digest];
+    let accepted = world.cli(&arguments.into_iter().chain(words).collect::<Vec<_>>());
     assert!(accepted.status.success(), "{}", said(&accepted));
 }
 

@@ -25,6 +25,7 @@ struct State {
     /// What was made, by the list that it is in.
     made: BTreeMap<String, Vec<Value>>,
     merged_with: Option<String>,
+    is_closed: bool,
     loses_replies: bool,
 }
 
@@ -128,7 +129,9 @@ impl State {
         match (method, place) {
             ("GET", "") => (200, json!({ "full_name": "octo/hello", "default_branch": "main" })),
             ("GET", "/git/ref/heads/main") => (200, json!({ "object": { "sha": head } })),
-            ("GET", "/issues/1") => (200, json!({ "number": 1, "state": "open" })),
+            ("GET", "/issues/1") => {
+                (200, json!({ "number": 1, "state": if self.is_closed { "closed" } else { "open" } }))
+            }
             ("GET", "/pulls/1") => {
                 let merged = self.merged_with.as_ref().map(|_| "f".repeat(40));
                 let base = json!({ "ref": "main", "repo": { "full_name": "octo/hello" } });
@@ -150,8 +153,16 @@ impl State {
                 (200, json!({ "merged": true, "sha": "f".repeat(40) }))
             }
             ("PUT", _) => (409, json!({ "message": "Head branch was modified." })),
-            ("PATCH", _) => (200, json!({ "number": 1, "state": said("state") })),
-            ("POST", "/git/refs") => (201, json!({ "ref": said("ref"), "object": { "sha": said("sha") } })),
+            ("PATCH", _) => {
+                self.is_closed = said("state") == "closed";
+                (200, json!({ "number": 1, "state": said("state") }))
+            }
+            ("POST", "/git/refs") => {
+                let made = json!({ "ref": said("ref"), "object": { "sha": said("sha") } });
+                let name = said("ref").as_str().unwrap_or_default().trim_start_matches("refs/").to_owned();
+                self.made.entry(format!("/git/matching-refs/{name}")).or_default().push(made.clone());
+                (201, made)
+            }
             (_, place) => {
                 let list = self.made.entry(place.to_owned()).or_default();
                 let number = list.len() + 2;

@@ -93,6 +93,10 @@ append_to = "deploy.log"
 exposes = ["egress"]
 "#;
 
+/// The profile of every group for which a test writes none. Who must agree is not what most tests are about: the rules
+/// decide about writes, and production needs its gate only.
+pub const PROFILE: &str = "write = \"rules\"\nproduction = \"auto\"\n";
+
 /// The script of a second provider, whose actions read private data.
 pub const PRIVATE_SCRIPT: &str = r#"
 [actions.read]
@@ -178,6 +182,10 @@ impl Builder {
         std::fs::create_dir(root.path().join("logs")).unwrap();
         let uid = rustix::process::geteuid().as_raw();
         let mut config = format!("{}\n[people.operator]\nuid = {uid}\napproves = {{}}\n", self.config);
+        if !self.config.contains("[limits") {
+            // Few tests are about how much a group may do.
+            config.push_str("\n[limits.\"*\".\"*\"]\n");
+        }
         for (provider, text) in &self.scripts {
             let table = format!("\n[providers.{provider}]\nkind = \"mock\"\nscript = \"{provider}.toml\"\n");
             config.push_str(&table);
@@ -189,12 +197,9 @@ impl Builder {
             std::fs::write(path, bytes).unwrap();
         }
         let path = home.join("broker.toml");
-        if !home.join("policy").exists() {
-            // Who must agree is not what most tests are about.
-            let parsed = Config::parse(&config, &path, &Environment::new()).map(|config| config.groups);
-            for group in parsed.unwrap_or_default().keys() {
-                profiles::write(&Home::at(home.clone()), group, "production = \"auto\"\n").unwrap();
-            }
+        let parsed = Config::parse(&config, &path, &Environment::new()).map(|config| config.groups);
+        for group in parsed.unwrap_or_default().keys() {
+            profiles::write(&Home::at(home.clone()), group, PROFILE).unwrap();
         }
         std::fs::write(&path, config).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -261,18 +266,17 @@ impl World {
     /// # Errors
     /// What `mount` says.
     pub fn move_to_a_small_disk(&mut self, mebibytes: u32) -> Result<(), String> {
-        let files: Vec<(PathBuf, Vec<u8>)> = std::fs::read_dir(self.home())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            // The profiles stay behind, so that the defaults hold.
+        let of = |directory: &Path| std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<(PathBuf, Vec<u8>)> = of(&self.home())
+            .chain(of(&self.path("policy/profiles")))
             .filter(|path| path.is_file())
             .map(|path| (path.clone(), std::fs::read(path).unwrap()))
             .collect();
         self.mount(&self.home(), mebibytes)?;
+        std::fs::create_dir_all(self.path("policy/profiles")).unwrap();
         for (path, bytes) in files {
             std::fs::write(path, bytes).unwrap();
         }
-        std::fs::create_dir_all(self.path("policy/profiles")).unwrap();
         let ipc = self.path("ipc");
         std::fs::create_dir(&ipc).unwrap();
         self.mount(&ipc, 64)

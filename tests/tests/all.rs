@@ -12,6 +12,7 @@ mod all {
     mod exactly_once;
     mod faults;
     mod files;
+    mod floods;
     mod flows;
     mod fuzz;
     mod go_no_go;

@@ -105,7 +105,10 @@ pub fn with_id(connection: &Connection, id: i64) -> Result<Option<Approval>, Led
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn open(connection: &Connection, caller: Option<&str>) -> Result<Vec<Approval>, LedgerError> {
-    find(connection, "state <> 'closed' AND (?1 IS NULL OR caller = ?1) ORDER BY id", params![caller])
+    match caller {
+        Some(caller) => find(connection, "state <> 'closed' AND caller = ?1 ORDER BY id", params![caller]),
+        None => find(connection, "state <> 'closed' ORDER BY id", []),
+    }
 }
 
 /// Every approval that is not closed, oldest first, with what is shown of it.

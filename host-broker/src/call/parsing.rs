@@ -5,11 +5,14 @@
 //! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
 //! group without a grant learns nothing from it.
 
-use super::{Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Parsed, Rubbish, Target, Written};
+use super::{
+    Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Params, Parsed, Rubbish, Target, Written,
+};
 use crate::call::FlowOrder;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, ForeignTypes};
 use crate::effects::ids::{Ids, Nonce};
+use crate::filter::finished::Filters;
 use crate::identity::issuers::Issuers;
 use crate::identity::{self, Behalf, Person, Unproven, token};
 use crate::intake::Inbound;
@@ -23,11 +26,13 @@ use shared::digest::Digest;
 use shared::flow::{GrantId, Opaque};
 use shared::request::{self, CallRequest, Document, GrantRequest, Malformed, Request};
 use shared::{Code, Group, IdempotencyKey, Level, RequestId, Timestamp, json, limits};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// What parsing needs to know.
+#[derive(Clone)]
 pub struct Desk {
     /// The actions that exist.
     pub catalogue: Arc<Catalogue>,
@@ -41,6 +46,20 @@ pub struct Desk {
     pub patience: Duration,
     /// What to do with documents whose type is not ours.
     pub foreign_types: ForeignTypes,
+    /// What inspects the parameters of calls that let data leave; without, the decision finds nothing.
+    pub filters: Option<Arc<Filters>>,
+}
+
+/// Parses what a group wrote, beside the loop: what would take the decision long to look at is looked at here.
+pub fn parse_beside(inbound: Inbound, desk: &Desk) -> Parsed {
+    let mut parsed = parse(inbound, desk);
+    if let (Parsed::Call(call), Some(filters)) = (&mut parsed, &desk.filters)
+        && call.target.invocation().is_some()
+        && call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress)
+    {
+        call.departing = Some(filters.departing(call.params.value()));
+    }
+    parsed
 }
 
 /// Parses what a group wrote.
@@ -75,6 +94,8 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
             return rubbish(file, refused.request_id, code, format!("{}.", refused.why));
         }
     };
+    let mut weight = inbound.weight;
+    weight.parsed(document.nodes);
     if inbound.room.signing_key.is_some() && !is_fresh(document.envelope.timestamp.as_deref(), inbound.wall) {
         let reason = "A signed request needs a timestamp within 300 seconds of the host's clock.";
         return rubbish(file, document.envelope.request_id, Code::BadSignature, reason.into());
@@ -99,6 +120,7 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
         origin: Origin::File(FileOrigin { reply_as, ..file }),
         arrived: inbound.arrived,
         patience: patience.saturating_sub(inbound.age),
+        weight: Some(weight),
     };
     sort(document, header, &bytes, desk)
 }
@@ -146,7 +168,8 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
     let target = match desk.catalogue.find(&body.provider, &body.action) {
         Entry::NoProvider => Target::NoProvider,
         Entry::NoAction => Target::NoAction,
-        Entry::Disabled(operation) => Target::Disabled(operation),
+        Entry::Disabled(operation, outage) => Target::Disabled(operation, outage),
+        Entry::Unusable => Target::Unusable,
         Entry::Enabled(operation) => {
             let mut faults = inexact(bytes, &params);
             if body.provider.is_namespaced() {
@@ -175,7 +198,12 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
             let is_final = matches!(invocation.needs(), Needs::ToComplete(_));
             is_final || operation.declaration().level.max(invocation.level()) > Level::Read && !only_describes
         }
-        Target::Action(..) | Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => true,
+        Target::Action(..)
+        | Target::Started(..)
+        | Target::Disabled(..)
+        | Target::Unusable
+        | Target::NoAction
+        | Target::NoProvider => true,
     };
     let planted = Planted { request_id: header.request_id.clone(), nonce };
     let document = match header.behalf {
@@ -196,6 +224,8 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         prepared: false,
         mutating,
         document,
+        params: Params::new(params),
+        departing: None,
         asked: Asked::No,
         applies: None,
         flow: None,
@@ -353,46 +383,64 @@ fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
         .is_some_and(|time| time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX)
 }
 
+/// So many faults of one call are told; nobody reads more.
+const FAULTS_MAX: usize = 20;
+
 /// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
 fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamFault> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
-    let tokens = json::inexact_numbers(text);
+    let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
+    let changed: HashSet<u64> = json::inexact_numbers(text).into_iter().filter_map(bits).collect();
     let mut faults = Vec::new();
-    for token in tokens {
-        let number = token.parse::<f64>().ok();
-        find(&Value::Object(params.clone()), &mut String::new(), &mut |pointer, value| {
-            if value.as_f64() == number {
+    if changed.is_empty() {
+        return faults;
+    }
+    let mut pointer = String::new();
+    for (key, value) in params {
+        each_number(Step::Member(key), value, &mut pointer, &mut |pointer, number| {
+            if number.as_f64().is_some_and(|number| changed.contains(&number.to_bits())) {
                 let fault = "this number cannot be kept exactly; send it as a string".to_owned();
                 faults.push(ParamFault { pointer: pointer.to_owned(), fault });
             }
+            faults.len() < FAULTS_MAX
         });
+        if faults.len() >= FAULTS_MAX {
+            break;
+        }
     }
     faults
 }
 
-/// Calls `each` with every number and its JSON pointer (RFC 6901).
-fn find(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str, &serde_json::Number)) {
+/// A step of a JSON pointer.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Member(&'a str),
+    Item(usize),
+}
+
+/// Calls `each` with every number below and its JSON pointer (RFC 6901), until it says `false`; whether it never did.
+fn each_number(
+    step: Step<'_>,
+    value: &Value,
+    pointer: &mut String,
+    each: &mut impl FnMut(&str, &serde_json::Number) -> bool,
+) -> bool {
     let length = pointer.len();
-    match value {
+    pointer.push('/');
+    match step {
+        Step::Member(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+        Step::Item(index) => pointer.push_str(&index.to_string()),
+    }
+    let goes_on = match value {
         Value::Number(number) => each(pointer, number),
         Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                pointer.push('/');
-                pointer.push_str(&index.to_string());
-                find(item, pointer, each);
-                pointer.truncate(length);
-            }
+            items.iter().enumerate().all(|(index, item)| each_number(Step::Item(index), item, pointer, each))
         }
-        Value::Object(map) => {
-            for (key, item) in map {
-                pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-                find(item, pointer, each);
-                pointer.truncate(length);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
+        Value::Object(map) => map.iter().all(|(key, item)| each_number(Step::Member(key), item, pointer, each)),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    };
+    pointer.truncate(length);
+    goes_on
 }
 
 /// A call about which a person was asked, from its stored document: parsed like the first time, for the same decision.
@@ -509,5 +557,6 @@ fn made_header(
         origin: Origin::Broker,
         arrived: Instant::now(),
         patience,
+        weight: None,
     }
 }

@@ -134,16 +134,16 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
 fn show(context: &Context, code: &str) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let Some(approval) = stored::with_code(&ledger, &code.to_ascii_lowercase())? else {
-        return Err(Fault::usage(format!("there is no question `{code}`; see host-broker approvals list")));
+        return Err(Fault::missing(format!("there is no question `{code}`; see host-broker approvals list")));
     };
     let document = document(&ledger, &approval)?;
-    let now = context.effects.clock.now();
-    context.output.show(&document, || text(&approval, now));
+    context.output.show(&document, || text(context, &approval));
     Ok(())
 }
 
 /// The card, with what a person needs to answer it.
-fn text(approval: &Approval, now: Timestamp) -> String {
+fn text(context: &Context, approval: &Approval) -> String {
+    let now = context.effects.clock.now();
     let card = approval
         .card
         .as_ref()
@@ -156,7 +156,8 @@ fn text(approval: &Approval, now: Timestamp) -> String {
             Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => "",
         };
         let code = &approval.code;
-        format!("\nYes, {what}: host-broker approvals approve {code}{at_once}\nNo:  host-broker approvals deny {code}")
+        let program = context.program();
+        format!("\nYes, {what}: {program} approvals approve {code}{at_once}\nNo:  {program} approvals deny {code}")
     } else {
         String::new()
     };

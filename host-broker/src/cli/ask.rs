@@ -47,6 +47,9 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
         return Ok(reply);
     }
     let office = Office::open(context.home.clone(), &context.effects)?;
+    for note in &office.notes {
+        context.output.say(&format!("host-broker: {note}"));
+    }
     let started = Instant::now();
     loop {
         match office.ledger(Arc::clone(&context.effects.clock)) {

@@ -28,7 +28,7 @@ enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Whether the providers can be set up is for: host-broker provider check
 
---json prints {ok, path, groups, providers}, or on a fault {error, exit: 4}")]
+--json prints {ok, path, groups, providers, warnings: [TEXT]}, or on a fault {error, exit: 4}")]
 struct Check {}
 
 #[derive(Debug, Args)]
@@ -76,9 +76,13 @@ fn check(context: &Context) -> Result<(), Fault> {
     context.policy(&config, &context.catalogue(&config))?;
     config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
     let path = context.home.config().display().to_string();
+    let warnings = context.warnings(&config)?;
     let (groups, providers) = (config.groups.len(), config.providers.len());
-    context.output.show(&json!({ "ok": true, "path": path, "groups": groups, "providers": providers }), || {
-        format!("{path} is right: {groups} group(s), {providers} provider(s).")
+    let document = json!({ "ok": true, "path": path, "groups": groups, "providers": providers, "warnings": warnings });
+    context.output.show(&document, || {
+        let head = format!("{path} is right: {groups} group(s), {providers} provider(s).");
+        let lines = warnings.iter().map(|warning| format!("Warning: {warning}"));
+        [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
     });
     Ok(())
 }

@@ -119,14 +119,14 @@ fn head(context: &Context) -> Result<(), Fault> {
 
 fn export(context: &Context, format: Format) -> Result<(), Fault> {
     let ledger = context.ledger()?;
-    let mut broken = None;
+    let (mut broken, mut intended) = (None, files::Intended::default());
     context.output.lines(|out| {
         let mut out = BufWriter::new(out);
         let mut written = Ok(());
         let read = export::each(&ledger, 1, |row| {
             written = match format {
                 Format::Jsonl => writeln!(out, "{}", export::line(&row)),
-                Format::Files => files::record(&row).map_or(Ok(()), |record| writeln!(out, "{record}")),
+                Format::Files => files::record(&row, &mut intended).map_or(Ok(()), |record| writeln!(out, "{record}")),
             };
             // Any error ends the reading; which one it was is in `written`.
             if written.is_ok() { Ok(()) } else { Err(crate::ledger::LedgerError::Stored { what: "row" }) }

@@ -92,7 +92,7 @@ impl Explain {
     /// [`Fault`] if there is no such group, no ledger, or the parameters are no JSON object.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config = context.config()?;
-        let catalogue = Arc::new(context.catalogue(&config));
+        let catalogue = Arc::new(context.catalogue_as_seen(&config)?);
         let policy = context.policy(&config, &catalogue)?;
         // Nothing that is digested here is compared with anything or kept.
         let key = Arc::new(LedgerKey::new(Vec::new()));
@@ -108,6 +108,7 @@ impl Explain {
             ids: Arc::clone(&context.effects.ids),
             patience: config.patience(),
             foreign_types: config.broker.foreign_types,
+            filters: None,
         };
         let mut call = match &self.caller {
             Who::Group(group) => {

@@ -42,7 +42,7 @@ pub struct Grant {
     /// When it ends: a time such as 2026-12-31T00:00:00Z, or never. Without it, writes end after 7 days.
     #[arg(long, value_name = "TIME", value_parser = expiry, conflicts_with = "expires_in")]
     expires: Option<Expiry>,
-    /// When it ends, counted from now: 90m, 12h, 7d, or a number of seconds.
+    /// When it ends, counted from now: a number and s, m, h or d, such as 90m, 12h, 7d.
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     expires_in: Option<u64>,
     /// At most so many calls a minute.

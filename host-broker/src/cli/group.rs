@@ -1,6 +1,7 @@
 //! `group`: the groups of the configuration.
 
-mod edit;
+pub(in crate::cli) mod edit;
+mod mailbox;
 
 use crate::cli::Context;
 use crate::cli::ask::running;
@@ -121,7 +122,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     if context.config()?.groups.contains_key(name) {
         return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
-    // First: a group without a profile would have the defaults, which ask less; a profile without a group starts nothing.
+    // First, so that the edit can be undone: a profile without a group starts nothing.
     profiles::write(&context.home, name, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
     if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
         std::fs::remove_file(context.home.profile(name)).ok();
@@ -129,12 +130,19 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     }
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
+    if let Some(uid) = uid {
+        // Whatever keeps it from that is among the warnings, with the command that root runs.
+        mailbox::give(&mailbox, uid).ok();
+        for warning in context.warnings(&context.config()?)?.iter().filter(|warning| warning.contains("chown")) {
+            context.output.say(&format!("host-broker: {warning}"));
+        }
+    }
     let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });
     context.output.show(&document, || {
         format!(
             "Group {name} is in the configuration, without any access. Its directory will be {}.\n{}",
             mailbox.display(),
-            follow_up(restart, "takes the group up")
+            follow_up(context, restart, "takes the group up")
         )
     });
     Ok(())
@@ -167,15 +175,15 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
     }
     let restart = running(context)?.is_some();
     context.output.show(&json!({ "group": name, "removed": true, "restart_needed": restart }), || {
-        format!("Group {name} is no longer in the configuration.\n{}", follow_up(restart, "forgets the group"))
+        format!("Group {name} is no longer in the configuration.\n{}", follow_up(context, restart, "forgets the group"))
     });
     Ok(())
 }
 
-fn follow_up(restart: bool, what: &str) -> String {
-    if restart {
+fn follow_up(context: &Context, restart: bool, what: &str) -> String {
+    context.at_home(&if restart {
         format!("The running daemon {what} when it is started again: host-broker stop, then host-broker serve.")
     } else {
         format!("The next host-broker serve {what}.")
-    }
+    })
 }

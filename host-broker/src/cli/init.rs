@@ -2,7 +2,7 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, Environment, profiles, rules};
+use crate::config::{Config, Environment, permissions, profiles, rules};
 use crate::host::{Office, make_private_directory};
 use crate::mailroom::Mailroom;
 use clap::Args;
@@ -23,7 +23,11 @@ use std::sync::Arc;
 
 --json prints {home, config, groups: [{group, mailbox, claude_md, mount}], register, suggested_grants, \
     suggested_after_configuration}")]
-pub struct Init {}
+pub struct Init {
+    /// The user id under which the sandboxes write, if it is not yours; requests of any other owner are refused.
+    #[arg(long)]
+    uid: Option<u32>,
+}
 
 const TEMPLATE: &str = include_str!("init/broker.toml");
 
@@ -59,6 +63,12 @@ impl Init {
         let uid = rustix::process::geteuid().as_raw();
         let text =
             TEMPLATE.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
+        let text = match self.uid {
+            Some(uid) => GROUPS.iter().fold(text, |text, (group, _)| {
+                text.replace(&format!("\n[groups.{group}]\n"), &format!("\n[groups.{group}]\nuid = {uid}\n"))
+            }),
+            None => text,
+        };
         let config = Config::parse(&text, &config_path, &context.effects.environment)
             .map_err(|error| Fault::configuration(&error))?;
         make_home(context, &config)?;
@@ -67,6 +77,9 @@ impl Init {
             if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
         })?;
         Office::open(context.home.clone(), &context.effects)?.ledger(Arc::clone(&context.effects.clock))?;
+        for warning in context.warnings(&config)? {
+            context.output.say(&format!("host-broker: {warning}"));
+        }
         report(context, &config);
         Ok(())
     }
@@ -92,6 +105,7 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
     if found_empty {
         std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(|error| cannot(home, &error))?;
     }
+    permissions::check(&context.home).map_err(|error| Fault::configuration(&error))?;
     let mode = std::fs::metadata(home).map_err(|error| cannot(home, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
         let home = home.display();

@@ -46,7 +46,8 @@ impl Mock {
             return run(context);
         }
         let path = temporary(context)?;
-        let own = Context { home: Home::at(path.clone()), home_is_chosen: true, ..context.clone() };
+        let own =
+            Context { home: Home::at(path.clone()), home_is_chosen: true, home_is_argument: true, ..context.clone() };
         let result = run(&own);
         std::fs::remove_dir_all(&path).map_err(|error| cannot(&path, &error)).and(result)
     }
@@ -54,7 +55,7 @@ impl Mock {
 
 fn run(context: &Context) -> Result<(), Fault> {
     if running(context)?.is_some() {
-        return Err(Fault::failed(format!(
+        return Err(Fault::refused(format!(
             "a broker runs on {} already; stop it with: {} stop",
             context.home.path().display(),
             context.program()

@@ -34,9 +34,19 @@ impl Fault {
         Self::new(1, chain(error))
     }
 
-    /// What was asked of the command's object is not so: evidence that is broken, a daemon that does not stop.
+    /// A check failed: evidence that is broken, a demonstration that is not true.
     pub fn failed(text: impl Into<String>) -> Self {
+        Self::new(5, text)
+    }
+
+    /// Something did not happen in time.
+    pub fn stuck(text: impl Into<String>) -> Self {
         Self::new(1, text)
+    }
+
+    /// There is nothing of that name.
+    pub fn missing(text: impl Into<String>) -> Self {
+        Self::new(3, text)
     }
 
     /// The arguments do not fit.

@@ -101,7 +101,7 @@ fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
 fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let Some(proposal) = stored::named(&ledger, id)? else {
-        return Err(Fault::usage(format!("there is no proposal `{id}`; see host-broker proposals list")));
+        return Err(Fault::missing(format!("there is no proposal `{id}`; see host-broker proposals list")));
     };
     let diff = stored::diff(&ledger, &proposal.id)?;
     let now = context.effects.clock.now();

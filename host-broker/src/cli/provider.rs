@@ -30,7 +30,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}}]}"
+    after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}, left_out}]}"
 )]
 struct List {
     /// Also list every action with its level.
@@ -72,6 +72,7 @@ impl Seen<'_> {
             "reason": self.listed.state.as_ref().err(),
             "description": self.listed.description,
             "actions": levels,
+            "left_out": self.listed.left_out,
         })
     }
 
@@ -120,6 +121,11 @@ const NONE: &str = "The configuration has no providers; add a [providers.NAME] t
 fn list(all: &[Seen<'_>], actions: bool) -> String {
     let rows: Vec<_> = all.iter().map(Seen::row).collect();
     let table = Output::table_or(NONE, &["PROVIDER", "KIND", "ACTIONS", "STATE"], &rows);
+    let left_out = |seen: &Seen<'_>| -> Vec<String> {
+        seen.listed.left_out.iter().map(|why| format!("{} leaves out {why}", seen.name)).collect()
+    };
+    let left_out: Vec<String> = all.iter().flat_map(left_out).collect();
+    let table = if left_out.is_empty() { table } else { format!("{table}\n\n{}", left_out.join("\n")) };
     if !actions {
         return table;
     }

@@ -77,7 +77,8 @@ fn list(context: &Context) -> Result<(), Fault> {
 }
 
 fn show(context: &Context, id: &str) -> Result<(), Fault> {
-    let missing = || Fault::usage(format!("nothing is kept back as `{id}`; host-broker quarantine list says what is"));
+    let missing =
+        || Fault::missing(format!("nothing is kept back as `{id}`; host-broker quarantine list says what is"));
     let seq = quarantine::seq(id).ok_or_else(missing)?;
     let ledger = context.ledger_if_any()?.ok_or_else(missing)?;
     let kept = quarantine::find(&ledger, seq)?.ok_or_else(missing)?;

@@ -2,15 +2,20 @@
 //! of it needs a daemon.
 
 use crate::cli::Context;
+use crate::cli::ask::running;
 use crate::cli::output::Fault;
-use crate::config::{Config, profiles};
+use crate::config::warnings::warnings;
+use crate::config::{Config, nearest, permissions, profiles};
 use crate::identity::{ChatType, Person};
+use crate::keys;
 use crate::ledger::{LedgerError, open};
 use crate::policy::authorize::Policy;
-use crate::providers::registry::Catalogue;
+use crate::policy::facts::Outage;
+use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Supplies};
+use crate::secrets::source::SecretSource;
 use rusqlite::Connection;
-use shared::Group;
+use shared::{Group, Provider};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -20,13 +25,42 @@ impl Context {
     /// # Errors
     /// [`Fault`] that names the file, the place in it and the remedy.
     pub fn config(&self) -> Result<Config, Fault> {
-        Config::load(&self.home.config(), &self.effects.environment).map_err(|error| Fault::configuration(&error))
+        let unusable = |error| Fault::configuration(&error);
+        permissions::check(&self.home).map_err(unusable)?;
+        let config = Config::load(&self.home.config(), &self.effects.environment).map_err(unusable)?;
+        permissions::check_named(&self.home, &config).map_err(unusable)?;
+        Ok(config)
     }
 
     /// The actions that the configuration makes available. Contacts nobody, and looks at no secret: the daemon's
     /// environment may be another one than this command's.
     pub fn catalogue(&self, config: &Config) -> Catalogue {
         setup::catalogue(config, &self.home, &self.effects, None)
+    }
+
+    /// The same, without those that lack a secret, as far as that can be seen without running a program. Where a daemon
+    /// runs, its environment is not this command's, so variables are not looked at.
+    ///
+    /// # Errors
+    /// [`Fault`] if something listens for commands and does not answer.
+    pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, Fault> {
+        let mut catalogue = self.catalogue(config);
+        let secrets = setup::secrets_at_hand(config, &self.effects);
+        let is_elsewhere = running(self)?.is_some();
+        let names: Vec<Provider> = catalogue.providers().map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let Some((own, table)) = config.table_of(&name) else { continue };
+            let lacks = setup::sights(own, table, &secrets).into_iter().find_map(|sight| {
+                let is_unseen = is_elsewhere && matches!(sight.source, SecretSource::Env { .. });
+                let fault = sight.fault.filter(|_| !is_unseen)?;
+                Some(format!("its secret `{}` is {fault}", sight.secret))
+            });
+            let listed = catalogue.provider(&name).filter(|listed| listed.state.is_ok()).cloned();
+            if let (Some(lacks), Some(listed)) = (lacks, listed) {
+                catalogue.insert(name, Listed { state: Err(lacks), outage: Outage::NoSecret, ..listed });
+            }
+        }
+        Ok(catalogue)
     }
 
     /// What the operators have laid down.
@@ -37,7 +71,20 @@ impl Context {
         profiles::policy(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))
     }
 
-    /// The same, with the secrets as this command can load them.
+    /// What is valid in the home, but may not be what the operator thinks.
+    ///
+    /// # Errors
+    /// [`Fault`] if a file cannot be read.
+    pub fn warnings(&self, config: &Config) -> Result<Vec<String>, Fault> {
+        let mut found = warnings(&self.home, config).map_err(|error| Fault::configuration(&error))?;
+        match keys::continuity(&self.home, config.vault.key.is_none()) {
+            Ok(notes) => found.extend(notes),
+            Err(error) => found.push(error.to_string()),
+        }
+        Ok(found)
+    }
+
+    /// The actions that the configuration makes available, with the secrets as this command can load them.
     pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
         let secrets = setup::secrets(config, &self.effects);
         let supplies = Supplies { secrets: &secrets, running: None };
@@ -76,6 +123,7 @@ impl Context {
                  host-broker init --home {home}"
             )));
         }
+        permissions::check(&self.home).map_err(|error| Fault::configuration(&error))?;
         if !there(&home.join("ledger.db"))? {
             return Ok(None);
         }
@@ -100,13 +148,12 @@ pub fn known_group(config: &Config, group: &Group) -> Result<(), Fault> {
 pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl Display>) -> Fault {
     let name = name.to_string();
     let known: Vec<String> = known.map(|name| name.to_string()).collect();
-    let near = known.iter().filter(|word| strsim::damerau_levenshtein(&name, word) <= 2.max(name.len() / 3));
-    let hint = match near.min_by_key(|word| strsim::damerau_levenshtein(&name, word)) {
+    let hint = match nearest(&name, known.iter().map(String::as_str)) {
         Some(word) => format!("did you mean `{word}`?"),
         None if known.is_empty() => "the configuration has none".to_owned(),
         None => format!("there is {}", known.join(", ")),
     };
-    Fault::usage(format!("there is no {what} `{name}`; {hint}"))
+    Fault::missing(format!("there is no {what} `{name}`; {hint}"))
 }
 
 /// A duration of the command line, in seconds.
@@ -116,9 +163,8 @@ pub fn unknown(what: &str, name: &impl Display, known: impl Iterator<Item = impl
 pub fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let unit = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-    let (number, factor) = unit.unwrap_or((text, 1));
-    let seconds = number.parse().ok().and_then(|number: u64| number.checked_mul(factor));
-    seconds.ok_or_else(|| "a duration is a number of seconds, or a number and m, h or d: 90m, 12h, 7d".to_owned())
+    let seconds = unit.and_then(|(number, factor)| number.parse::<u64>().ok()?.checked_mul(factor));
+    seconds.ok_or_else(|| "a duration is a number and its unit, s, m, h or d: 90m, 12h, 7d".to_owned())
 }
 
 /// A kind of chat of the command line.

@@ -20,7 +20,11 @@ const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// Take credentials out of texts, as the broker does with every reply. Needs no daemon, and keeps nothing.
 #[derive(Debug, Args)]
-#[command(after_help = "Each line that is read is {\"text\": STRING} or {\"data\": ANY JSON}; other members are \
+#[command(
+    after_help = "Without --jsonl the whole input is one text of at most 32 MiB, and it is printed without what was taken
+out; with --json as {text, altered, kinds}.
+
+With --jsonl each line that is read is {\"text\": STRING} or {\"data\": ANY JSON}; other members are \
 dropped. Each line that is printed is {line, text or data, altered, kinds}, where kinds says what was taken out, or \
 {line, error} if the line cannot be used: it is no such object, longer than 32 MiB, or nested too deep. The others \
 are answered all the same; the exit code is then 2.
@@ -32,12 +36,17 @@ With --home (or EXT_BROKER_HOME) it also knows the secrets of that home, in ever
 them, and the formats that its broker.toml adds under [filter]. Without, it knows the formats that are built in.
 
 Examples:
+  host-broker scrub build.log > build.clean.log
   echo '{\"text\": \"postgres://app:hunter22@db/x\"}' | host-broker scrub --jsonl
-  jq -c '{data: .}' replies.json | host-broker scrub --jsonl - --home /srv/broker")]
+  jq -c '{data: .}' replies.json | host-broker scrub --jsonl - --home /srv/broker"
+)]
 pub struct Scrub {
     /// Read one JSON object a line from this file; from standard input without a name, or with `-`.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", required = true)]
-    jsonl: PathBuf,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "file")]
+    jsonl: Option<PathBuf>,
+    /// Read one plain text from this file; from standard input without a name, or with `-`.
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
 }
 
 impl Scrub {
@@ -47,12 +56,16 @@ impl Scrub {
     /// [`Fault`] if the file or the home cannot be used, or a line could not.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let scrubber = scrubber(context)?;
-        let input: Box<dyn Read> = if self.jsonl.as_os_str() == "-" {
+        let path = self.jsonl.as_ref().unwrap_or(&self.file);
+        let unreadable = |error: Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
+        let input: Box<dyn Read> = if path.as_os_str() == "-" {
             Box::new(std::io::stdin())
         } else {
-            let file = File::open(&self.jsonl);
-            Box::new(file.map_err(|error| Fault::usage(format!("cannot read {}: {error}", self.jsonl.display())))?)
+            Box::new(File::open(path).map_err(unreadable)?)
         };
+        if self.jsonl.is_none() {
+            return plain(context, input, &scrubber, &unreadable);
+        }
         let mut tally = Tally::default();
         context.output.lines(|out| tally.answer(BufReader::new(input), out, &scrubber))?;
         match tally.faulty {
@@ -62,6 +75,29 @@ impl Scrub {
             }
         }
     }
+}
+
+/// One text, which is all of the input.
+fn plain(
+    context: &Context,
+    input: Box<dyn Read>,
+    scrubber: &Scrubber,
+    unreadable: &dyn Fn(Error) -> Fault,
+) -> Result<(), Fault> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
+    input.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > LINE_BYTES_MAX {
+        return Err(Fault::usage(format!("the text is longer than {LINE_BYTES_MAX} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_bytes| Fault::usage("the text is not UTF-8"))?;
+    let members = cleaned("text", Value::String(text), scrubber).map_err(Fault::usage)?;
+    if context.output.json {
+        context.output.line(&Value::Object(members).to_string());
+        return Ok(());
+    }
+    let text = members.get("text").and_then(Value::as_str).unwrap_or_default();
+    context.output.lines(|out| out.write_all(text.as_bytes())).map(drop)
 }
 
 /// What the home knows, or what everybody does.
@@ -127,11 +163,16 @@ fn answered(line: &[u8], scrubber: &Scrubber) -> Result<Map<String, Value>, Stri
     const FORM: &str = "the line must be {\"text\": STRING} or {\"data\": ANY JSON}";
     let mut members: Map<String, Value> =
         serde_json::from_slice(line).map_err(|fault| format!("{FORM}; as JSON it is wrong: {fault}"))?;
-    let (name, mut value) = match (members.remove("text"), members.remove("data")) {
+    let (name, value) = match (members.remove("text"), members.remove("data")) {
         (Some(text @ Value::String(_)), None) => ("text", text),
         (None, Some(data)) => ("data", data),
         _ => return Err(FORM.to_owned()),
     };
+    cleaned(name, value, scrubber)
+}
+
+/// The value without credentials, under this name, and what was taken out.
+fn cleaned(name: &str, mut value: Value, scrubber: &Scrubber) -> Result<Map<String, Value>, String> {
     let before: BTreeSet<String> = marks_in(&value);
     let altered = clean_whole(&mut value, scrubber).map_err(|why| why.to_string())?;
     let after = marks_in(&value);

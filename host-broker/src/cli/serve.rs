@@ -41,8 +41,6 @@ pub fn serve(context: &Context, ready: &Value) -> Result<(), Fault> {
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
-    // Documents for the sandbox are made readable for its user; private files name their mode themselves.
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let office = Office::open(context.home.clone(), &context.effects)?;
     let host = Host::start(&office, &context.effects)?;
     context.effects.runtime.spawn(stop_on_signal(host.reports()));

@@ -30,7 +30,7 @@ use std::time::Duration;
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
-    ending_soon: [{group, provider, level, expires_at}]}")]
+    ending_soon: [{group, provider, level, expires_at}], warnings: [TEXT]}")]
 pub struct Status {}
 
 /// Grants that end within this time are listed.
@@ -70,6 +70,7 @@ struct Page<'a> {
     // As this command sees them: without running a program, and in its own environment.
     secrets: &'a Secrets,
     recorded: Recorded,
+    warnings: Vec<String>,
     now: Timestamp,
 }
 
@@ -90,9 +91,10 @@ impl Status {
             catalogue: &context.catalogue(&config),
             secrets: &setup::secrets_at_hand(&config, &context.effects),
             recorded,
+            warnings: context.warnings(&config)?,
             now: context.effects.clock.now(),
         };
-        context.output.show(&page.document(), || page.text());
+        context.output.show(&page.document(), || context.at_home(&page.text()));
         Ok(())
     }
 }
@@ -154,6 +156,7 @@ impl Page<'_> {
             "failing_issuers": self.unbelieved().map(|(issuer, reason)| json!({ "issuer": issuer, "reason": reason }))
                 .collect::<Vec<_>>(),
             "ending_soon": ending.collect::<Vec<_>>(),
+            "warnings": self.warnings,
         })
     }
 
@@ -202,6 +205,9 @@ impl Page<'_> {
             .collect();
         if !ending.is_empty() {
             parts.push(Output::table(&["ENDS SOON", "PROVIDER", "LEVEL", "AT"], &ending));
+        }
+        if !self.warnings.is_empty() {
+            parts.push(format!("Warnings:\n  {}", self.warnings.join("\n  ")));
         }
         parts.join("\n\n")
     }

@@ -38,7 +38,7 @@ impl Stop {
         let asked = Instant::now();
         while socket.exists() {
             if asked.elapsed() > PATIENCE {
-                return Err(Fault::failed(format!(
+                return Err(Fault::stuck(format!(
                     "the daemon was asked to stop and has not after {} s; its log says what it waits for",
                     PATIENCE.as_secs()
                 )));

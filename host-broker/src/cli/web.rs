@@ -59,7 +59,7 @@ impl Web {
 fn link(context: &Context) -> Result<(), Fault> {
     match control::send(&context.home.socket(), &Control::WebLink)? {
         Some(reply) => context.output.reply(&reply),
-        None => Err(Fault::failed("no daemon is running, so there is no inbox; start it with: host-broker serve")),
+        None => Err(Fault::refused("no daemon is running, so there is no inbox; start it with: host-broker serve")),
     }
 }
 

@@ -3,6 +3,13 @@
 use shared::{Group, Provider};
 use std::path::{Path, PathBuf};
 
+/// A path as a word of a shell command: in quotes where it needs them.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// A home. Nothing in it but `ipc/<group>` is ever shown to a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home(PathBuf);

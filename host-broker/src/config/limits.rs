@@ -89,11 +89,11 @@ impl Default for BreakerTable {
     }
 }
 
-/// What holds where nothing is configured.
-static UNLIMITED: LimitTable = LimitTable {
-    read: RateTable::NONE,
-    write: RateTable::NONE,
-    production: RateTable::NONE,
+/// What holds for a group where nothing is configured: more than an agent needs, and less than what fills a disk in a day.
+static DEFAULT: LimitTable = LimitTable {
+    read: RateTable::per_minute(1200),
+    write: RateTable::per_minute(120),
+    production: RateTable::per_minute(30),
     amounts: BTreeMap::new(),
     breaker: BreakerTable { faults: 5, open_s: 30 },
 };
@@ -138,7 +138,7 @@ impl Limits {
                 names.into_iter().flatten().filter_map(|provider| tables.get(provider))
             })
             .next()
-            .unwrap_or(if group == outside() { &OUTSIDE } else { &UNLIMITED })
+            .unwrap_or(if group == outside() { &OUTSIDE } else { &DEFAULT })
     }
 
     /// The actions whose parameters are declared amounts, by the key of their provider.

@@ -1,6 +1,5 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
-use crate::call::outside;
 use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse, rules};
 use crate::policy::authorize::Policy;
@@ -14,11 +13,12 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What a group starts with: every write that crosses to another system takes a person. Relaxing is a line of somebody
-/// who meant it.
+/// What `init` and `group add` write for a group: the strict profile, spelled out. Relaxing is a line of somebody who
+/// meant it.
 pub const STARTING: &str = "\
 # Who must agree each time this group acts. Per level or per action:
 #   auto   nobody     rules  the rules     human  a person     off  not at all
+# What this file does not name: reads are auto, writes and production actions are human.
 # A grant says what the group may do at all; this file never adds to it.
 write = \"human\"
 production = \"human\"
@@ -36,8 +36,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Reads all of it. A home from before there were profiles has no directory for them; its groups have the starting
-    /// profile, which [`furnish`] writes down.
+    /// Reads all of it. A group without a file has the strict profile; [`warnings`](crate::config::warnings) names it.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
@@ -67,11 +66,7 @@ impl Written {
             check(profile, catalogue).map_err(|fault| ConfigError::Inconsistent { path: path.clone(), fault })?;
         }
         let profiles = self.profiles.iter().map(|(group, (_, profile))| (group.clone(), profile.clone()));
-        let mut profiles: BTreeMap<Group, Profile> = profiles.collect();
-        // Nobody here has written what agents outside write: a person sees it, unless an operator says otherwise.
-        let theirs = profiles.entry(outside().clone()).or_default();
-        *theirs = theirs.clone().or(&Profile::careful());
-        Ok(Profiles::new(profiles))
+        Ok(Profiles::new(profiles.collect()))
     }
 }
 
@@ -127,25 +122,39 @@ pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profi
     Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(catalogue)
 }
 
-fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profile)>, ConfigError> {
-    let directory = home.profiles();
-    let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
-    let entries = match std::fs::read_dir(&directory) {
+/// What lies in a directory of the operators, sorted; nothing if there is no such directory.
+///
+/// # Errors
+/// [`ConfigError::Read`] with the directory.
+pub(super) fn entries(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let failed = |source| ConfigError::Read { path: directory.into(), source };
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let starting: Profile = parse(STARTING, &directory)?;
-            let starting = |group: &Group| (group.clone(), (directory.clone(), starting.clone()));
-            return Ok(config.groups.keys().map(starting).collect());
-        }
-        Err(source) => return Err(read(&directory, source)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(failed(source)),
     };
-    let mut profiles = BTreeMap::new();
+    let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|source| read(&directory, source))?.path();
-        let Some(stem) = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".toml"))
-        else {
-            continue;
-        };
+        found.push(entry.map_err(failed)?.path());
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The name of the group whose profile this file would be: `developer` of `policy/profiles/developer.toml`.
+pub(super) fn profile_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_suffix(".toml")
+}
+
+/// The profiles of the home, with their files.
+///
+/// # Errors
+/// [`ConfigError`], naming the file, the place and what to do.
+pub(super) fn read(home: &Home, config: &Config) -> Result<BTreeMap<Group, (PathBuf, Profile)>, ConfigError> {
+    let read = |path: &Path, source| ConfigError::Read { path: path.into(), source };
+    let mut profiles = BTreeMap::new();
+    for path in entries(&home.profiles())? {
+        let Some(stem) = profile_name(&path) else { continue };
         let inconsistent = |fault: String| ConfigError::Inconsistent { path: path.clone(), fault };
         let group = stem.parse::<Group>().ok().filter(|group| config.holds(group));
         let group = group.ok_or_else(|| {
@@ -167,7 +176,7 @@ pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     if directory.exists() {
         return Ok(false);
     }
-    // SECURITY: all of them or none. A group without a profile has the defaults, which ask less.
+    // All of them or none: the directory is what says that this was done.
     let beside = directory.with_extension("new");
     for group in config.groups.keys() {
         write_in(&beside, group, STARTING)?;

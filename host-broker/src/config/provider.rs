@@ -106,6 +106,9 @@ impl<'de> Deserialize<'de> for ProviderTable {
         let kind: String = take(&mut table, "kind")?.ok_or_else(|| D::Error::missing_field("kind"))?;
         let enabled = take(&mut table, "enabled")?.unwrap_or(true);
         let timeout_ms = take(&mut table, "timeout_ms")?;
+        if ["bridge", "mcp"].contains(&kind.as_str()) {
+            foreign(&table)?;
+        }
         let kind = match kind.as_str() {
             "mock" => Kind::Mock(rest(table)?),
             "github" => {
@@ -172,6 +175,41 @@ impl Serialize for ProviderTable {
 }
 
 const GITHUB_TOKEN: &str = "GITHUB_TOKEN";
+
+/// Names the right lines where a program is written as MCP clients write it in JSON: `command` as a text with `args` beside
+/// it, and `env` as a table of values.
+fn foreign<E: serde::de::Error>(table: &toml::Table) -> Result<(), E> {
+    let mut lines = Vec::new();
+    let command = table.get("command").and_then(toml::Value::as_str);
+    let arguments = table.get("args").and_then(toml::Value::as_array);
+    if command.is_some() || arguments.is_some() {
+        let own = table.get("command").and_then(toml::Value::as_array);
+        let words = own.into_iter().flatten().cloned().chain(command.map(toml::Value::from));
+        let all: toml::value::Array = words.chain(arguments.into_iter().flatten().cloned()).collect();
+        lines.push(format!("command = {}", toml::Value::Array(all)));
+    }
+    if let Some(env) = table.get("env").and_then(toml::Value::as_table) {
+        lines.push(format!("variables = {}", inline(env.iter().map(|(name, value)| (name, value.clone())))));
+        // The value itself may be one, and belongs into no message.
+        let is_secret = |name: &&String| ["TOKEN", "KEY", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
+        if let Some(secret) = env.keys().find(is_secret) {
+            lines.pop();
+            let names = env.keys().map(|name| {
+                let source = toml::Table::from_iter([("env".to_owned(), toml::Value::from(name.clone()))]);
+                (name, toml::Value::Table(source))
+            });
+            lines.push(format!("secrets = {}  # {secret} from the broker's own environment", inline(names)));
+        }
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    Err(E::custom(format!("this is how MCP clients write it; did you mean: {}", lines.join("; "))))
+}
+
+fn inline<'a>(members: impl Iterator<Item = (&'a String, toml::Value)>) -> String {
+    toml::Value::Table(members.map(|(name, value)| (name.clone(), value)).collect()).to_string()
+}
 
 fn take<T: DeserializeOwned, E: serde::de::Error>(table: &mut toml::Table, key: &str) -> Result<Option<T>, E> {
     table.remove(key).map(|value| value.try_into().map_err(|error| E::custom(format!("{key}: {error}")))).transpose()

@@ -2,10 +2,10 @@
 
 use crate::call::outside;
 use crate::config::home::Home;
+use crate::config::profiles::entries;
 use crate::config::{Config, ConfigError};
 use crate::policy::rules::{RuleFile, Rules, SHIPPED};
 use crate::providers::registry::Catalogue;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "cedar";
@@ -72,21 +72,11 @@ fn shipped(home: &Home) -> PathBuf {
     home.policy().join("default").with_extension(EXTENSION)
 }
 
+/// Whether this is a file of rules.
+pub(super) fn is_rule_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
+}
+
 fn paths(home: &Home) -> Result<Vec<PathBuf>, ConfigError> {
-    let directory = home.policy();
-    let failed = |source| ConfigError::Read { path: directory.clone(), source };
-    let entries = match std::fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(failed(source)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == EXTENSION) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
+    Ok(entries(&home.policy())?.into_iter().filter(|path| is_rule_file(path)).collect())
 }

@@ -1,6 +1,7 @@
 //! What is asked of the process and not of the ledger: no row, and nothing is changed.
 
 use super::Clerk;
+use crate::rights::Right;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -9,11 +10,22 @@ pub(super) enum Own {
     WebLink,
     Stop,
     Hello,
+    Look,
+    Exchange,
     // It is no command, and this says why. Nothing is recorded, because nothing was asked.
     Wrong(String),
 }
 
 impl Own {
+    /// The right that it takes from a person.
+    pub(super) fn right(&self) -> Right<'static> {
+        match self {
+            Self::Hello | Self::Wrong(_) => Right::Known,
+            Self::WebLink => Right::Member,
+            Self::Stop | Self::Look | Self::Exchange => Right::Administer,
+        }
+    }
+
     /// What a running daemon says.
     pub(super) fn answer(&self, person: &str, clerk: &Clerk) -> serde_json::Value {
         let version = env!("CARGO_PKG_VERSION");
@@ -33,6 +45,7 @@ impl Own {
                 }),
             },
             Self::Wrong(why) => super::refusal(why),
+            Self::Look | Self::Exchange => super::refusal("it is no order"),
             Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
             Self::Hello => json!({
                 "status": "executed",

@@ -153,7 +153,7 @@ impl Loop {
                 tracing::info!(%provider, version = terms.version, "what was accepted counts from now on");
                 let daemon = &mut self.daemon;
                 daemon.broker.hold_to(&terms, &provider);
-                daemon.intake.exchange(Arc::clone(&terms.catalogue));
+                daemon.intake.exchange(Arc::clone(&terms.catalogue), Arc::clone(&terms.filters));
                 daemon.ledger.set_policy_version(terms.version.clone());
                 daemon.catalogue.send_replace(Arc::clone(&terms.catalogue));
                 daemon.foundation.attend(&terms, &daemon.reports);
@@ -182,6 +182,11 @@ fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: Wha
     let (accepted, before) = match what {
         What::Asked(_, change) => {
             let Change { before, after } = change?;
+            // What was accepted by name and says the same still counts; nothing else was put to anybody.
+            let after = match foundation.accepted_of(provider)? {
+                Some(present) => after.keeping_flagged(&present),
+                None => after,
+            };
             (after, Some(before))
         }
         What::Home(digest) => {

@@ -5,6 +5,7 @@ use crate::approvals::card::Card;
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
+use crate::config::near_miss;
 use crate::grants::{self, Grant};
 use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
@@ -15,7 +16,7 @@ use crate::questions::{self, Ended, Posed};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
-use shared::{Action, Code, Group, Level};
+use shared::{Action, Code, Gate, Group, Level};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
@@ -88,7 +89,13 @@ impl Broker {
             subject: Subject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
-            summary: format!("{} now has {} access to {}, until {expiry}.", grant.group, grant.level, grant.provider),
+            summary: format!(
+                "{} now has {} access to {}, until {expiry}.{}",
+                grant.group,
+                grant.level,
+                grant.provider,
+                gives_nothing(request, &grant)
+            ),
         };
         write(tx, directive, asked.as_ref(), said).map(Fulfilled::Answered)
     }
@@ -154,21 +161,25 @@ impl Broker {
 
     /// The catalogue that the grant would be bound to, or what is wrong with the request, every fault at once.
     fn grantable(&self, request: &GrantRequest) -> Result<BTreeMap<Action, Level>, String> {
-        if !self.config.groups.contains_key(&request.group_folder) {
-            return Err(format!("There is no group '{}'.", request.group_folder));
+        if let Some(fault) = self.unknown_group(&request.group_folder) {
+            return Err(fault);
         }
         let Some(catalogue) = self.catalogue.levels(&request.provider) else {
-            return Err(format!("There is no provider '{}'.", request.provider));
+            return Err(self.unknown_provider(&request.provider).unwrap_or_default());
         };
         let mut faults: Vec<String> = [&request.allowed_actions, &request.denied_actions]
             .into_iter()
             .flatten()
             .flatten()
             .filter(|action| !catalogue.contains_key(*action))
-            .map(|action| format!("provider '{}' has no action '{action}'", request.provider))
+            .map(|action| {
+                let hint = near_miss(action.as_str(), catalogue.keys().map(Action::as_str));
+                format!("provider '{}' has no action '{action}'{hint}", request.provider)
+            })
             .collect();
         if let Some(gate) = request.requires_task_gate.as_ref().filter(|gate| !self.config.gates.contains_key(*gate)) {
-            faults.push(format!("there is no gate '{gate}' in the configuration"));
+            let hint = near_miss(gate.as_str(), self.config.gates.keys().map(Gate::as_str));
+            faults.push(format!("there is no gate '{gate}' in the configuration{hint}"));
         }
         let unknown = |kind: &&String| ChatType::of(kind).is_none();
         faults.extend(request.chat_types.iter().flatten().filter(unknown).map(|_unknown| {
@@ -176,6 +187,14 @@ impl Broker {
         }));
         if request.rate_per_minute == Some(0) {
             faults.push("rate_per_minute must be at least 1; access_level 0 gives nothing".to_owned());
+        }
+        if let Some(allowed) = request.allowed_actions.as_deref()
+            && faults.is_empty()
+            && request.access_level > Level::None
+            && !allowed.is_empty()
+            && !allowed.iter().any(|action| is_given(request, action, catalogue.get(action).copied()))
+        {
+            faults.push(format!("none of the allowed actions is within {}", request.access_level));
         }
         if faults.is_empty() { Ok(catalogue) } else { Err(format!("The grant is not valid: {}.", faults.join("; "))) }
     }
@@ -210,6 +229,23 @@ impl Broker {
                 && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action))
         })
     }
+}
+
+/// What is said of a grant that gives no action.
+fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
+    let gives = |(action, level): (&Action, &Level)| is_given(request, action, Some(*level));
+    if grant.level == Level::None || grant.catalogue.iter().any(gives) {
+        ""
+    } else {
+        " It gives nothing now: the provider has no action that it allows."
+    }
+}
+
+/// Whether the request gives this action, which demands this level.
+fn is_given(request: &GrantRequest, action: &Action, demands: Option<Level>) -> bool {
+    let denied = request.denied_actions.as_ref().is_some_and(|denied| denied.contains(action));
+    let allowed = request.allowed_actions.as_ref().is_none_or(|allowed| allowed.contains(action));
+    allowed && !denied && demands.is_some_and(|level| level <= request.access_level)
 }
 
 /// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.

@@ -89,6 +89,9 @@ impl Broker {
             Issued::FullOfOne => Some(
                 "You have given as many accesses as one caller can have given; those that are over go after a day.",
             ),
+            Issued::FullOfAgent => Some(
+                "You have given this agent as many accesses as may live at once; revoke one, or wait until one is over.",
+            ),
         };
         if let Some(why) = no_place {
             return Ok(Said::no(Code::Busy, why));

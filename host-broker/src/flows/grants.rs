@@ -26,6 +26,8 @@ use std::time::Duration;
 pub const GRANTS_MAX: i64 = 100_000;
 /// And so many of them one caller has given at most: a token or a group that gives without end takes nobody else's places.
 pub const GRANTS_MAX_OF_ONE: i64 = 10_000;
+/// And so many living ones one caller has given for one agent.
+pub const LIVING_MAX_OF_AGENT: i64 = 16;
 /// For so long one that is over is still told from one that never was.
 const REMEMBERED: Duration = Duration::from_hours(24);
 /// What every bearer begins with.
@@ -63,6 +65,13 @@ pub struct Access {
 }
 
 impl Access {
+    /// As what its sessions and limits are counted, with those of every other access that the same caller has given for the
+    /// same agent: `agent:` and 32 digits of the actor's hash.
+    pub fn counted_as(&self) -> String {
+        let digits: String = self.actor.hex().chars().take(32).collect();
+        format!("agent:{digits}")
+    }
+
     /// What may be shown of it: everything.
     pub fn document(&self) -> Value {
         json!({
@@ -274,6 +283,8 @@ pub enum Issued {
     Full,
     /// Who gives it has given [`GRANTS_MAX_OF_ONE`].
     FullOfOne,
+    /// The agent has [`LIVING_MAX_OF_AGENT`] of them that live.
+    FullOfAgent,
 }
 
 /// Stores a new one, if there is a place.
@@ -284,6 +295,8 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<I
     const INSERT: &str = "INSERT INTO flow_grants (grant_id, bearer, vault, scope, flow_id, version, tools, actor,
             issued_by, issued_at, expires_at, max_invocations)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    const LIVING: &str = "SELECT count(*) FROM flow_grants
+        WHERE issued_by = ?1 AND actor = ?2 AND revoked_at IS NULL AND expires_at > ?3";
     const COUNT: &str = "SELECT n, coalesce((SELECT n FROM flow_grants_by WHERE issued_by = ?1), 0)
         FROM flow_grants_count";
     let (all, of_one): (i64, i64) = tx
@@ -296,6 +309,17 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<I
     }
     if all >= GRANTS_MAX {
         return Ok(Issued::Full);
+    }
+    let living: i64 = tx
+        .connection()
+        .prepare_cached(LIVING)
+        .and_then(|mut s| {
+            let of_agent = params![access.issued_by, access.actor.as_bytes(), tx.now().millis()];
+            s.query_row(of_agent, |row| row.get(0))
+        })
+        .map_err(at("count accesses"))?;
+    if living >= LIVING_MAX_OF_AGENT {
+        return Ok(Issued::FullOfAgent);
     }
     let tools = serde_json::to_string(&access.tools).map_err(|_bad| LedgerError::Stored { what: "access" })?;
     change(

@@ -29,6 +29,7 @@ use crate::effects::clock::Clock;
 use crate::effects::ids::Nonce;
 use crate::event::{Event, Reports};
 use crate::flows::grants;
+use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
 use crate::identity::Behalf;
@@ -146,6 +147,7 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
         Ok(visitor) => visitor,
         Err(response) => return *response,
     };
+    Standing::note(&request);
     let Some(_turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
     let places = match &visitor {
         Visitor::Agent(_) => &outside.places.agents,
@@ -293,6 +295,7 @@ impl Outside {
             origin: Origin::Socket(sender),
             arrived: Instant::now(),
             patience,
+            weight: None,
         };
         let directive = Directive { header, order, asked: false };
         self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));

@@ -24,6 +24,7 @@ use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::event::Reports;
 use crate::http::api::{self, Api};
+use crate::http::connections::Standing;
 use crate::http::outside::{self, Outside};
 use crate::ledger::LedgerError;
 use axum::Router;
@@ -130,7 +131,7 @@ pub fn router(web: Web) -> Router {
 async fn door(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let address = shared.web.entrance.address();
     let mut response = match door::check_host(address, request.uri(), request.headers()) {
-        Ok(()) => match whole(request).await {
+        Ok(()) => match whole(shared.noted(request)).await {
             Ok(request) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
                 Ok(response) => response,
                 Err(_elapsed) => plain(StatusCode::SERVICE_UNAVAILABLE, "This took too long."),
@@ -182,6 +183,14 @@ fn on_to(place: &str, cookie: &str) -> Response {
 }
 
 impl Shared {
+    /// The request, of which its connection knows now whether somebody signed in has sent it.
+    fn noted(&self, request: Request) -> Request {
+        if self.visitor(request.headers(), Use::Watch).is_some() {
+            Standing::note(&request);
+        }
+        request
+    }
+
     /// Who sends this, if they are signed in.
     fn visitor(&self, headers: &HeaderMap, how: Use) -> Option<Visitor> {
         let entrance = &self.web.entrance;

@@ -218,6 +218,19 @@ pub struct Row {
 const FORMAT: &[u8] = b"ext-broker ledger row v1\n";
 
 impl Row {
+    /// How many bytes it takes in the database and its index, about.
+    pub fn cost(&self) -> usize {
+        // Numbers, digests and hashes, and the pages' own needs.
+        const FIXED: usize = 320;
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let named = self.caller.len() + optional(&self.request_id);
+        let texts =
+            [&self.person, &self.provider, &self.action, &self.summary, &self.reason_code, &self.result_summary];
+        let texts: usize = texts.into_iter().map(optional).sum();
+        let rest = self.kind.len() + self.policy_version.len() + self.body.len();
+        FIXED + 2 * named + texts + optional(&self.task_id) + optional(&self.approval) + rest
+    }
+
     /// The hash that the row must have.
     pub fn hash(&self) -> Digest {
         let mut hasher = Columns(Sha256::new_with_prefix(FORMAT));

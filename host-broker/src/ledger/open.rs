@@ -7,6 +7,7 @@ use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export};
 use crate::lock::Lock;
 use rusqlite::{Connection, OpenFlags};
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 14] = [
+const VERSIONS: [&str; 15] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -29,8 +30,9 @@ const VERSIONS: [&str; 14] = [
     include_str!("outside.sql"),
     include_str!("operators.sql"),
     include_str!("issuers.sql"),
+    include_str!("budgets.sql"),
 ];
-const SCHEMA_VERSION: i64 = 14;
+const SCHEMA_VERSION: i64 = 15;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
@@ -65,6 +67,7 @@ impl Ledger {
             durability: None,
             tally: Tally::default(),
             suspect: false,
+            minor: RefCell::default(),
             reserve,
             _lock: lock,
         })

@@ -6,10 +6,11 @@ use crate::approvals;
 use crate::call::Call;
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::ledger::{LedgerError, at};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use shared::digest::Digest;
-use shared::{Level, RequestId, Timestamp, limits};
+use shared::reply::Evidence;
+use shared::{Level, Provider, Reply, RequestId, Timestamp, limits};
 
 /// An earlier request of the same caller under the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,13 @@ pub struct Earlier {
     pub open: bool,
     /// What it was answered, if that is still kept.
     pub reply: Option<Box<[u8]>>,
+}
+
+impl Earlier {
+    /// Whether it asked the same as this request, and is over.
+    pub fn is_same_and_over(&self, header: &crate::call::Header) -> bool {
+        self.request_digest == Some(header.request_digest) && !self.open
+    }
 }
 
 /// The first request of this caller with this id, if there was one. Ids are burnt for ever.
@@ -46,8 +54,15 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
 pub struct Owner {
     /// On whose behalf it was made, if that is known.
     pub person: Option<String>,
-    /// The provider that it called.
+    /// The provider that it called; nothing if it was no call.
     pub provider: Option<String>,
+}
+
+impl Owner {
+    /// The provider that it called, if it was a call.
+    pub fn called(&self) -> Option<Provider> {
+        self.provider.as_deref()?.parse().ok()
+    }
 }
 
 /// Whose a request is, if there was one.
@@ -55,8 +70,7 @@ pub struct Owner {
 /// # Errors
 /// [`LedgerError`].
 pub fn owner(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Owner>, LedgerError> {
-    const FIRST: &str =
-        "SELECT person, provider FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    const FIRST: &str = "SELECT person, iif(action IS NULL, NULL, provider) FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| Ok(Owner { person: row.get(0)?, provider: row.get(1)? });
     tx.connection()
         .prepare_cached(FIRST)
@@ -232,7 +246,7 @@ pub struct UnknownOutcome {
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn unknown_outcomes(connection: &rusqlite::Connection) -> Result<Vec<UnknownOutcome>, LedgerError> {
+pub fn unknown_outcomes(connection: &Connection) -> Result<Vec<UnknownOutcome>, LedgerError> {
     const SELECT: &str =
         "SELECT seq, caller, request_id, provider, action, nonce, probe FROM unknown_outcomes ORDER BY seq";
     let bad = |_| rusqlite::Error::InvalidQuery;
@@ -295,22 +309,91 @@ pub(super) fn keep_reply(
             s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document, handing == Handing::Over])
         })
         .map_err(at("keep a reply"))?;
+    tx.charge_reply(caller, document.len());
     Ok(())
 }
 
-/// The last reply to a request, if it is still kept.
+/// So many requests may have been answered from each other.
+const COPIES_MAX: usize = 4;
+
+/// The last reply to a request, if it is still kept. A request that was answered with another one's reply has no copy of its
+/// own: its row says whose reply it was, and is the reply's evidence.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn reply(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, LedgerError> {
+    reply_at(tx.connection(), tx.now(), caller, id)
+}
+
+fn reply_at(
+    connection: &Connection,
+    now: Timestamp,
+    caller: &str,
+    id: &RequestId,
+) -> Result<Option<Box<[u8]>>, LedgerError> {
+    if let Some(own) = own_reply(connection, now, caller, id.as_str())? {
+        return Ok(Some(own));
+    }
+    let Some((mut of, evidence)) = answered_with(connection, caller, id.as_str())? else { return Ok(None) };
+    for _ in 0..COPIES_MAX {
+        if let Some(document) = own_reply(connection, now, caller, &of)? {
+            let reply = serde_json::from_slice::<Reply>(&document).ok();
+            let copy = reply.map(|reply| Reply { request_id: id.clone(), evidence: Some(evidence), ..reply });
+            return Ok(copy.and_then(|copy| serde_json::to_vec(&copy).ok()).map(Vec::into_boxed_slice));
+        }
+        let Some((next, _)) = answered_with(connection, caller, &of)? else { return Ok(None) };
+        of = next;
+    }
+    Ok(None)
+}
+
+fn own_reply(
+    connection: &Connection,
+    now: Timestamp,
+    caller: &str,
+    id: &str,
+) -> Result<Option<Box<[u8]>>, LedgerError> {
+    // An empty one only says that a copy is to be handed over.
     const SELECT: &str = "SELECT reply FROM replies
-        WHERE seq IN (SELECT seq FROM ledger WHERE caller = ?1 AND request_id = ?2) AND stored_at >= ?3
-        ORDER BY seq DESC LIMIT 1";
-    let since = tx.now().minus(limits::REPEAT_KEEP).millis();
-    tx.connection()
+        WHERE caller = ?1 AND request_id = ?2 AND stored_at >= ?3 AND length(reply) > 0 ORDER BY seq DESC LIMIT 1";
+    let since = now.minus(limits::REPEAT_KEEP).millis();
+    connection
         .prepare_cached(SELECT)
-        .and_then(|mut s| s.query_row(params![caller, id.as_str(), since], |row| row.get(0)).optional())
+        .and_then(|mut s| s.query_row(params![caller, id, since], |row| row.get(0)).optional())
         .map_err(at("look a reply up"))
+}
+
+/// The request with whose reply this one was answered, if its first row says so, and that row.
+fn answered_with(connection: &Connection, caller: &str, id: &str) -> Result<Option<(String, Evidence)>, LedgerError> {
+    const FIRST: &str = "SELECT kind = 'answered', json_extract(body, '$.of_request'), seq, event_hash, prev_hash
+        FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    let found: Option<(bool, Option<String>, Evidence)> = connection
+        .prepare_cached(FIRST)
+        .and_then(|mut s| {
+            s.query_row(params![caller, id], |row| {
+                let hash = |index| row.get(index).map(Digest::from_bytes);
+                let evidence = Evidence { seq: row.get(2)?, event_hash: hash(3)?, prev_hash: hash(4)? };
+                Ok((row.get(0)?, row.get(1)?, evidence))
+            })
+            .optional()
+        })
+        .map_err(at("look a reply up"))?;
+    Ok(found.and_then(|(answered, of, evidence)| Some((of.filter(|_| answered)?, evidence))))
+}
+
+/// Puts another document in the place of the last reply to a request, if it is still kept. Whether it is still to be
+/// handed over stays as it is.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn amend_reply(tx: &Transaction<'_>, caller: &str, id: &RequestId, document: &[u8]) -> Result<(), LedgerError> {
+    const UPDATE: &str = "UPDATE replies SET reply = ?3
+        WHERE seq = (SELECT seq FROM replies WHERE caller = ?1 AND request_id = ?2 ORDER BY seq DESC LIMIT 1)";
+    tx.connection()
+        .prepare_cached(UPDATE)
+        .and_then(|mut s| s.execute(params![caller, id.as_str(), document]))
+        .map_err(at("amend a reply"))?;
+    Ok(())
 }
 
 /// A reply that may not have left: who is to have it, and the document.
@@ -320,13 +403,23 @@ pub type Undelivered = (i64, String, Vec<u8>);
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn undelivered(connection: &rusqlite::Connection) -> Result<Vec<Undelivered>, LedgerError> {
-    connection
-        .prepare(
-            "SELECT seq, caller, reply FROM replies WHERE seq > (SELECT seq FROM delivered) AND NOT kept ORDER BY seq",
-        )
-        .and_then(|mut s| s.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
-        .map_err(at("read the undelivered replies"))
+pub fn undelivered(connection: &Connection, now: Timestamp) -> Result<Vec<Undelivered>, LedgerError> {
+    const SELECT: &str = "SELECT seq, caller, request_id, reply FROM replies
+        WHERE seq > (SELECT seq FROM delivered) AND NOT kept ORDER BY seq";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let stored: Vec<(i64, String, String, Vec<u8>)> = connection
+        .prepare(SELECT)
+        .and_then(|mut s| s.query_map([], read)?.collect())
+        .map_err(at("read the undelivered replies"))?;
+    let mut found = Vec::new();
+    for (seq, caller, id, document) in stored {
+        let document = match id.parse() {
+            Ok(id) if document.is_empty() => reply_at(connection, now, &caller, &id)?.map(Vec::from),
+            Ok(_) | Err(_) => Some(document),
+        };
+        found.extend(document.map(|document| (seq, caller, document)));
+    }
+    Ok(found)
 }
 
 /// Moves the mark: replies up to this row have left.
@@ -357,14 +450,18 @@ pub struct Claimed {
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn claimed(connection: &rusqlite::Connection, call: &Call) -> Result<Option<Claimed>, LedgerError> {
-    const SELECT: &str = "SELECT params_digest, request_id, person NOT IN (?6, '') FROM idempotency
-        WHERE caller = ?1 AND (person IN (?6, '') OR ?6 = '')
-          AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
+pub fn claimed(connection: &Connection, call: &Call) -> Result<Option<Claimed>, LedgerError> {
+    // One statement for each, so that each finds the key by an index.
+    const OWN: &str = "SELECT params_digest, request_id, 0 FROM idempotency
+        WHERE caller = ?1 AND person IN (?6, '') AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
+        ORDER BY person = ?6 DESC LIMIT 1";
+    const ANYBODYS: &str = "SELECT params_digest, request_id, person <> ?6 FROM idempotency
+        WHERE caller = ?1 AND account = ?2 AND provider = ?3 AND action = ?4 AND key = ?5
         ORDER BY person = ?6 DESC LIMIT 1";
     let Some(key) = &call.idempotency_key else { return Ok(None) };
+    let person = call.header.behalf.key();
     connection
-        .prepare_cached(SELECT)
+        .prepare_cached(if person.is_some() { OWN } else { ANYBODYS })
         .and_then(|mut s| {
             s.query_row(
                 params![
@@ -373,7 +470,7 @@ pub fn claimed(connection: &rusqlite::Connection, call: &Call) -> Result<Option<
                     call.provider.as_str(),
                     call.action.as_str(),
                     key.as_str(),
-                    call.header.behalf.key().unwrap_or_default(),
+                    person.unwrap_or_default(),
                 ],
                 |row| {
                     Ok(Claimed {
@@ -414,29 +511,49 @@ pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerEr
     Ok(())
 }
 
+/// So many bytes of replies are stored for one caller; above it the oldest go first, if they were handed over.
+const REPLY_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// So many rows are forgotten at once: the loop does not stand while much has grown old.
+const FORGOTTEN_MAX: i64 = 1_000;
+
 /// Forgets replies and keys that nobody may ask for any more. A key stays while its outcome is open or unknown.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerError> {
+    // Rows are kept in the order of time, so the oldest are all that has to be looked at.
+    const OLD_REPLIES: &str = "DELETE FROM replies WHERE seq <= (SELECT max(seq) FROM (
+         SELECT seq, stored_at FROM replies ORDER BY seq LIMIT ?2) WHERE stored_at < ?1)";
+    const OLD_KEYS: &str = "DELETE FROM idempotency WHERE (caller, person, account, provider, action, key) IN (
+         SELECT caller, person, account, provider, action, key FROM idempotency
+         WHERE claimed_at < ?1 AND seq NOT IN (SELECT seq FROM open_intents)
+           AND seq NOT IN (SELECT seq FROM unknown_outcomes) LIMIT ?2)";
     let before = now.minus(limits::REPEAT_KEEP).millis();
-    tx.connection()
-        .prepare_cached(
-            // Rows are kept in the order of time, so the oldest thousand are all that has to be looked at.
-            "DELETE FROM replies WHERE seq <= (SELECT max(seq) FROM (
-                 SELECT seq, stored_at FROM replies ORDER BY seq LIMIT 1000) WHERE stored_at < ?1)",
-        )
-        .and_then(|mut s| s.execute(params![before]))
-        .and_then(|_| {
-            tx.connection()
-                .prepare_cached(
-                    "DELETE FROM idempotency WHERE claimed_at < ?1
-                       AND seq NOT IN (SELECT seq FROM open_intents)
-                       AND seq NOT IN (SELECT seq FROM unknown_outcomes)",
-                )?
-                .execute(params![before])
-        })
-        .map_err(at("forget old replies"))?;
+    for statement in [OLD_REPLIES, OLD_KEYS] {
+        tx.connection()
+            .prepare_cached(statement)
+            .and_then(|mut s| s.execute(params![before, FORGOTTEN_MAX]))
+            .map_err(at("forget old replies"))?;
+    }
+    shed_replies(tx)
+}
+
+/// Callers that have more replies stored than they may lose the oldest.
+fn shed_replies(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    const LARGE: &str = "SELECT caller FROM reply_bytes WHERE bytes > ?1";
+    const SHED: &str = "DELETE FROM replies WHERE seq IN (
+         SELECT seq FROM replies WHERE caller = ?1 AND seq <= (SELECT seq FROM delivered) ORDER BY seq LIMIT ?2)";
+    let large: Vec<String> = tx
+        .connection()
+        .prepare_cached(LARGE)
+        .and_then(|mut s| s.query_map(params![REPLY_BYTES_KEPT], |row| row.get(0))?.collect())
+        .map_err(at("look for large replies"))?;
+    for caller in large {
+        tx.connection()
+            .prepare_cached(SHED)
+            .and_then(|mut s| s.execute(params![caller, FORGOTTEN_MAX / 10]))
+            .map_err(at("forget old replies"))?;
+    }
     Ok(())
 }
 

@@ -8,9 +8,10 @@
 //! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
 //! To audit: `Intended { ` and `Settled(` are constructed in this file only, in `Parts::committed`.
 
-use crate::call::{Call, FileOrigin};
+use crate::call::{Call, FileOrigin, Header};
 use crate::ledger::chain::{Draft, Head, Kind, Row};
-use crate::ledger::store::Handing;
+use crate::ledger::minor::{Minor, MinorRow};
+use crate::ledger::store::{Handing, keep_reply};
 use crate::ledger::{LedgerError, at};
 use crate::policy::authorize::{Authorized, Obligations};
 use crate::providers::contract::{Invocation, Operation};
@@ -20,7 +21,7 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
 use shared::{Group, Reply, RequestId, Timestamp};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub struct Transaction<'c> {
     head: Cell<Head>,
     now: Timestamp,
     policy_version: &'c str,
+    pub(super) minor: &'c RefCell<Minor>,
 }
 
 /// What is to be attempted.
@@ -89,6 +91,7 @@ pub struct Answer {
     seq: i64,
     request_id: RequestId,
     document: Vec<u8>,
+    folded: bool,
 }
 
 /// A reply whose evidence is durable: the only thing that may be handed over.
@@ -245,6 +248,11 @@ impl Intended {
 }
 
 impl Settled {
+    /// Whether the request has no row of its own, because its caller has caused too many.
+    pub fn is_folded(&self) -> bool {
+        self.0.folded
+    }
+
     /// The row that the reply rests on.
     pub fn seq(&self) -> i64 {
         self.0.seq
@@ -257,10 +265,16 @@ impl Settled {
 }
 
 impl<'c> Transaction<'c> {
-    pub(super) fn new(connection: &'c Connection, head: Head, now: Timestamp, policy_version: &'c str) -> Self {
+    pub(super) fn new(
+        connection: &'c Connection,
+        head: Head,
+        now: Timestamp,
+        policy_version: &'c str,
+        minor: &'c RefCell<Minor>,
+    ) -> Self {
         // Rows never go back in time, even when the machine's clock does.
         let now = now.max(Timestamp::from_millis(head.ts));
-        Self { connection, head: Cell::new(head), now, policy_version }
+        Self { connection, head: Cell::new(head), now, policy_version, minor }
     }
 
     /// The transaction's time: every row and every decision in it has this one.
@@ -308,6 +322,7 @@ impl<'c> Transaction<'c> {
         };
         row.event_hash = row.hash();
         self.insert(&row)?;
+        self.charge_row(&row, draft.kind);
         self.head.set(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
         Ok(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash })
     }
@@ -373,7 +388,7 @@ impl<'c> Transaction<'c> {
         if let Some(approval) = approval {
             crate::approvals::spend(self, approval.id)?;
         }
-        crate::limits::charge(self, effect, &obligations.charges, evidence.seq)?;
+        crate::limits::charge(self, effect, (&obligations.charges, &obligations.counted_as), evidence.seq)?;
         if let Some(access) = &obligations.invokes {
             crate::flows::grants::spend(self, access)?;
         }
@@ -381,7 +396,7 @@ impl<'c> Transaction<'c> {
             Effect::Run(call) => {
                 if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
                     let declaration = operation.declaration();
-                    crate::sessions::expose(self, &call.header.caller_key, declaration, evidence.seq)?;
+                    crate::sessions::expose(self, &obligations.counted_as, declaration, evidence.seq)?;
                 }
                 if let (Some(_), Some(approval)) = (&call.applies, approval) {
                     crate::proposals::begin(self, approval.id, &call.header.request_id)?;
@@ -405,9 +420,43 @@ impl<'c> Transaction<'c> {
             seq: evidence.seq,
             document: serde_json::to_vec(&reply).unwrap_or_default(),
             request_id: reply.request_id,
+            folded: false,
         };
-        crate::ledger::store::keep_reply(self, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
+        keep_reply(self, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
         Ok(answer)
+    }
+
+    /// Answers a request that changed nothing. The reply is kept only with a row of the request's own.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the reply must not be handed over.
+    pub fn answer_minor(&self, caller: &str, reply: Reply, row: MinorRow) -> Result<Answer, LedgerError> {
+        if row.is_folded() { Ok(self.answer_unkept(reply, row)) } else { self.answer(caller, reply, row.evidence()) }
+    }
+
+    /// Answers without keeping the reply. The broker makes it again if the request is repeated.
+    pub fn answer_unkept(&self, mut reply: Reply, row: MinorRow) -> Answer {
+        reply.evidence = Some(row.evidence());
+        let document = serde_json::to_vec(&reply).unwrap_or_default();
+        self.answer_stored(reply.request_id, document, row)
+    }
+
+    /// Answers a repeated request with its stored reply.
+    pub fn answer_stored(&self, request_id: RequestId, document: Vec<u8>, row: MinorRow) -> Answer {
+        Answer { folded: row.is_folded(), ..self.answer_again(request_id, document, row.evidence().seq) }
+    }
+
+    /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second document:
+    /// the row names the request whose reply it is.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the reply must not be handed over.
+    pub fn answer_copy(&self, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, LedgerError> {
+        // A caller at a connection gets the reply there or never, so no copy is due after a restart.
+        if !row.is_folded() && header.caller.group().is_some() {
+            keep_reply(self, row.evidence().seq, &header.caller_key, &header.request_id, &[], Handing::Due)?;
+        }
+        Ok(self.answer_unkept(reply, row))
     }
 
     /// Keeps what became of a request whose caller has had its one reply: it can be asked for.
@@ -417,12 +466,12 @@ impl<'c> Transaction<'c> {
     pub fn keep(&self, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<(), LedgerError> {
         reply.evidence = Some(evidence);
         let document = serde_json::to_vec(&reply).unwrap_or_default();
-        crate::ledger::store::keep_reply(self, evidence.seq, caller, &reply.request_id, &document, Handing::Over)
+        keep_reply(self, evidence.seq, caller, &reply.request_id, &document, Handing::Over)
     }
 
     /// A reply that rests on an earlier row, and is not kept again.
     pub fn answer_again(&self, request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
-        Answer { seq, request_id, document }
+        Answer { seq, request_id, document, folded: false }
     }
 
     /// Ends an event with a question to a person.
@@ -453,9 +502,17 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
         params_digest: Some(call.params_digest),
         summary: invocation.map(Invocation::summary),
         task_id: call.task_id.as_ref(),
-        body,
+        body: with_about(body, invocation),
         ..Draft::about(Kind::Intended, &call.header)
     }
+}
+
+/// The body of a row with what the call says of itself.
+pub(crate) fn with_about(mut body: Value, invocation: Option<&dyn Invocation>) -> Value {
+    if let (Some(about), Some(members)) = (invocation.and_then(Invocation::about), body.as_object_mut()) {
+        members.insert("about".to_owned(), about);
+    }
+    body
 }
 
 fn probe_intent(probe: &Probe) -> Draft<'_> {

@@ -187,6 +187,28 @@ pub fn next_due(connection: &Connection, channel: &str) -> Result<Option<Timesta
         .map_err(at("look notices up"))
 }
 
+/// How many questions of this caller the channel was to be told of since then, and when it is to be told of the last.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be counted.
+pub fn asked_lately(
+    connection: &Connection,
+    channel: &str,
+    caller: &str,
+    since: Timestamp,
+) -> Result<(usize, Timestamp), LedgerError> {
+    const SELECT: &str = "SELECT count(*), coalesce(max(notices.due_at), 0) FROM notices
+         JOIN approvals ON approvals.id = notices.approval
+         WHERE notices.channel = ?1 AND notices.due_at > ?2 AND notices.event = 'asked' AND approvals.caller = ?3";
+    connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            s.query_row(params![channel, since.millis(), caller], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
+        })
+        .map(|(number, last)| (usize::try_from(number).unwrap_or(usize::MAX), Timestamp::from_millis(last)))
+        .map_err(at("count notices"))
+}
+
 /// How many notices wait for this channel.
 ///
 /// # Errors

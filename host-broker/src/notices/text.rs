@@ -57,6 +57,8 @@ pub(super) struct Told<'a> {
     pub(super) by: &'a [&'a str],
     /// Where the inbox is.
     pub(super) link: Option<&'a str>,
+    /// How many other questions of the same caller wait.
+    pub(super) others: usize,
 }
 
 impl Told<'_> {
@@ -95,6 +97,9 @@ impl Told<'_> {
         write!(text, "\n{field}: {who}\nAction: {provider}.{action} (L{})", level.number()).ok();
         match self.event {
             NoticeEvent::Asked => {
+                if self.others > 0 {
+                    write!(text, "\n{} more of its questions wait", self.others).ok();
+                }
                 write!(text, "\nLook at it and answer: {}", self.link.unwrap_or("host-broker approvals list")).ok();
             }
             NoticeEvent::Answered if !self.by.is_empty() => {
@@ -126,6 +131,7 @@ impl Told<'_> {
             "asked_at": asked_at,
             "expires_at": expires_at,
             "answered_by": self.by,
+            "others_waiting": self.others,
             "link": self.link,
         })
     }
@@ -213,8 +219,8 @@ mod tests {
     fn a_notice_has_no_value_and_no_code() {
         let approval = approval(&json!({ "to": "alice@example.com" }));
         for event in NoticeEvent::ALL {
-            let told =
-                Told { approval: &approval, event, said: "approved", by: &["person:bob"], link: Some("https://b/") };
+            let by = &["person:bob"][..];
+            let told = Told { approval: &approval, event, said: "approved", by, link: Some("https://b/"), others: 3 };
             let all = format!("{}{}{}", told.title(), told.text(), told.document("n", "c", "call"));
             assert!(!all.contains("k7f3qd") && !all.contains("alice"), "{all}");
         }
@@ -224,12 +230,15 @@ mod tests {
             said: "waiting",
             by: &[],
             link: Some("https://b/i"),
+            others: 0,
         };
         assert_eq!(
             told.text(),
             "[APPROVAL REQUIRED] ask-12 · expires 14:05 UTC\nWorkspace: personal\nAction: mail.send_email (L2)\n\
              Look at it and answer: https://b/i"
         );
+        let told = Told { others: 2, ..told };
+        assert!(told.text().contains("\n2 more of its questions wait\nLook at it"), "{}", told.text());
         let told = Told { event: NoticeEvent::Answered, said: "denied", by: &["person:bob"], ..told };
         assert!(told.text().starts_with("[DENIED] ask-12\n") && told.text().ends_with("By: bob"));
     }

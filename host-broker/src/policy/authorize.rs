@@ -20,7 +20,7 @@ use crate::limits::{self, Charge};
 use crate::policy::decide::{Decision, Verdict, decide};
 use crate::policy::facts::{
     Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
@@ -28,7 +28,6 @@ use crate::proposals;
 use crate::providers::contract::{Declaration, Exposure, Guard, Invocation, Needs, Operation};
 use crate::sessions;
 use rusqlite::Connection;
-use serde_json::Value;
 use shared::digest::Digest;
 use shared::flow::GrantId;
 use shared::reply::Notice;
@@ -77,6 +76,8 @@ pub struct Obligations {
     pub invokes: Option<GrantId>,
     /// What it uses up.
     pub charges: Vec<Charge>,
+    /// As whose use and exposure it counts.
+    pub counted_as: String,
 }
 
 impl Authorized<'_> {
@@ -139,12 +140,15 @@ pub fn authorize<'tx>(
                 Caller::Outside(access) => Some(access.clone()),
                 Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
             };
-            let obligations = Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges };
+            let counted_as = facts.counted_as;
+            let obligations =
+                Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges, counted_as };
             Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
         }
         // A call is prepared once: facts that do not satisfy the guard then will not do so later.
         Verdict::NeedsRemote if !call.prepared => {
-            let obligations = Obligations { charges: charges(facts.limits), ..Obligations::default() };
+            let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
+            let obligations = Obligations { charges, counted_as, ..Obligations::default() };
             Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
         }
         Verdict::NeedsRemote => Outcome::Refused(
@@ -206,8 +210,9 @@ fn facts(
         Some(group) => grants::find(connection, group, &call.provider)?,
         None => None,
     };
-    let limits = limits::fact(connection, now, call, &policy.limits, stored.as_ref())?;
-    let session = session_fact(connection, call, policy)?;
+    let counted_as = counted_as(connection, call)?;
+    let limits = limits::fact(connection, now, (call, &counted_as), &policy.limits, stored.as_ref())?;
+    let session = session_fact(connection, call, &counted_as, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
@@ -216,6 +221,7 @@ fn facts(
         }
     };
     let departing = departing_fact(call, &grant, filters);
+    let rules = rules_fact(call, now, policy, &session, &grant);
     Ok(Facts {
         grant,
         caller: sentence_subject(&call.header.caller),
@@ -230,7 +236,8 @@ fn facts(
         provider_state: match (&call.target, killed) {
             (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
             (Target::NoProvider, _) => ProviderFact::Missing,
-            (Target::Disabled(_), _) => ProviderFact::Disabled,
+            (Target::Disabled(_, outage), _) => ProviderFact::Disabled(*outage),
+            (Target::Unusable, _) => ProviderFact::Disabled(Outage::Unusable),
             (Target::NoAction | Target::Action(..) | Target::Started(..), _) => ProviderFact::Enabled,
         },
         operation: operation_fact(call, &policy.profiles),
@@ -239,10 +246,11 @@ fn facts(
         guard: guard_fact(&call.target, now),
         task: task_fact(connection, &call.header.caller, call.task_id.as_ref())?,
         gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
-        rules: rules_fact(call, now, policy, &session),
+        rules,
         session,
         departing,
         limits,
+        counted_as,
         agreed: agreed(connection, now, call, policy)?,
     })
 }
@@ -254,9 +262,9 @@ fn agreed(
     call: &Call,
     policy: &Policy,
 ) -> Result<Option<Agreed>, LedgerError> {
-    if let Some(Needs::ToApply(id)) = call.target.invocation().map(Invocation::needs) {
+    if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
         let caller = &call.header.caller_key;
-        let Some(proposal) = proposals::find(connection, caller, id)? else { return Ok(None) };
+        let Some(proposal) = proposals::find_at(connection, caller, id, path)? else { return Ok(None) };
         let free = proposal.approval.quorum == 0;
         let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
         let approval = proposal.approval;
@@ -278,7 +286,12 @@ fn yes(approval: Approval) -> Agreed {
 
 /// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
 /// parameters that fit.
-fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact) -> RulesFact {
+fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact, grant: &GrantFact) -> RulesFact {
+    // Of a call that nobody made, an operator wants to know what the rules would say.
+    let is_made = call.header.weight.is_some();
+    if is_made && !is_granted(grant, call) {
+        return RulesFact::Unasked;
+    }
     let group = call.header.caller.held_as();
     let operation = operation_fact(call, &policy.profiles);
     let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
@@ -302,30 +315,46 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
         session: session.so_far(),
         now,
     };
-    match call.params() {
-        Value::Object(params) => policy.rules.decide(&asking, &params),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            RulesFact::Unput { why: "its parameters cannot be read".to_owned() }
-        }
+    match call.params.members() {
+        Some(params) => policy.rules.decide(&asking, params),
+        None => RulesFact::Unput { why: "its parameters cannot be read".to_owned() },
     }
 }
 
 /// What would leave is looked at where it could: whoever has no authority costs the others no time.
 fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> DepartingFact {
-    let GrantFact::Live(grant) = grant else { return DepartingFact::Clean };
-    let may =
-        grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere;
     let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
     match (filters, call.target.invocation()) {
-        (Some(filters), Some(_fits)) if may && leaves => filters.departing(&call.params()),
+        (Some(filters), Some(_fits)) if leaves && is_granted(grant, call) => {
+            call.departing.clone().unwrap_or_else(|| filters.departing(call.params.value()))
+        }
         (Some(_) | None, Some(_) | None) => DepartingFact::Clean,
     }
 }
 
-fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
+/// Whether the caller has the authority for the call, so that more is worth finding out: an attacker without a grant costs the
+/// others no time.
+fn is_granted(grant: &GrantFact, call: &Call) -> bool {
+    let GrantFact::Live(grant) = grant else { return false };
+    grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere
+}
+
+/// As whose use and exposure a call counts: an external agent's, whichever of its accesses it shows.
+fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
+    let own = || call.header.caller_key.to_string();
+    let Caller::Outside(access) = &call.header.caller else { return Ok(own()) };
+    Ok(crate::flows::grants::find(connection, access)?.map_or_else(own, |access| access.counted_as()))
+}
+
+fn session_fact(
+    connection: &Connection,
+    call: &Call,
+    counted_as: &str,
+    policy: &Policy,
+) -> Result<SessionFact, LedgerError> {
     let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
     Ok(SessionFact {
-        earlier: sessions::exposures(connection, &call.header.caller_key)?,
+        earlier: sessions::exposures(connection, counted_as)?,
         adds,
         waived: call.header.caller.held_as().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
     })
@@ -411,7 +440,7 @@ fn params_fact(call: &Call) -> ParamsFact {
                 pointer => format!("{pointer}: {}", fault.fault),
             })
             .collect(),
-        Target::Started(..) | Target::Disabled(_) | Target::NoAction | Target::NoProvider => {
+        Target::Started(..) | Target::Disabled(..) | Target::Unusable | Target::NoAction | Target::NoProvider => {
             return ParamsFact::Unparsed;
         }
     };

@@ -5,7 +5,7 @@
 
 use crate::policy::facts::{
     AccountFact, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
+    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
 use crate::providers::contract::Exposure;
@@ -211,11 +211,16 @@ fn catalogue(facts: &Facts) -> Verdict {
                 format!("An operator has stopped all calls to {}.", facts.provider),
             );
         }
-        ProviderFact::Missing | ProviderFact::Disabled => {
-            return Verdict::refuse(
-                Code::ProviderDisabled,
-                format!("Provider {} is switched off or lacks its secret.", facts.provider),
-            );
+        ProviderFact::Missing => {
+            return Verdict::refuse(Code::ProviderDisabled, format!("There is no provider {}.", facts.provider));
+        }
+        ProviderFact::Disabled(outage) => {
+            let why = match outage {
+                Outage::SwitchedOff => "is switched off",
+                Outage::NoSecret => "lacks its secret",
+                Outage::Unusable => "cannot be used as it is configured",
+            };
+            return Verdict::refuse(Code::ProviderDisabled, format!("Provider {} {why}.", facts.provider));
         }
         ProviderFact::Enabled => {}
     }

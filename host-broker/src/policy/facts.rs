@@ -42,6 +42,8 @@ pub struct Facts {
     pub session: SessionFact,
     /// What an inspection found in what the call would let leave.
     pub departing: DepartingFact,
+    /// As whose use and exposure it counts.
+    pub counted_as: String,
     /// Rate, quota and breaker.
     pub limits: LimitsFact,
     /// A person's yes to exactly this call, which no intent has spent.
@@ -222,13 +224,24 @@ pub enum PersonFact {
     },
 }
 
+/// Why a provider takes no calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outage {
+    /// The configuration switches it off.
+    SwitchedOff,
+    /// A secret that it needs is missing or refused.
+    NoSecret,
+    /// It cannot be set up as it is configured.
+    Unusable,
+}
+
 /// A provider's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderFact {
     /// There is none of that name.
     Missing,
-    /// It is switched off, or lacks its secret.
-    Disabled,
+    /// It takes no calls, for this reason.
+    Disabled(Outage),
     /// An operator has stopped it.
     Killed,
     /// It takes calls.

@@ -52,7 +52,8 @@ pub struct Posture {
     pub paths: BTreeMap<String, Setting>,
 }
 
-/// One group's profile.
+/// One group's profile. What it does not name is strict: reads are `auto`, writes and production actions are `human`.
+/// Only a written line relaxes that; a group without a profile is like a group with an empty one.
 ///
 /// ```toml
 /// write = "human"
@@ -79,22 +80,6 @@ pub struct Profile {
 pub struct Profiles(BTreeMap<Group, Profile>);
 
 impl Profile {
-    /// Whoever writes anything asks a person.
-    pub fn careful() -> Self {
-        Self { write: Some(Setting::Human), production: Some(Setting::Human), ..Self::default() }
-    }
-
-    /// This one, and where it says nothing of a level, the other.
-    #[must_use]
-    pub fn or(self, other: &Self) -> Self {
-        Self {
-            read: self.read.or(other.read),
-            write: self.write.or(other.write),
-            production: self.production.or(other.production),
-            ..self
-        }
-    }
-
     /// The setting for a call of this action that demands this level.
     pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
         let posture = self.providers.get(&declaration.provider);
@@ -127,16 +112,16 @@ impl Profile {
     }
 }
 
+/// SECURITY: absence is the strict case. `rules` is always a line that somebody wrote.
 fn by_level(level: Level) -> Setting {
     match level {
         Level::None | Level::Read => Setting::Auto,
-        Level::Write => Setting::Rules,
-        Level::Production => Setting::Human,
+        Level::Write | Level::Production => Setting::Human,
     }
 }
 
 impl Profiles {
-    /// These; a group without one has the defaults of the levels.
+    /// These; a group without one has the strict one, [`Profile::default`].
     pub fn new(profiles: BTreeMap<Group, Profile>) -> Self {
         Self(profiles)
     }
@@ -183,7 +168,7 @@ impl Profiles {
         Digest::of(&shared::json::canonical(&self.0))
     }
 
-    /// The setting for a call of this group. Who is no group has the defaults of the levels.
+    /// The setting for a call of this group. A caller without a group has the strict profile.
     pub fn setting(&self, group: Option<&Group>, declaration: &Declaration, demanded: Level) -> Setting {
         match group.and_then(|group| self.0.get(group)) {
             Some(profile) => profile.setting(declaration, demanded),
@@ -238,13 +223,28 @@ mod tests {
         let of = |profile: &str, level| setting(profile, &declaration("a", level, None), level);
         assert_eq!(
             [read, write, production].map(|level| of("", level)),
-            [Setting::Auto, Setting::Rules, Setting::Human]
+            [Setting::Auto, Setting::Human, Setting::Human]
         );
-        assert_eq!(of("write = 'human'", write), Setting::Human);
+        assert_eq!(of("write = 'rules'", write), Setting::Rules);
+        assert_eq!(of("[providers.github]\nactions = { b = 'auto' }", write), Setting::Human);
         assert_eq!(of("write = 'human'\n[providers.other]\nwrite = 'auto'", write), Setting::Human);
         assert_eq!(of("write = 'human'\n[providers.github]\nwrite = 'auto'", write), Setting::Auto);
         assert_eq!(of("[providers.github]\nwrite = 'auto'\nactions = { a = 'off' }", write), Setting::Off);
         assert_eq!(of("[providers.github]\nproduction = 'auto'", production), Setting::Auto);
+    }
+
+    #[test]
+    fn a_group_without_a_profile_is_held_like_one_with_the_starting_profile() {
+        let starting: Profile = toml::from_str(crate::config::profiles::STARTING).unwrap();
+        let group: Group = "developer".parse().unwrap();
+        let profiles = Profiles::default();
+        for level in [Level::Read, Level::Write, Level::Production] {
+            let declared = declaration("a", level, None);
+            let strict = starting.setting(&declared, level);
+            assert_eq!(profiles.setting(Some(&group), &declared, level), strict, "without a profile, {level:?}");
+            assert_eq!(profiles.setting(None, &declared, level), strict, "without a group, {level:?}");
+            assert_eq!(Profile::default().setting(&declared, level), strict, "an empty one, {level:?}");
+        }
     }
 
     #[test]

@@ -11,9 +11,18 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The result in which a program said what it can do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Accepted(Map<String, Value>);
+/// The result in which a program said what it can do. Two are equal if they say the same.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    said: Map<String, Value>,
+    flagged: BTreeSet<String>,
+}
+
+impl PartialEq for Accepted {
+    fn eq(&self, other: &Self) -> bool {
+        self.said == other.said
+    }
+}
 
 /// An accepted file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -47,23 +56,43 @@ pub enum AcceptedError {
 impl Accepted {
     /// What a program says.
     pub fn new(said: Map<String, Value>) -> Self {
-        Self(said)
+        Self { said, flagged: BTreeSet::new() }
+    }
+
+    /// The same, with the names of what looks like an attack on an agent and was accepted all the same.
+    #[must_use]
+    pub fn with_flagged(self, flagged: BTreeSet<String>) -> Self {
+        Self { flagged, ..self }
+    }
+
+    /// The same, with those names of `before` whose tools still say what they said then.
+    #[must_use]
+    pub fn keeping_flagged(self, before: &Self) -> Self {
+        let is_same =
+            |name: &&String| tool(&self.said, name).is_some() && tool(&self.said, name) == tool(&before.said, name);
+        let flagged = before.flagged.iter().filter(is_same).cloned().collect();
+        self.with_flagged(flagged)
+    }
+
+    /// The names of what looks like an attack on an agent and was accepted by name: tools, capabilities, operations.
+    pub fn flagged(&self) -> &BTreeSet<String> {
+        &self.flagged
     }
 
     /// Whether it can be read back once it is written: what nests too deep cannot.
     pub fn can_be_kept(&self) -> bool {
-        let document = serde_json::json!({ "said": self.0 });
+        let document = serde_json::json!({ "said": self.said });
         serde_json::to_vec(&document).is_ok_and(|bytes| shared::json::parse_object(&bytes).is_ok())
     }
 
     /// What it says.
     pub fn said(&self) -> &Map<String, Value> {
-        &self.0
+        &self.said
     }
 
     /// What tells it from everything else: the SHA-256 of its canonical form (RFC 8785).
     pub fn digest(&self) -> Digest {
-        Digest::of(&shared::json::canonical(&self.0))
+        Digest::of(&shared::json::canonical(&self.said))
     }
 
     /// Reads what was accepted; `None` if nothing was.
@@ -78,9 +107,12 @@ impl Accepted {
         };
         let damaged = || AcceptedError::Damaged { path: path.into() };
         let mut file = shared::json::parse_object(&bytes).map_err(|_fault| damaged())?;
+        // Files from before there were such names have none.
+        let flagged = file.remove("flagged").unwrap_or_else(|| Value::Array(Vec::new()));
+        let flagged: BTreeSet<String> = serde_json::from_value(flagged).map_err(|_fault| damaged())?;
         match (file.remove("digest"), file.remove("said")) {
             (Some(Value::String(digest)), Some(Value::Object(said))) => {
-                let accepted = Self(said);
+                let accepted = Self { said, flagged };
                 if accepted.digest().to_string() == digest { Ok(Some(accepted)) } else { Err(damaged()) }
             }
             _ => Err(damaged()),
@@ -95,7 +127,11 @@ impl Accepted {
         let failed = |source| AcceptedError::Write { path: path.into(), source };
         let directory = path.parent().unwrap_or(path);
         make_private_directory(directory).map_err(failed)?;
-        let document = serde_json::json!({ "digest": self.digest().to_string(), "said": self.0 });
+        let document = serde_json::json!({
+            "digest": self.digest().to_string(),
+            "flagged": self.flagged,
+            "said": self.said,
+        });
         let mut text = serde_json::to_vec_pretty(&document).unwrap_or_default();
         text.push(b'\n');
         // Named by what will be in it: two commands may accept at the same time.
@@ -111,6 +147,12 @@ impl Accepted {
         });
         written.map_err(failed)
     }
+}
+
+/// What is said of the tool with this name.
+fn tool<'a>(said: &'a Map<String, Value>, wanted: &str) -> Option<&'a Value> {
+    let tools = said.get("tools")?.as_array()?;
+    tools.iter().find(|tool| name(tool) == Some(wanted))
 }
 
 /// One line of a difference.
@@ -254,6 +296,22 @@ mod tests {
             assert!(!changes(&before, &after).is_empty(), "{before} and {after}");
             assert!(changes(&before, &before).is_empty());
         }
+    }
+
+    #[test]
+    fn a_name_that_was_accepted_counts_only_for_what_was_said_under_it() {
+        let of = |value: Value| Accepted::new(value.as_object().unwrap().clone());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        let before =
+            of(json!({ "tools": [{ "name": "a", "description": "A." }, { "name": "b", "description": "B." }] }))
+                .with_flagged(names(&["a", "b", "gone"]));
+        let after =
+            of(json!({ "tools": [{ "name": "b", "description": "C." }, { "name": "a", "description": "A." }] }));
+        assert_eq!(*after.keeping_flagged(&before).flagged(), names(&["a"]));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("accepted/x.json");
+        before.store(&path).unwrap();
+        assert_eq!(*Accepted::load(&path).unwrap().unwrap().flagged(), names(&["a", "b", "gone"]));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A provider that is a program on this machine: how it is started, and what it is kept from.
 
+mod interpreter;
+
 use crate::effects::commands::{Command, Ending, Finished, installed};
 use crate::effects::egress::{HOSTS_MAX, Host};
 use crate::effects::isolation::{BWRAP, Network, Room};
@@ -72,6 +74,25 @@ impl Settings {
         "secrets",
     ];
 
+    /// Whether it can reach anything.
+    pub fn has_network(&self) -> bool {
+        self.network || self.isolation == Isolation::None || !self.all_hosts().is_empty()
+    }
+
+    /// What is wrong with a program that fetches another one first, where it can reach nothing: it would try for a minute.
+    pub fn fetches_in_vain(&self) -> Option<String> {
+        let program = Path::new(self.command.first()?).file_name()?.to_str()?;
+        let registry = FETCHERS.iter().find(|(fetcher, _)| *fetcher == program).map(|(_, registry)| *registry)?;
+        let stays =
+            self.command.iter().any(|argument| ["--offline", "--no-install", "--no"].contains(&argument.as_str()));
+        (!stays && !self.has_network()).then(|| {
+            format!(
+                "command: `{program}` needs the network: add hosts = [{registry}], or install the package and name its \
+                 program"
+            )
+        })
+    }
+
     /// All that it can reach by name.
     fn all_hosts(&self) -> Vec<Host> {
         let private = self.private_hosts.iter().cloned().map(Host::in_private_network);
@@ -99,6 +120,16 @@ impl Settings {
         Ok(Network::Hosts(hosts, this))
     }
 }
+
+/// Programs that fetch another one first, and from where.
+const FETCHERS: [(&str, &str); 6] = [
+    ("npx", "\"registry.npmjs.org\""),
+    ("pnpx", "\"registry.npmjs.org\""),
+    ("bunx", "\"registry.npmjs.org\""),
+    ("uvx", "\"pypi.org\", \"files.pythonhosted.org\""),
+    ("uv", "\"pypi.org\", \"files.pythonhosted.org\""),
+    ("pipx", "\"pypi.org\", \"files.pythonhosted.org\""),
+];
 
 /// What keeps a program from the broker's home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -173,7 +204,7 @@ impl Child {
                 Some(Room {
                     name: name.replace('.', "-"),
                     network: settings.reach()?,
-                    readable: settings.readable.clone(),
+                    readable: settings.readable.iter().cloned().chain(interpreter::beside(settings)).collect(),
                     writable: settings.writable.clone(),
                     state: state.clone(),
                 })
@@ -282,4 +313,27 @@ fn apart(path: &Path, home: &Path) -> Result<(), String> {
         return Err(format!("{} holds or lies in the broker's home, which no provider may see", path.display()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fetches_another_one_without_a_network_is_explained() {
+        let settings = |text: &str| toml::from_str::<Settings>(text).unwrap();
+        let npx = settings("command = [\"npx\", \"-y\", \"a-server\"]").fetches_in_vain().unwrap();
+        assert!(npx.contains("`npx` needs the network: add hosts = [\"registry.npmjs.org\"]"), "{npx}");
+        let uvx = settings("command = [\"/usr/local/bin/uvx\", \"a-server\"]").fetches_in_vain().unwrap();
+        assert!(uvx.contains("\"pypi.org\", \"files.pythonhosted.org\""), "{uvx}");
+        for works in [
+            "command = [\"npx\", \"a-server\"]\nhosts = [\"registry.npmjs.org\"]",
+            "command = [\"npx\", \"a-server\"]\nnetwork = true",
+            "command = [\"npx\", \"a-server\"]\nisolation = \"none\"",
+            "command = [\"npx\", \"--offline\", \"a-server\"]",
+            "command = [\"node\", \"npx\"]",
+        ] {
+            assert_eq!(settings(works).fetches_in_vain(), None, "{works}");
+        }
+    }
 }

@@ -88,6 +88,15 @@ pub enum Exposes {
 }
 
 impl Exposes {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::Sensitive => "sensitive",
+            Self::Egress => "egress",
+        }
+    }
+
     /// These, and no others.
     pub fn all(listed: &[Self]) -> Exposure {
         Exposure {
@@ -169,6 +178,12 @@ pub trait Invocation: Send + Sync {
     /// What it will do, in one line made of public parts only: names, numbers, states. It goes into the ledger.
     fn summary(&self) -> String;
 
+    /// What its record says of it beside the summary, also where it is refused: `{"op": "read_file", "path": "src/a.rs"}`.
+    /// Public parts only.
+    fn about(&self) -> Option<Value> {
+        None
+    }
+
     /// Whether the guardrails let it pass. Pure; `now` is the decision's time.
     fn guard(&self, now: Timestamp) -> Guard;
 
@@ -226,8 +241,9 @@ pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Inv
 pub enum Needs<'a> {
     /// Nothing.
     Nothing,
-    /// The changes of a proposal, which its call makes if a person has agreed to them, and once.
-    ToApply(&'a ProposalId),
+    /// The changes of a proposal, which its call makes if a person has agreed to them, and once: its name, and the path
+    /// that it goes by.
+    ToApply(&'a ProposalId, &'a str),
     /// That a proposal is taken back.
     ToWithdraw(&'a ProposalId),
     /// The caller's proposals.

@@ -3,7 +3,7 @@
 //! One file per action, `github/<action>.rs`: its fields are its parameters, its `perform` is what it does. They
 //! stand on a few shared rooms: `params` (what may be part of a request), `base` and `client` (the only way out),
 //! `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (settling a lost answer),
-//! `pages`, `etags`, `fields` and `shapes` (what comes back).
+//! `pages`, `links`, `etags`, `fields` and `shapes` (what comes back).
 //!
 //! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
 
@@ -14,6 +14,7 @@ mod errors;
 mod etags;
 mod fields;
 mod guardrails;
+mod links;
 mod nonce;
 mod pages;
 mod params;
@@ -73,7 +74,7 @@ pub struct Settings {
     pub base_url: String,
     /// The repositories that may be named, as `owner/repo`; `*` allows all, an empty list none.
     pub repos: Vec<String>,
-    /// Patterns of branches that are production: a pull request onto one needs L3.
+    /// Patterns of branches that are production: to create one, or a pull request onto one, needs L3.
     pub production_branches: Vec<String>,
     /// Whether a pull request may be merged without any successful check, or with failing ones.
     pub allow_merge_without_checks: bool,

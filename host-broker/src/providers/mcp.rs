@@ -18,6 +18,7 @@ mod link;
 mod listener;
 pub mod looking;
 mod pipe;
+pub mod proposals;
 mod result;
 pub mod settings;
 pub mod tools;

@@ -59,6 +59,11 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// One line made of public parts only.
     fn summary(&self) -> String;
 
+    /// What its record says of it beside the summary ([`Invocation::about`]).
+    fn about(&self) -> Option<Value> {
+        None
+    }
+
     /// Whether the guardrails let it pass; `facts` are there once `prepare` has run.
     fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
 
@@ -242,6 +247,10 @@ impl<A: NativeAction> Invocation for Typed<A> {
 
     fn summary(&self) -> String {
         self.params.summary()
+    }
+
+    fn about(&self) -> Option<Value> {
+        self.params.about()
     }
 
     fn guard(&self, now: Timestamp) -> Guard {

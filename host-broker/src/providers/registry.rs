@@ -1,5 +1,6 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
+use crate::policy::facts::Outage;
 use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
 use crate::providers::execution::Execution;
 use crate::providers::mcp::upstream::{Pinned, Upstream};
@@ -22,6 +23,8 @@ pub struct Catalogue {
 pub struct Listed {
     /// `Err` says, for the operator, why it takes no calls.
     pub state: Result<(), String>,
+    /// Of which kind the reason is, if it takes no calls.
+    pub outage: Outage,
     /// How long a caller should wait, if not as configured for all.
     pub patience: Option<Duration>,
     /// What it is, for an agent; native ones speak for themselves.
@@ -34,6 +37,8 @@ pub struct Listed {
     pub upstream: Option<Arc<Upstream>>,
     /// What counts of that server's tools.
     pub pinned: Pinned,
+    /// Why some of its configured tools are left out; the others can be called.
+    pub left_out: Vec<String>,
 }
 
 impl Listed {
@@ -43,24 +48,28 @@ impl Listed {
         let operations = operations.into_iter().map(by_name).collect();
         Self {
             state: Ok(()),
+            outage: Outage::Unusable,
             patience: None,
             description: None,
             operations,
             kind,
             upstream: None,
             pinned: Pinned::new(),
+            left_out: Vec::new(),
         }
     }
 }
 
 /// What the catalogue has under a pair of names.
 pub enum Entry {
-    /// No such provider, or one that takes no calls and does not list this action.
+    /// No such provider.
     NoProvider,
+    /// A provider that takes no calls and does not list this action: nobody knows whether it has it.
+    Unusable,
     /// No such action.
     NoAction,
     /// The action, of a provider that takes no calls.
-    Disabled(Arc<dyn Operation>),
+    Disabled(Arc<dyn Operation>, Outage),
     /// The action.
     Enabled(Arc<dyn Operation>),
 }
@@ -138,8 +147,8 @@ impl Catalogue {
         match (listed.operations.get(action), &listed.state) {
             (None, Ok(())) => Entry::NoAction,
             // Why it takes no calls may be that nobody knows its actions: none of them is unknown to it.
-            (None, Err(_)) => Entry::NoProvider,
-            (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation)),
+            (None, Err(_)) => Entry::Unusable,
+            (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation), listed.outage),
             (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
         }
     }

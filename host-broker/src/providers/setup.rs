@@ -20,6 +20,7 @@ use crate::identity::issuers::{self, OwnKey};
 use crate::keys;
 use crate::ledger::{self, LedgerKey};
 use crate::linking::stored;
+use crate::policy::facts::Outage;
 use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::bridge::{self, Bridge, Vouching};
@@ -211,6 +212,7 @@ struct Made {
     fault: Option<String>,
     upstream: Option<Arc<Upstream>>,
     pinned: Pinned,
+    left_out: Vec<String>,
 }
 
 /// Persons' accounts at a server, and what links them.
@@ -218,7 +220,15 @@ type Linked = (Arc<Accounts>, Vec<Arc<dyn Operation>>);
 
 impl Made {
     fn one(name: &Provider, operations: Vec<Arc<dyn Operation>>) -> Self {
-        Self { name: name.clone(), description: None, operations, fault: None, upstream: None, pinned: Pinned::new() }
+        Self {
+            name: name.clone(),
+            description: None,
+            operations,
+            fault: None,
+            upstream: None,
+            pinned: Pinned::new(),
+            left_out: Vec::new(),
+        }
     }
 }
 
@@ -246,6 +256,11 @@ impl Workshop<'_> {
             Err(fault) => (Some(fault), nothing()),
         };
         let off = (!table.enabled).then(|| "switched off by the configuration".to_owned());
+        let outage = match (&off, &missing) {
+            (Some(_), _) => Outage::SwitchedOff,
+            (None, Some(_)) => Outage::NoSecret,
+            (None, None) => Outage::Unusable,
+        };
         let state = off.or(missing).or(fault).map_or(Ok(()), Err);
         if let Err(reason) = &state {
             tracing::warn!(provider = %name, %reason, "the provider takes no calls");
@@ -253,10 +268,12 @@ impl Workshop<'_> {
         let listed = |made: Made| {
             let listed = Listed {
                 state: state.clone(),
+                outage,
                 patience: table.patience(),
                 description: made.description,
                 upstream: made.upstream,
                 pinned: made.pinned,
+                left_out: made.left_out,
                 ..Listed::ready(table.kind.word(), made.operations)
             };
             (made.name, listed)
@@ -299,16 +316,14 @@ impl Workshop<'_> {
         let accepted = self.accepted(name)?;
         let faults = |faults: Vec<String>| faults.join("; ");
         let definitions = definitions::read(accepted.said().clone())?;
-        let registered = definitions::register(name, &definitions).map_err(faults)?;
+        let registered = definitions::register(name, &definitions, accepted.flagged()).map_err(faults)?;
         let capability = |capability: &Registered| {
             Ok(Made {
-                name: capability.provider.clone(),
                 description: Some(capability.description.clone()),
                 operations: self.of_capability(&bridge, capability, settings)?,
                 // What it can do is known, so what is configured about it keeps its meaning.
                 fault: bridge.child.as_ref().err().cloned().or_else(|| settings.unknown(&registered)),
-                upstream: None,
-                pinned: Pinned::new(),
+                ..Made::one(&capability.provider, Vec::new())
             })
         };
         registered.iter().map(capability).collect()
@@ -361,16 +376,20 @@ impl Workshop<'_> {
             let upstream = Some(Arc::clone(&upstream));
             Made { fault: Some(fault), upstream, ..Made::one(name, Vec::new()) }
         };
-        let said = match self.accepted(name).and_then(|accepted| mcp::tools::read(accepted.said())) {
-            Ok(said) => said,
+        let known = self.accepted(name).and_then(|accepted| Ok((mcp::tools::read(accepted.said())?, accepted)));
+        let (said, accepted) = match known {
+            Ok(known) => known,
             Err(fault) => return without_tools(fault),
         };
         let wanted = settings.wanted();
-        let offered = match mcp::tools::offered(&said, &wanted) {
-            Ok(offered) if offered.is_empty() => return without_tools(nothing_offered(name)),
-            Ok(offered) => offered,
-            Err(fault) => return without_tools(fault),
-        };
+        let mcp::tools::Offer { tools: offered, faults: left_out } =
+            mcp::tools::offered(&said, &wanted, accepted.flagged());
+        if offered.is_empty() {
+            return without_tools(left_out.into_iter().next().unwrap_or_else(|| nothing_offered(name)));
+        }
+        for fault in &left_out {
+            tracing::warn!(provider = %name, fault, "a tool is left out");
+        }
         let pinned = offered.iter().map(|tool| (tool.action.clone(), tool.said.digest())).collect();
         let linked = match self.accounts_at(name, reach, &upstream, settings) {
             Ok(linked) => linked,
@@ -382,7 +401,7 @@ impl Workshop<'_> {
             Ok(operations) => {
                 let fault = upstream.fault().cloned();
                 let operations = operations.into_iter().chain(linking.into_iter().flatten()).collect();
-                Made { fault, upstream: Some(Arc::clone(&upstream)), pinned, ..Made::one(name, operations) }
+                Made { fault, upstream: Some(Arc::clone(&upstream)), pinned, left_out, ..Made::one(name, operations) }
             }
             Err(fault) => without_tools(fault),
         }

@@ -50,7 +50,7 @@ pub(super) fn card(
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
-    let mut params = call.params();
+    let mut params = call.params.value().clone();
     // What completes a flow is good for whoever reads it first.
     for name in ["code", "callback_url"] {
         let brought = params.get_mut(name).filter(|_| call.flow.is_some());

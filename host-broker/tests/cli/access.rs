@@ -20,6 +20,90 @@ fn a_grant_that_cannot_be_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_mistyped_name_is_not_found_and_the_nearest_one_is_named() {
+    let world = World::with_mock();
+    for _daemon in [None, Some(world.serve())] {
+        for (arguments, words) in [
+            (&["grant", "develper", "mock", "1"][..], &["no group 'develper'", "did you mean 'developer'?"][..]),
+            (&["grant", "developer", "mok", "1"], &["no provider 'mok'", "did you mean 'mock'?"]),
+            (&["grant", "developer", "mock", "2", "--deny", "chrge"], &["no action 'chrge'", "did you mean 'charge'?"]),
+            (
+                &["grant", "developer", "mock", "3", "--gate", "Securty"],
+                &["gate 'Securty'", "did you mean 'Security'?"],
+            ),
+            (&["revoke", "develper", "mock"], &["no group 'develper'", "did you mean 'developer'?"]),
+            (&["revoke", "developer", "mok"], &["no provider 'mok'", "did you mean 'mock'?"]),
+            (&["task", "create", "develper", "Ship"], &["did you mean 'developer'?"]),
+            (&["gate", "approve", "gov-1", "Securty"], &["did you mean 'Security'?"]),
+            (&["grant", "developer", "mock", "1", "--allow", "charge"], &["none of the allowed actions is within L1"]),
+        ] {
+            let done = world.run(arguments);
+            assert!(!done.err.contains("Call again") && !done.err.contains("Change the"), "{done:?}");
+            done.fails(3, words);
+        }
+    }
+    // What was granted can be revoked although it is configured no more.
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let config = world.read("broker.toml");
+    let (without, _) = config.split_once("[providers.mock]").unwrap();
+    std::fs::write(world.home.join("broker.toml"), without).unwrap();
+    assert!(world.run(&["revoke", "developer", "mock"]).ok().contains("no longer has access"));
+    world.run(&["revoke", "developer", "mock"]).ok();
+}
+
+#[test]
+fn a_grant_that_gives_nothing_says_so_and_a_duration_has_a_unit() {
+    let world = World::with_mock();
+    world.append("mock.toml", "");
+    let given = world.run(&["grant", "developer", "mock", "1", "--deny", "echo"]).ok();
+    assert!(given.contains("It gives nothing now"), "{given}");
+    assert!(!world.run(&["grant", "developer", "mock", "1"]).ok().contains("gives nothing"));
+    assert!(!world.run(&["grant", "developer", "mock", "0"]).ok().contains("gives nothing"));
+    world.run(&["grant", "developer", "mock", "1", "--expires-in", "7d"]).ok();
+    world.run(&["grant", "developer", "mock", "1", "--expires-in", "3600"]).fails(2, &["its unit", "90m, 12h, 7d"]);
+}
+
+#[test]
+fn what_no_rule_permits_and_what_lacks_its_secret_is_not_shown_as_available() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let status = |action: &str| {
+        let shown = world.run(&["capabilities", "developer", "--all", "--json"]).json();
+        shown["capabilities"][0]["actions"][action]["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status("note"), "available");
+    std::fs::write(world.home.join("policy/default.cedar"), "").unwrap();
+    assert_eq!(status("note"), "DENIED", "writes are left to rules, and none permits it");
+    assert_eq!(status("echo"), "available");
+    let forbid = "@id(\"none\")\nforbid (principal, action == Action::\"mock.echo\", resource);\n";
+    std::fs::write(world.home.join("policy/default.cedar"), forbid).unwrap();
+    assert_eq!(status("echo"), "DENIED", "a forbid holds at every tier");
+    let github = "[providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\ntoken = { file = \"/nowhere\" }\n";
+    world.append("broker.toml", github);
+    let explained = world.run(&["explain", "developer", "github.list_issues", "{}", "--json"]).json();
+    let catalogue = explained["steps"].as_array().unwrap().iter().find(|step| step["step"] == "catalogue").unwrap();
+    assert_eq!(catalogue["reason"], "Provider github lacks its secret.");
+    let text = world.read("broker.toml").replace("kind = \"github\"", "kind = \"github\"\nenabled = false");
+    std::fs::write(world.home.join("broker.toml"), text).unwrap();
+    let explained = world.run(&["explain", "developer", "github.list_issues", "{}", "--json"]).json();
+    let catalogue = explained["steps"].as_array().unwrap().iter().find(|step| step["step"] == "catalogue").unwrap();
+    assert_eq!(catalogue["reason"], "Provider github is switched off.");
+}
+
+#[test]
+fn a_suggested_command_names_the_home_that_it_is_for() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "0"]).ok();
+    let home = world.home.to_str().unwrap();
+    let here = format!("host-broker --home {home} calls list");
+    world.run(&["calls", "show", "nothing", "--home", home]).fails(3, &[&here]);
+    let shown = world.run(&["capabilities", "developer", "--home", home]).ok();
+    assert!(shown.contains(&format!("host-broker --home {home} grant GROUP")), "{shown}");
+    // A variable is still set for the next command.
+    world.run(&["calls", "show", "nothing"]).fails(3, &["host-broker calls list"]);
+}
+
+#[test]
 fn access_is_given_shown_and_ended_with_and_without_a_daemon() {
     let world = World::with_mock();
     for daemon in [false, true] {
@@ -39,7 +123,7 @@ fn access_is_given_shown_and_ended_with_and_without_a_daemon() {
         assert_eq!(world.run(&["--json", "revoke", "developer", "mock"]).json()["data"]["revoked"], false);
         assert!(world.run(&["capabilities", "developer"]).ok().contains("may do nothing"));
     }
-    world.run(&["capabilities", "develper"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["capabilities", "develper"]).fails(3, &["did you mean `developer`?"]);
 }
 
 #[test]
@@ -91,7 +175,7 @@ fn what_is_explained_is_what_the_daemon_then_decides() {
 #[test]
 fn explain_says_what_is_wrong_with_the_question() {
     let world = World::with_mock();
-    world.run(&["explain", "developr", "mock.echo"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["explain", "developr", "mock.echo"]).fails(3, &["did you mean `developer`?"]);
     world.run(&["explain", "developer", "echo"]).fails(2, &["a dot between them"]);
     world.run(&["explain", "developer", "mock.echo", "[1]"]).fails(2, &["not a JSON object"]);
     world.run(&["explain", "developer", "mock.echo", "{}, \"dry_run\": true"]).fails(2, &["not a JSON object"]);
@@ -136,9 +220,9 @@ fn what_an_agent_wrote_cannot_redraw_the_terminal() {
 #[test]
 fn a_stop_under_a_mistyped_name_is_refused() {
     let world = World::with_mock();
-    world.run(&["kill", "provider", "mok"]).fails(2, &["did you mean `mock`?"]);
-    world.run(&["kill", "group", "develper"]).fails(2, &["did you mean `developer`?"]);
-    world.run(&["kill", "group", "develper", "--lift"]).fails(2, &["did you mean `developer`?"]);
+    world.run(&["kill", "provider", "mok"]).fails(3, &["did you mean `mock`?"]);
+    world.run(&["kill", "group", "develper"]).fails(3, &["did you mean `developer`?"]);
+    world.run(&["kill", "group", "develper", "--lift"]).fails(3, &["did you mean `developer`?"]);
     world.run(&["kill"]).fails(2, &[]);
     assert_eq!(world.run(&["kill", "list", "--json"]).json(), json!({ "kill_switches": [] }));
 }

@@ -42,7 +42,7 @@ fn calls_are_listed_and_filtered() {
 #[test]
 fn the_story_of_a_call_says_who_what_why_and_what_came_of_it() {
     let world = busy_world();
-    world.run(&["calls", "show", "nothing"]).fails(2, &["no request `nothing`", "calls list"]);
+    world.run(&["calls", "show", "nothing"]).fails(3, &["no request `nothing`", "calls list"]);
     let _daemon = world.serve();
     world.call("s1", "charge", &json!({}), Some("gov-1"));
     let story = world.run(&["calls", "show", "s1"]).ok();
@@ -56,7 +56,7 @@ fn the_story_of_a_call_says_who_what_why_and_what_came_of_it() {
     let kinds: Vec<_> = rows().iter().map(|row| row["kind"].as_str().unwrap().to_owned()).collect();
     assert_eq!(kinds, ["intended", "unknown", "intended", "succeeded", "settled"]);
     assert!(world.run(&["calls", "show", "s2"]).ok().contains("settles"));
-    world.run(&["calls", "show", "s2", "--group", "main"]).fails(2, &["no request"]);
+    world.run(&["calls", "show", "s2", "--group", "main"]).fails(3, &["no request"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn status_says_whether_the_daemon_runs() {
     let works = json!({ "provider": "mock", "kind": "mock", "works": true, "reason": null, "secrets": [] });
     assert_eq!(status["providers"][0], works);
     assert!(status["head"]["event_hash"].as_str().unwrap().starts_with("sha256:"));
-    world.run(&["serve"]).fails(1, &["another host-broker runs on this home", "host-broker stop"]);
+    world.run(&["serve"]).fails(3, &["another host-broker runs on this home", "host-broker stop"]);
     assert!(world.run(&["stop"]).ok().contains("has stopped"));
     assert_eq!(daemon.end(), 0);
     assert_eq!(world.run(&["status", "--json"]).json()["running"], false);
@@ -52,7 +52,7 @@ fn a_mock_broker_answers_without_credentials() {
     world.run(&["gate", "approve", "mock-task", "Security"]).ok();
     assert_eq!(world.call("m3", "charge", &json!({ "cents": 5 }), Some("mock-task"))["code"], "outcome_unknown");
     wait_for(|| world.run(&["calls", "list", "--status", "executed"]).ok().contains("m3"));
-    world.run(&["mock"]).fails(1, &["runs on", "stop"]);
+    world.run(&["mock"]).fails(3, &["runs on", "stop"]);
     world.run(&["stop"]).ok();
     assert_eq!(mock.end(), 0);
     // The same home again, as it was left.

@@ -28,7 +28,7 @@ fn tamper(world: &World, sql: &str) {
 
 fn broken(world: &World, arguments: &[&str], first_bad: i64) {
     let done = world.run(&[&["evidence", "verify", "--json"], arguments].concat());
-    assert_eq!(done.code, 1, "{done:?}");
+    assert_eq!(done.code, 5, "{done:?}");
     let document: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!((&document["ok"], &document["first_bad"]), (&json!(false), &json!(first_bad)), "{document}");
     assert_eq!(document["rows"], first_bad - 1);
@@ -54,9 +54,9 @@ fn a_whole_ledger_is_verified_with_and_without_a_daemon() {
 fn a_changed_row_is_named() {
     let world = world_with_rows();
     tamper(&world, "UPDATE ledger SET caller = 'group:main' WHERE seq = 3;");
-    world.run(&["evidence", "verify"]).fails(1, &["row 3 does not have the hash of its content", "The 2 rows before"]);
+    world.run(&["evidence", "verify"]).fails(5, &["row 3 does not have the hash of its content", "The 2 rows before"]);
     broken(&world, &[], 3);
-    world.run(&["serve"]).fails(1, &["the evidence is broken", "row 3"]);
+    world.run(&["serve"]).fails(5, &["the evidence is broken", "row 3"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn a_group_is_added_below_what_a_person_wrote() {
 #[test]
 fn a_group_is_removed_only_without_access_and_leaves_the_rest_as_it_was() {
     let world = World::with_mock();
-    world.run(&["group", "remove", "web"]).fails(2, &["no group `web`"]);
+    world.run(&["group", "remove", "web"]).fails(3, &["no group `web`"]);
     let before = world.read("broker.toml");
     world.run(&["group", "add", "web"]).ok();
     world.run(&["grant", "web", "mock", "1"]).ok();

@@ -26,10 +26,12 @@ fn every_command_documents_itself() {
 #[test]
 fn a_fault_is_one_document_with_json() {
     let world = World::empty();
-    for arguments in [&["stats", "--json"][..], &["--json", "grant", "a"], &["--json", "codes", "nope"]] {
+    for (arguments, exit) in
+        [(&["stats", "--json"][..], 2), (&["--json", "grant", "a"], 2), (&["--json", "codes", "nope"], 3)]
+    {
         let done = world.run(arguments);
         let document: Value = serde_json::from_str(&done.out).unwrap();
-        assert_eq!((done.code, &document["exit"]), (2, &2.into()), "{arguments:?}");
+        assert_eq!((done.code, &document["exit"]), (exit, &exit.into()), "{arguments:?}");
         assert!(!document["error"].as_str().unwrap().is_empty());
     }
 }
@@ -174,7 +176,8 @@ fn the_effective_configuration_says_what_holds_and_means_the_same() {
     let values = &shown.json()["values"];
     assert_eq!(
         values["broker"],
-        serde_json::json!({ "patience_ms": 5000, "in_flight": 16, "foreign_types": "refuse" })
+        serde_json::json!({ "patience_ms": 5000, "in_flight": 16, "foreign_types": "refuse",
+            "evidence_mib_per_hour": 64, "free_space_mib": 256 })
     );
     assert_eq!(values["main_grants"], serde_json::json!({ "max_level": 1, "sensitive": false }));
     let github = &values["providers"]["github"];
@@ -280,14 +283,14 @@ fn every_code_is_listed_with_its_remedy() {
     let world = World::empty();
     let codes = world.run(&["codes", "--json"]).json();
     assert_eq!(codes["codes"].as_array().unwrap().len(), shared::Code::ALL.len());
-    world.run(&["codes", "no_gran"]).fails(2, &["did you mean `no_grant`?"]);
+    world.run(&["codes", "no_gran"]).fails(3, &["did you mean `no_grant`?"]);
     assert!(world.run(&["codes", "no_grant"]).ok().contains("Ask the main group's agent"));
 }
 
 #[test]
 fn a_provider_that_should_work_and_does_not_is_exit_five() {
     let world = World::with_mock();
-    world.run(&["provider", "check", "mok"]).fails(2, &["did you mean `mock`?"]);
+    world.run(&["provider", "check", "mok"]).fails(3, &["did you mean `mock`?"]);
     assert!(world.run(&["provider", "check"]).ok().contains("ready"));
     let listed = world.run(&["provider", "list", "--json"]).json();
     assert_eq!(listed["providers"][0]["actions"]["charge"], 3);

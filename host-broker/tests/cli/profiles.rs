@@ -32,6 +32,55 @@ fn a_new_home_asks_a_person_for_every_write_and_a_line_relaxes_one_action() {
     assert_eq!(of("echo"), (json!(null), json!("DENIED")));
 }
 
+/// What both commands warn of.
+fn warnings(world: &World) -> Vec<String> {
+    let of = |command: &[&str]| -> Vec<String> {
+        serde_json::from_value(world.run(command).json()["warnings"].clone()).expect("texts")
+    };
+    let checked = of(&["config", "check", "--json"]);
+    assert_eq!(of(&["status", "--json"]), checked);
+    for command in [&["config", "check"][..], &["status"]] {
+        let text = world.run(command).ok();
+        assert!(checked.iter().all(|warning| text.contains(warning)), "{text}");
+    }
+    checked
+}
+
+#[test]
+fn a_group_without_a_profile_or_with_an_empty_one_asks_a_person_for_every_write_and_that_is_said() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    assert_eq!(warnings(&world), [""; 0]);
+    let note = || {
+        let explained = world.run(&["explain", "developer", "mock.note", r#"{"n":1}"#, "--json"]).json();
+        explained["verdict"].as_str().expect("a verdict").to_owned()
+    };
+    assert_eq!(note(), "permit", "the world's own profile leaves writes to the rules");
+    let path = world.home.join("policy/profiles/developer.toml");
+    std::fs::write(&path, "# later\n").unwrap();
+    assert_eq!(note(), "ask a person");
+    let [said] = &warnings(&world)[..] else { panic!("one warning") };
+    assert!(said.contains("group developer has an empty profile"), "{said}");
+    let aside = path.with_extension("toml.bak");
+    std::fs::rename(&path, &aside).unwrap();
+    assert_eq!(note(), "ask a person");
+    std::fs::write(world.home.join("policy/own.cedar~"), "").unwrap();
+    let said = warnings(&world);
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("group developer has no profile") && said[0].contains(path.to_str().unwrap()), "{said:?}");
+    assert!(said[1].contains(aside.to_str().unwrap()) && said[1].contains("is not read"), "{said:?}");
+    assert!(said[2].contains("own.cedar~ is not read"), "{said:?}");
+    let (mut daemon, log) = world.serve_with_log();
+    let call =
+        json!({ "type": "ext_call", "provider": "mock", "action": "note", "params": { "n": 1 }, "timeout_ms": 300 });
+    assert_eq!(world.ask("developer", "ext-1", call)["status"], "pending");
+    assert!(!world.home.join("notes.log").exists());
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(said.iter().all(|said| log.contains(said)), "{log}");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.line(), "");
+}
+
 #[test]
 fn a_profile_that_cannot_be_used_is_named_with_its_line_and_remedy_and_nothing_starts() {
     let world = World::with_mock();

@@ -140,12 +140,12 @@ fn rules_are_tried_on_what_a_person_was_asked_about_and_did_not_agree_to() {
     world.run(&["grant", "developer", "mock", "2"]).ok();
     std::fs::write(
         world.home.join("policy/profiles/developer.toml"),
-        "[providers.mock]\nactions = { tidy = \"human\" }\n",
+        "write = \"rules\"\n[providers.mock]\nactions = { tidy = \"human\" }\n",
     )
     .unwrap();
     let daemon = world.serve();
     let ask = |id: &str| {
-        let call = json!({ "type": "ext_call", "provider": "mock", "action": "tidy", "params": {}, "timeout_ms": 300 });
+        let call = json!({ "type": "ext_call", "provider": "mock", "action": "tidy", "params": { "of": id }, "timeout_ms": 300 });
         assert_eq!(world.ask("developer", id, call)["status"], "pending");
         let waiting = world.run(&["approvals", "list", "--json"]).json();
         waiting["approvals"][0]["code"].as_str().unwrap().to_owned()

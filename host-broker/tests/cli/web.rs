@@ -14,7 +14,7 @@ fn with_inbox() -> World {
 #[test]
 fn a_link_needs_a_daemon_that_serves_an_inbox() {
     let world = World::with_mock();
-    world.run(&["web", "link"]).fails(1, &["no daemon is running", "host-broker serve"]);
+    world.run(&["web", "link"]).fails(3, &["no daemon is running", "host-broker serve"]);
     let daemon = world.serve();
     world.run(&["web", "link"]).fails(3, &["[web]", "listen", "broker.toml"]);
     assert_eq!(world.run(&["status", "--json"]).json()["web"], serde_json::Value::Null);

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct World {
-    _folder: TempDir,
+    folder: TempDir,
     pub(super) home: PathBuf,
 }
 
@@ -77,7 +77,7 @@ impl World {
     pub(super) fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
-        Self { _folder: folder, home }
+        Self { folder, home }
     }
 
     /// A home with a mock provider: echo (L1), note (L2, guarded by a schema), person (L2), charge (L3).
@@ -90,7 +90,7 @@ impl World {
         std::fs::write(world.home.join("broker.toml"), config).expect("written");
         for group in ["main", "developer", "security"] {
             let profile = world.home.join(format!("policy/profiles/{group}.toml"));
-            std::fs::write(profile, "production = \"auto\"\n").expect("written");
+            std::fs::write(profile, "write = \"rules\"\nproduction = \"auto\"\n").expect("written");
         }
         world.append("broker.toml", "\n[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
         world.append(
@@ -166,6 +166,18 @@ impl World {
         let mut daemon = self.start(&["serve"]);
         assert_eq!(daemon.line(), "ready");
         daemon
+    }
+
+    /// A daemon that takes requests, and the file of its log.
+    pub(super) fn serve_with_log(&self) -> (Running, PathBuf) {
+        let log = self.folder.path().join("log");
+        let file = std::fs::File::create(&log).unwrap();
+        let mut child =
+            self.command(&["serve"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut daemon = Running { child, out };
+        assert_eq!(daemon.line(), "ready");
+        (daemon, log)
     }
 
     /// Puts a request into a group's directory and waits for its reply.

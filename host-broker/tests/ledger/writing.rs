@@ -193,23 +193,24 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     let read = world.call("developer", "read", &json!({}), None);
     let before = synced(&world).1;
     assert!(matches!(world.admit(Durability::Normal, vec![read]).committed.as_slice(), [Committed::Start(_)]));
-    // The row and the note that it is open.
-    assert_eq!(synced(&world), (1, before + 2));
+    // The row, the note that it is open, and its place in the minute's calls.
+    assert_eq!(synced(&world), (1, before + 3));
     assert_eq!(turn(&world), 0);
 
     let calls =
         vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
     let batch = world.admit(Durability::Normal, calls);
     assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
-    // Two rows and what belongs to them, and then one more change, whose commit syncs all that came before it.
-    assert_eq!(synced(&world), (2, before + 2 + 4 + 1));
+    // Two rows and what belongs to them (the refusal's reply, and its bytes), and then one more change, whose commit syncs
+    // all that came before it.
+    assert_eq!(synced(&world), (2, before + 3 + 6 + 1));
     assert_eq!(turn(&world), 1);
 
     // That was for once: the next intent of a read is not synced, the next batch of another kind is.
-    for (durability, level, changes) in [(Durability::Normal, 1, 2), (Durability::Full, 2, 4)] {
+    for (durability, level, changes) in [(Durability::Normal, 1, 3), (Durability::Full, 2, 6)] {
         let read = world.call("developer", "read", &json!({}), None);
         world.admit(durability, vec![read]);
-        assert_eq!(synced(&world), (level, before + 2 + 4 + 1 + changes));
+        assert_eq!(synced(&world), (level, before + 3 + 6 + 1 + changes));
     }
 }
 

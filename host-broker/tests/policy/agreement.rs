@@ -4,8 +4,8 @@ use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody, operat
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Judgement, Step, Verdict, decide};
 use host_broker::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, OperationFact, PersonFact, ProviderFact,
-    RulesFact, SessionFact, Stopped,
+    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, OperationFact, Outage, PersonFact,
+    ProviderFact, RulesFact, SessionFact, Stopped,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -203,7 +203,7 @@ fn another_restriction_never_turns_a_refusal_into_a_permit() {
         |f| Facts { grant: GrantFact::None, ..f.clone() },
         |f| Facts { grant: GrantFact::Expired, ..f.clone() },
         |f| Facts { provider_state: ProviderFact::Killed, ..f.clone() },
-        |f| Facts { provider_state: ProviderFact::Disabled, ..f.clone() },
+        |f| Facts { provider_state: ProviderFact::Disabled(Outage::NoSecret), ..f.clone() },
         |f| Facts { rules: RulesFact::Forbid { rule: "a".into(), reason: None }, ..f.clone() },
         |f| Facts { limits: exceeded(Code::RateLimited), ..f.clone() },
         |f| Facts { departing: DepartingFact::Hostile(vec!["It is.".into()]), ..f.clone() },

@@ -2,7 +2,7 @@
 
 use host_broker::policy::facts::{
     AccountFact, Agreed, Ask, ChatsFact, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact,
-    LiveGrant, OperationFact, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -30,6 +30,7 @@ pub(super) fn orderly() -> Facts {
         rules: RulesFact::Permit { rule: "default".to_owned() },
         session: SessionFact { earlier: Vec::new(), adds: Exposure::NONE, waived: false },
         departing: DepartingFact::Clean,
+        counted_as: "group:developer".to_owned(),
         limits: LimitsFact::Within(Vec::new()),
         agreed: None,
     }
@@ -157,7 +158,12 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
         ),
         provider_state: choose(
             bytes[10],
-            &[ProviderFact::Enabled, ProviderFact::Missing, ProviderFact::Disabled, ProviderFact::Killed],
+            &[
+                ProviderFact::Enabled,
+                ProviderFact::Missing,
+                ProviderFact::Disabled(Outage::NoSecret),
+                ProviderFact::Killed,
+            ],
         ),
         operation: choose(bytes[11], &[Some(found), Some(found), Some(found), None]),
         account: match bytes[25] {

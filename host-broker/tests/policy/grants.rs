@@ -255,7 +255,7 @@ fn an_agent_may_repeat_or_narrow_what_a_person_has_granted_and_never_widen_it() 
         granted.clone(),
         with("access_level", json!(1)),
         with("allowed_actions", json!(["read"])),
-        with("denied_actions", json!(["read", "write"])),
+        with("denied_actions", json!(["write", "ask"])),
         with("expires_in_s", json!(10)),
     ] {
         let mut world = World::new();

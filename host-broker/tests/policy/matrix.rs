@@ -5,8 +5,8 @@ use crate::policy::facts::{agreed, closed, exceeded, exposure, live, nobody, ope
 use crate::policy::model::{Answer, decided, model};
 use host_broker::policy::decide::{Verdict, decide};
 use host_broker::policy::facts::{
-    ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, ParamsFact, PersonFact,
-    ProviderFact, RulesFact, Stopped, TaskFact,
+    ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, Outage, ParamsFact,
+    PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
 use host_broker::providers::contract::Exposure;
@@ -263,7 +263,9 @@ const FAULTS: &[Fault] = &[
     ("a person's, an old token", |f| personal(f, Code::ContextTokenExpired)),
     ("granted for other chats", |f| granted(f, |live| live.chats = ChatsFact::Elsewhere)),
     ("provider stopped", |f| f.provider_state = ProviderFact::Killed),
-    ("provider switched off", |f| f.provider_state = ProviderFact::Disabled),
+    ("provider switched off", |f| f.provider_state = ProviderFact::Disabled(Outage::SwitchedOff)),
+    ("its secret missing", |f| f.provider_state = ProviderFact::Disabled(Outage::NoSecret)),
+    ("provider unusable", |f| f.provider_state = ProviderFact::Disabled(Outage::Unusable)),
     ("no such provider", |f| f.provider_state = ProviderFact::Missing),
     ("no such action", |f| {
         f.operation = None;
@@ -404,7 +406,8 @@ fn each_combination(mut each: impl FnMut(&Facts)) {
         }
     }
     let kills = [None, Some(Stopped::Everything), Some(Stopped::Caller)];
-    let providers = [ProviderFact::Enabled, ProviderFact::Killed, ProviderFact::Disabled, ProviderFact::Missing];
+    let providers =
+        [ProviderFact::Enabled, ProviderFact::Killed, ProviderFact::Disabled(Outage::NoSecret), ProviderFact::Missing];
     let asked = [
         (ParamsFact::Valid, GuardFact::Pass),
         (ParamsFact::Valid, GuardFact::NeedsRemote),

@@ -72,7 +72,7 @@ const CLAUSES: &[Clause] = &[
     (Step::Person, |f| no(Code::CapabilityAccessDenied, f.operation?.chats == ChatsFact::Elsewhere)),
     // 3. The provider takes calls; the action is known, and in the grant's catalogue at this level.
     (Step::Catalogue, |f| no(Code::KillSwitch, f.provider_state == ProviderFact::Killed)),
-    (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Disabled)),
+    (Step::Catalogue, |f| no(Code::ProviderDisabled, matches!(f.provider_state, ProviderFact::Disabled(_)))),
     (Step::Catalogue, |f| no(Code::ProviderDisabled, f.provider_state == ProviderFact::Missing)),
     (Step::Catalogue, |f| no(Code::UnknownAction, f.operation.is_none())),
     (Step::Catalogue, |f| {

@@ -59,6 +59,7 @@ impl Ruled {
             ids: Arc::clone(&world.clerk.ids),
             patience: Duration::from_secs(30),
             foreign_types: world.clerk.config.broker.foreign_types,
+            filters: None,
         };
         let groups = world.clerk.config.groups.keys().cloned();
         let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };

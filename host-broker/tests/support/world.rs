@@ -2,7 +2,7 @@
 //! the same transactions as everything else.
 
 use host_broker::broker::Broker;
-use host_broker::call::{Call, Caller, Header, Origin, Parsed, Target, Written};
+use host_broker::call::{Call, Caller, Header, Origin, Params, Parsed, Target, Written};
 use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::effects::clock::Clock;
@@ -193,11 +193,16 @@ pub(crate) fn policy(config: &Config) -> Policy {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::with_people("")
+    }
+
+    /// With more people in the configuration, after alice, whose user id is the test's own, and bob.
+    pub(crate) fn with_people(more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(START)));
         let uid = rustix::process::geteuid().as_raw();
         let text = format!(
-            "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n",
+            "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n{more}",
             uid + 1
         );
         let config = Arc::new(Config::parse(&text, Path::new("broker.toml"), &Environment::new()).unwrap());
@@ -243,6 +248,7 @@ impl World {
             origin: Origin::Broker,
             arrived: Instant::now(),
             patience: Duration::from_secs(30),
+            weight: None,
         }
     }
 
@@ -255,7 +261,7 @@ impl World {
             None => Target::NoProvider,
             Some(listed) => match (listed.operations.get(&action), &listed.state) {
                 (None, _) => Target::NoAction,
-                (Some(operation), Err(_)) => Target::Disabled(Arc::clone(operation)),
+                (Some(operation), Err(_)) => Target::Disabled(Arc::clone(operation), listed.outage),
                 (Some(operation), Ok(())) => {
                     Target::Action(Arc::clone(operation), operation.parse(params.as_object().unwrap()))
                 }
@@ -277,6 +283,8 @@ impl World {
             },
             prepared: false,
             document: Written::default(),
+            params: Params::new(params.as_object().unwrap().clone()),
+            departing: None,
             asked: host_broker::call::Asked::No,
             applies: None,
             flow: None,

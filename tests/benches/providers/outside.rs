@@ -3,6 +3,7 @@
 
 use super::{ROUNDS, median_of};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tests::World;
 use tests::group::{Group, call, code};
 use tests::visitor::{Page, Visitor};
@@ -20,8 +21,11 @@ fn flow(world: &World, request: &Value) -> Value {
 }
 
 fn mint(world: &World) -> String {
+    // One agent has few grants that live.
+    static AGENTS: AtomicU64 = AtomicU64::new(0);
+    let label = format!("agent {}", AGENTS.fetch_add(1, Ordering::Relaxed));
     let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_bench", "flow_version": "1.0.0",
-                         "requested_tools": ["echo"] });
+                         "requested_tools": ["echo"], "actor_label": label });
     flow(world, &wanted)["data"]["bearer"].as_str().unwrap().to_owned()
 }
 
@@ -62,7 +66,7 @@ fn fill(world: &World, accesses: usize, flows: usize) {
     let copies = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {accesses})
          INSERT INTO flow_grants SELECT printf('fgrnt_%08d', i), randomblob(32), vault, scope, flow_id, version, tools,
-            actor, printf('group:g%02d', i % 20), issued_at, expires_at, NULL, max_invocations, 0
+            randomblob(32), printf('group:g%02d', i % 20), issued_at, expires_at, NULL, max_invocations, 0
          FROM (SELECT * FROM flow_grants LIMIT 1), n"
     );
     ledger.execute(&copies, []).unwrap();

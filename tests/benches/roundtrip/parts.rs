@@ -99,12 +99,17 @@ impl Broker {
             exposes = ["egress"]
         "#;
         std::fs::create_dir_all(home).unwrap();
-        let mut config = String::from("[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n");
+        // The calls of a bench are more than a group may do.
+        let mut config = String::from(
+            "[broker]\nevidence_mib_per_hour = 1000000\n[limits.\"*\".\"*\"]\n[providers.mock]\nkind = \"mock\"\nscript = \"mock.toml\"\n",
+        );
         for group in 0..groups {
             writeln!(config, "[groups.g{group}]").unwrap();
         }
-        // Without a line of their own the levels decide: a write is for the rules.
         std::fs::create_dir_all(home.join("policy/profiles")).unwrap();
+        for group in 0..groups {
+            std::fs::write(home.join(format!("policy/profiles/g{group}.toml")), "write = \"rules\"\n").unwrap();
+        }
         std::fs::write(home.join("broker.toml"), config).unwrap();
         std::fs::write(home.join("mock.toml"), SCRIPT).unwrap();
     }

@@ -11,7 +11,7 @@ use sha2::Sha256;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use tests::bridges::{accept, call, directory, grant, home, said, shell, token};
+use tests::bridges::{accept, accept_flagged, call, directory, grant, home, said, shell, token};
 use tests::group::{Group, code, error, with};
 use tests::programs::programs;
 use tests::{World, skipped};
@@ -164,7 +164,8 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
         "- /definitions/[odd.thing]/description \"The first\"",
         "+ /definitions/[odd.thing]/description \"The second",
         "+ /definitions/[odd.thing]/operations/[do]/mutating true",
-        "WARNING: odd.thing looks",
+        "FLAGGED: odd.thing looks suspicious",
+        "--accept-flagged odd.thing",
         "Nothing was accepted.",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -175,7 +176,7 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     assert_eq!(snapshot["capabilities"][0]["actions"]["do"]["level"], 1);
     let old = world.cli(&["provider", "accept", "odd", "--digest", &format!("sha256:{}", "0".repeat(64))]);
     assert_eq!(old.status.code(), Some(3), "{}", said(&old));
-    accept(&world, "odd");
+    accept_flagged(&world, "odd", &["odd.thing"]);
     // The grant was for what it was then.
     let refused = developer.ask(call("odd.thing", "do", &json!({}), &ann));
     assert_eq!(code(&refused), "action_not_allowed", "{refused}");
@@ -187,6 +188,18 @@ fn what_nobody_has_accepted_cannot_be_called_and_what_is_different_must_be_accep
     assert_eq!(code(&developer.ask(call("odd.thing", "do", &json!({}), &ann))), "provider_disabled");
 }
 
+/// A bridge that says what it can do, and to everything else no.
+const REFUSES: &str = r#"#!/bin/sh
+read -r line
+id=$(printf '%s' "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+said='"error":{"code":"capability_access_denied","message":"no"}'
+case $line in
+*another-namespace* | *'"version":2'*) ;;
+*'"definitions"'*) said='"result":{"definitions":[{"id":"odd.thing","description":"x","operations":[{"name":"read","description":"Reads"}]}]}' ;;
+esac
+printf '{"version":1,"id":"%s",%s}\n' "$id" "$said"
+"#;
+
 #[test]
 fn a_check_tells_an_author_what_is_wrong() {
     if installed(Path::new("node")) {
@@ -197,6 +210,16 @@ fn a_check_tells_an_author_what_is_wrong() {
     } else {
         skipped("there is no node to run the example of a bridge with");
     }
+    // One that refuses everybody in the same words looks at nothing, or finds no key.
+    let beside = tempfile::tempdir().unwrap();
+    let program = beside.path().join("bridge.sh");
+    std::fs::write(&program, REFUSES).unwrap();
+    let world = home("odd", &["/bin/sh", program.to_str().unwrap()], beside.path(), "");
+    let refusing = world.cli(&["--json", "provider", "check", "odd"]);
+    let refusing: Value = serde_json::from_slice(&refusing.stdout).unwrap();
+    let wrong: Vec<&Value> = refusing["checks"].as_array().unwrap().iter().filter(|one| one["ok"] == false).collect();
+    assert_eq!(wrong.len(), 1, "{refusing}");
+    assert_eq!(wrong[0]["what"], "it tells a proper token from others", "{refusing}");
     let Some(world) = odd_home("") else { return };
     let bad = world.cli(&["--json", "provider", "check", "odd"]);
     assert_eq!(bad.status.code(), Some(5));
@@ -217,6 +240,7 @@ fn a_check_tells_an_author_what_is_wrong() {
         "it refuses a call whose token is over",
         "it refuses a call whose token is for somebody else",
         "it refuses a call whose token was changed after it was signed",
+        "it tells a proper token from others",
     ];
     assert_eq!(wrong, expected, "{bad}");
 }
@@ -416,7 +440,7 @@ fn what_is_said_of_a_bridge_is_said_of_its_capabilities() {
         assert_eq!(code(&echo()), "executed", "{named}");
     }
     let misspelt = world.cli(&["kill", "provider", "odd.thnig"]);
-    assert_eq!(misspelt.status.code(), Some(2), "{}", said(&misspelt));
+    assert_eq!(misspelt.status.code(), Some(3), "{}", said(&misspelt));
     // A limit, under either name, and a profile.
     let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
     let day = |named: &str| format!("{config}\n[limits.developer.\"{named}\"]\nread = {{ daily_quota = 1 }}\n");
@@ -428,7 +452,7 @@ fn what_is_said_of_a_bridge_is_said_of_its_capabilities() {
     }
     world.rewrite("broker.toml", &config);
     let profile = |text: &str| world.rewrite("policy/profiles/developer.toml", text);
-    profile("[providers.\"odd.thing\"]\nactions = { read = \"off\" }\n");
+    profile("write = \"rules\"\n[providers.\"odd.thing\"]\nactions = { read = \"off\" }\n");
     world.restart();
     assert_eq!(code(&echo()), "action_denied");
     // A program that is gone, or definitions that are, keep nobody else from working, and what was said of it is kept.

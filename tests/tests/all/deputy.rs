@@ -274,6 +274,37 @@ fn what_would_leave_is_looked_at_suspicious_asks_and_our_own_secret_never_leaves
 }
 
 #[test]
+fn a_secret_of_the_brokers_own_leaves_in_no_long_text_and_in_no_parts_and_nobody_is_shown_it() {
+    let secret = "hunter2-hunter2-hunter2-hunter2-hunter2";
+    let asks = "[providers.demo]\nactions = { agree = \"human\" }\n";
+    let mut world = builder("").file("policy/profiles/developer.toml", asks).down();
+    let path = world.path("own.key");
+    std::fs::write(&path, secret).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{config}\n[identity.issuers.ash]\nsecret = {{ file = {path:?} }}\n"));
+    world.keep_secret(secret);
+    world.start();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let long = "plain words ".repeat(20 * 1024);
+    let (one, two) = secret.split_at(20);
+    for params in [
+        json!({ "body": secret }),
+        json!({ "body": format!("{long}{secret}") }),
+        json!({ "body": format!("{long}{one}"), "more": "noise", "rest": two }),
+    ] {
+        let refused = developer.call("post", params);
+        assert_eq!(code(&refused), "trifecta", "{refused}");
+        assert!(error(&refused).contains("a secret of the broker's own"), "{refused}");
+    }
+    let refused = developer.call("agree", json!({ "note": secret }));
+    assert_eq!(code(&refused), "guardrail", "{refused}");
+    assert_eq!(world.query("SELECT 1 FROM approvals").len(), 0);
+    assert_eq!(world.effects_of("post").len(), 0);
+}
+
+#[test]
 fn a_deputy_that_is_configured_wrongly_stops_the_start() {
     for (deputy, word) in [
         ("[deputy]\nsuspicious = \"ignore\"\n", "suspicious"),

@@ -90,7 +90,10 @@ fn a_grant_narrows_what_the_configuration_allows() {
 #[test]
 fn what_a_person_must_agree_to_is_charged_once_and_only_when_it_runs() {
     let world = down("[limits.developer.demo]\nwrite = { daily_quota = 1 }\n")
-        .file("policy/profiles/developer.toml", "[providers.demo]\nactions = { charge = \"human\" }\n")
+        .file(
+            "policy/profiles/developer.toml",
+            "write = \"rules\"\n[providers.demo]\nactions = { charge = \"human\" }\n",
+        )
         .up();
     world.grant("developer", 2);
     let developer = world.group("developer");

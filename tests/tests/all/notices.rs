@@ -9,7 +9,7 @@ use std::time::Duration;
 use tests::group::{Group, call, code, with};
 use tests::{World, until};
 
-const PROFILE: &str = "production = \"human\"\n[providers.demo]\nactions = { charge = \"human\" }\n";
+const PROFILE: &str = "write = \"rules\"\nproduction = \"human\"\n[providers.demo]\nactions = { charge = \"human\" }\n";
 
 /// Somebody who answers in a chat, and somebody there who may agree to nothing.
 const PEOPLE: &str = "

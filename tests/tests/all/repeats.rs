@@ -27,6 +27,52 @@ fn a_repeat_of_a_settled_request_gets_the_stored_reply_and_executes_nothing() {
 }
 
 #[test]
+fn a_stored_result_is_not_given_again_without_access_or_under_a_kill_switch() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let request = with(call("echo", json!({ "n": 1 })), "request_id", "same");
+    let result = json!({ "type": "ext_result", "of": "same" });
+    let first = developer.ask(request.clone());
+    assert_eq!(first["data"], json!({ "n": 1 }));
+    let both = |expected: &str| {
+        assert_eq!(code(&developer.ask(request.clone())), expected, "the same request");
+        assert_eq!(code(&developer.ask(result.clone())), expected, "its result");
+    };
+    world.revoke("developer");
+    both("no_grant");
+    world.grant_with("developer", 1, json!({ "expires_in_s": 60 }));
+    both("executed");
+    world.clock.advance(Duration::from_secs(61));
+    both("grant_expired");
+    world.grant("developer", 1);
+    for scope in [vec!["all"], vec!["provider", "demo"], vec!["group", "developer"]] {
+        let kill = |more: &[&str]| assert!(world.cli(&[&["kill"], scope.as_slice(), more].concat()).status.success());
+        kill(&[]);
+        both("kill_switch");
+        kill(&["--lift"]);
+    }
+    assert_eq!(developer.ask(request), first, "what was stored is as it was");
+}
+
+#[test]
+fn a_call_with_a_key_that_was_used_is_answered_again_under_its_own_id() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let keyed = |id: &str| with(with(call("charge", json!({ "n": 1 })), "idempotency_key", "k"), "request_id", id);
+    let first = developer.ask(keyed("one"));
+    assert_eq!(code(&first), "executed");
+    let stored = || world.query("SELECT seq FROM replies WHERE length(reply) > 0").len();
+    let before = stored();
+    let second = developer.ask(keyed("two"));
+    assert_eq!((&second["data"], &second["request_id"]), (&first["data"], &json!("two")));
+    assert_eq!(developer.ask(keyed("two"))["data"], first["data"], "the same request again");
+    let result = developer.ask(json!({ "type": "ext_result", "of": "two" }));
+    assert_eq!(result["data"], first["data"]);
+    assert_eq!(stored(), before, "one copy is kept");
+    assert_eq!(world.effects_of("charge"), ["one"]);
+}
+
+#[test]
 fn a_host_that_was_stopped_delivers_nothing_twice() {
     let mut world = World::with_grant();
     let developer = world.group("developer");

@@ -8,7 +8,7 @@ use tests::visitor::{Visitor, reference};
 use tests::{World, until};
 
 const TOKEN: &str = "ghp_sealedSEALEDsealed0123456789abcdefgh";
-const ASKS: &str = "[providers.github]\nactions = { create_issue = \"human\", comment_issue = \"human\", \
+const ASKS: &str = "write = \"rules\"\n[providers.github]\nactions = { create_issue = \"human\", comment_issue = \"human\", \
      close_issue = \"human\", create_branch = \"human\", create_pr = \"human\", comment_pr = \"human\", \
      merge_pr = \"human\" }\n";
 const REFUSED: &str = "What a person agreed to is not what would run now.";
@@ -282,6 +282,16 @@ fn a_lost_answer_to_an_approved_write_settles_by_the_nonce_that_was_shown() {
             assert_eq!(code(&developer.ask(result)), "executed", "{action}");
         } else {
             assert!(!settled(), "{action}: {kinds:?}");
+            let result = json!({ "type": "ext_result", "of": question.id, "timeout_ms": 10_000 });
+            let seen = until("what the probe saw", || {
+                let reply = developer.ask(result.clone());
+                assert_eq!(code(&reply), "outcome_unknown", "{action}: {reply}");
+                let error = reply["error"].as_str().unwrap().to_owned();
+                error.contains("The broker has looked at the target: ").then_some(error)
+            });
+            let state =
+                if action == "close_issue" { "is closed now. This call" } else { "as the call wanted. The call" };
+            assert!(seen.contains(state) && seen.contains("or somebody else did"), "{seen}");
         }
     }
     assert_eq!(github.changes().len(), writes().len(), "each was sent once");

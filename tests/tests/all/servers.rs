@@ -1,5 +1,6 @@
 //! MCP servers that other people wrote, as providers.
 
+mod accepting;
 mod definitions;
 mod hostile;
 mod oauth;
@@ -123,7 +124,7 @@ fn only_what_was_accepted_and_given_a_level_can_be_called() {
         ("read = { level = 0 }", "level: it must be 1 to 3", 4),
         ("read = { level = 4 }", "level", 4),
         ("read = { level = 1, tire = \"human\" }", "tire", 4),
-        ("reed = { level = 1 }", "tools.reed: there is no such tool in what was accepted", 5),
+        ("reed = { level = 1 }", "tools.reed: the server has no such tool; did you mean `read`?", 5),
         ("", "no tool of it is offered", 5),
     ] {
         world.rewrite("broker.toml", &config.replace("read = { level = 1, exposes = [] }", line));

@@ -29,12 +29,15 @@ impl Watch {
     pub(super) fn run(context: &Context) -> Result<(), Fault> {
         let ledger = context.ledger()?;
         let lines = typed();
+        context
+            .output
+            .say("Each question is shown as it comes. Answer with a line: yes CODE, or: no CODE why. Ctrl-C ends it.");
         let mut shown = BTreeSet::new();
         loop {
             for approval in stored::shown(&ledger)? {
                 if approval.state == stored::State::Waiting && shown.insert(approval.id) {
                     let document = super::document(&ledger, &approval)?;
-                    context.output.show(&document, || text(&approval, context.effects.clock.now()) + "\n");
+                    context.output.show(&document, || text(context, &approval) + "\n");
                 }
             }
             match lines.recv_timeout(LOOK) {

@@ -1,5 +1,6 @@
 //! `calls show`: the whole story of one request.
 
+use crate::approvals::{self, Answered};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::gates::{self, GateApproval};
@@ -8,23 +9,47 @@ use crate::ledger::chain::Row;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::{Code, Group, Level, RequestId};
+use std::collections::BTreeMap;
 
 pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group: Option<&Group>) -> Result<(), Fault> {
     let rows = calls::story(ledger, id, group)?;
     // The broker's own rows carry the id of the request that they are about, and are no story by themselves.
     if rows.iter().all(|row| row.caller == "broker") {
-        return Err(Fault::usage(format!("the ledger has no request `{id}`; host-broker calls list shows the latest")));
+        return Err(Fault::missing(format!(
+            "the ledger has no request `{id}`; host-broker calls list shows the latest"
+        )));
     }
     let mut opened = gates::list(ledger)?;
     opened.retain(|approval| rows.iter().any(|row| Some(row.seq) == approval.spent_by));
-    context.output.show(&json!({ "request_id": id, "rows": rows, "gates": opened }), || {
-        rows.iter().map(|row| paragraph(row, &opened)).collect::<Vec<_>>().join("\n\n")
+    let agreed = agreed(ledger, &rows)?;
+    let approvals: Vec<Value> =
+        agreed.iter().map(|(reference, answers)| json!({ "ref": reference, "answers": answers })).collect();
+    context.output.show(&json!({ "request_id": id, "rows": rows, "gates": opened, "approvals": approvals }), || {
+        rows.iter().map(|row| paragraph(row, &opened, &agreed)).collect::<Vec<_>>().join("\n\n")
     });
     Ok(())
 }
 
+/// What people answered, by the question that the rows name.
+fn agreed(ledger: &Connection, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
+    let mut found = BTreeMap::new();
+    for reference in rows.iter().filter_map(|row| row.approval.as_ref()) {
+        if let Some(approval) = approvals::named(ledger, reference)? {
+            found.insert(reference.clone(), approvals::answers(ledger, approval.id)?);
+        }
+    }
+    Ok(found)
+}
+
+/// `yes from person:alice, through cli, at 2026-02-14T10:00:00Z`
+fn answered(answer: &Answered) -> String {
+    let word = if answer.yes { "yes" } else { "no" };
+    let why = answer.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    format!("{word} from {}, through {}, at {}{why}", answer.by, answer.channel, answer.at)
+}
+
 /// One row: what happened in a heading, then what is known of it.
-fn paragraph(row: &Row, opened: &[GateApproval]) -> String {
+fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<Answered>>) -> String {
     let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
     let number = |name: &str| body.get(name).and_then(Value::as_i64);
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
@@ -41,7 +66,10 @@ fn paragraph(row: &Row, opened: &[GateApproval]) -> String {
     let opened = opened.iter().filter(|approval| approval.spent_by == Some(row.seq));
     let gate: Vec<_> =
         opened.map(|one| format!("{}, opened by {} at {}", one.gate, one.approved_by, one.approved_at)).collect();
-    let facts: [(&str, Option<String>); 13] = [
+    let answers =
+        row.approval.as_ref().and_then(|reference| agreed.get(reference)).map(Vec::as_slice).unwrap_or_default();
+    let answers: Vec<_> = answers.iter().map(answered).collect();
+    let facts: [(&str, Option<String>); 14] = [
         ("who", Some(row.caller.clone())),
         ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
         ("what", row.summary.clone()),
@@ -49,6 +77,7 @@ fn paragraph(row: &Row, opened: &[GateApproval]) -> String {
         ("result", row.result_summary.clone()),
         ("task", row.task_id.clone()),
         ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
+        ("agreed", (!answers.is_empty()).then(|| answers.join("; "))),
         ("took", row.duration_ms.map(|ms| format!("{ms} ms"))),
         ("outcome of", number("of").map(|seq| format!("row {seq}"))),
         ("settles", number("settles").map(|seq| format!("row {seq}, as {}", text("as").unwrap_or_default()))),

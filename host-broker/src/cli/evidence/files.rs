@@ -2,6 +2,10 @@
 
 use crate::ledger::chain::Row;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What calls under way say of themselves, by the number of their intent's row.
+pub(super) type Intended = BTreeMap<i64, Map<String, Value>>;
 
 /// The record of a row, if it says what became of a call to `files`.
 ///
@@ -10,7 +14,9 @@ use serde_json::{Map, Value, json};
 ///  "base_hash": "sha256:…", "patch_hash": "sha256:…", "tool_call_id": "tc-123", "context_id": "group:developer",
 ///  "status": "hitl_required", "prev_hash": "sha256:…", "event_hash": "sha256:…"}
 /// ```
-pub(super) fn record(row: &Row) -> Option<Value> {
+///
+/// Rows come in their order: what did not succeed has its path from the row that refuses it, or from its intent's.
+pub(super) fn record(row: &Row, intended: &mut Intended) -> Option<Value> {
     if row.provider.as_deref() != Some("files") {
         return None;
     }
@@ -19,7 +25,13 @@ pub(super) fn record(row: &Row) -> Option<Value> {
         // A look at what became of something is no deed.
         return None;
     }
-    let noted = body.get("noted").and_then(Value::as_object).cloned().unwrap_or_default();
+    let member = |name: &str| body.get(name).and_then(Value::as_object).cloned();
+    if row.kind == "intended" {
+        intended.extend(member("about").map(|about| (row.seq, about)));
+        return None;
+    }
+    let begun = body.get("of").and_then(Value::as_i64).and_then(|of| intended.remove(&of));
+    let noted = member("noted").or_else(|| member("about")).or(begun).unwrap_or_default();
     let op = noted.get("op").cloned().unwrap_or_else(|| json!(row.action));
     let proposed = op.as_str().is_some_and(|op| op.ends_with("_propose"));
     let status = match row.kind.as_str() {

@@ -17,7 +17,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`Fault`]; the file is as it was.
-pub(super) fn change(context: &Context, edit: impl FnOnce(&str) -> Result<String, Fault>) -> Result<(), Fault> {
+pub(in crate::cli) fn change(context: &Context, edit: impl FnOnce(&str) -> Result<String, Fault>) -> Result<(), Fault> {
     let path = context.home.config();
     let text = std::fs::read_to_string(&path)
         .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;

@@ -1,6 +1,7 @@
 //! `provider accept`: what another's program says it can do, looked at and accepted.
 
 mod capabilities;
+mod proposals;
 mod tools;
 
 use super::Name;
@@ -16,12 +17,13 @@ use crate::keys;
 use crate::providers::accepted::{Accepted, Change, difference};
 use crate::providers::bridge::definitions;
 use crate::providers::setup::Anew;
-use crate::providers::{bridge, mcp, setup};
+use crate::providers::{bridge, child, mcp, setup};
 use crate::redefining::warning;
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Look at what a bridge or an MCP server says it can do, and accept it.
@@ -32,11 +34,16 @@ use std::sync::Arc;
 #[command(
     after_help = "Without --digest it starts the program, without any secret, and shows what it says and what is different
 from what was accepted before; nothing is accepted. With --digest it accepts exactly that. A server elsewhere that wants a
-token is shown it: the daemon looks, or this command if none runs, and that is in the ledger.
+token is shown it: the daemon looks, or this command if none runs, and that is in the ledger. So is it with --with-secrets.
+
+What looks like an attack on an agent is shown with the reason, and is accepted only with --accept-flagged and its name.
+For each tool of a server a level and exposures are proposed; a proposal counts only once it stands in broker.toml: paste the
+lines, or add --accept-proposed.
 
 --json prints {provider, digest, accepted, counts_from (now, next_start), changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
 [{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema,
-output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, input_schema, output_schema}]"
+output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, flagged, proposed: {level, tier,
+exposes, idempotent, why}, input_schema, output_schema}]; flagged: [NAME] has what --accept-flagged is needed for"
 )]
 pub(super) struct Accept {
     /// The provider, as the configuration names it.
@@ -44,6 +51,16 @@ pub(super) struct Accept {
     /// Accept what has this digest.
     #[arg(long)]
     digest: Option<Digest>,
+    /// Accept also what looks like an attack under this name, as it is shown; may be given several times.
+    #[arg(long = "accept-flagged", value_name = "NAME", requires = "digest")]
+    flagged: Vec<String>,
+    /// Write the proposed level and exposures of every tool of a server that broker.toml says nothing of, and the proposed
+    /// exposures of those without any.
+    #[arg(long = "accept-proposed", requires = "digest")]
+    proposed: bool,
+    /// Start the program with its secrets: for a server that signs in before it says what it can do.
+    #[arg(long)]
+    with_secrets: bool,
 }
 
 impl Accept {
@@ -51,8 +68,13 @@ impl Accept {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
         let (now, mut parts) = match config.providers.get(name).map(|table| &table.kind) {
-            Some(Kind::Bridge(settings, _)) => of_bridge(context, config, name, settings)?,
-            Some(Kind::Mcp(settings, reach)) => of_server(context, config, name, settings, reach)?,
+            Some(Kind::Bridge(..)) if self.proposed || self.with_secrets => {
+                return Err(Fault::usage(format!(
+                    "{name} is a bridge: --accept-proposed and --with-secrets are for servers"
+                )));
+            }
+            Some(Kind::Bridge(settings, child)) => of_bridge(context, config, name, (settings, child))?,
+            Some(Kind::Mcp(settings, reach)) => self.of_server(context, config, name, settings, reach)?,
             Some(Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_)) | None => {
                 return Err(Fault::usage(format!("what {name} can do is the broker's own, and needs no yes")));
             }
@@ -74,13 +96,19 @@ impl Accept {
                 Ok(())
             }
             Some(digest) if *digest == now.digest() => {
-                could_start(context, config, name, &now)?;
-                let control = Control::AcceptDefinitions { provider: name.clone(), digest: *digest };
+                let flagged: BTreeSet<String> = self.flagged.iter().cloned().collect();
+                look.parts.agreed(name, &flagged)?;
+                let now = now.clone().with_flagged(flagged.clone());
+                let edited = self.proposed.then(|| proposals::edited(context, name, &look.parts.proposed));
+                let edited = edited.transpose()?;
+                could_start(context, edited.as_ref().map_or(config, |edited| &edited.config), name, &now)?;
+                let control = Control::AcceptDefinitions { provider: name.clone(), digest: *digest, flagged };
                 let reply = answer(context, &control)?;
                 if reply.get("status").and_then(Value::as_str) != Some("executed") {
                     return context.output.reply(&reply);
                 }
                 now.store(&path).map_err(|error| Fault::internal(&error))?;
+                let written = edited.map(|edited| edited.write(context)).transpose()?;
                 let exchange = Control::Exchange { provider: name.clone(), digest: *digest };
                 let exchanged = control::send(&context.home.socket(), &exchange)?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
@@ -92,7 +120,8 @@ impl Accept {
                 let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
                 context.output.show(&look.document(&changes, Some(counts)), || {
                     let said = said.unwrap_or("It counts from the next start of the daemon on.");
-                    format!("What {name} says it can do is accepted. {said}")
+                    let written = written.unwrap_or_default();
+                    format!("What {name} says it can do is accepted. {said}{written}")
                 });
                 Ok(())
             }
@@ -124,45 +153,66 @@ fn of_bridge(
     context: &Context,
     config: &Config,
     name: &Name,
-    settings: &bridge::Settings,
+    (settings, child): (&bridge::Settings, &child::Settings),
 ) -> Result<(Accepted, Parts), Fault> {
+    child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
     let own = Arc::new(keys::identity(&context.home, context.effects.ids.as_ref())?);
     let bridge = setup::bare_bridge(config, &context.home, &context.effects, name, own).map_err(Fault::provider)?;
     let bridge = bridge.ok_or_else(|| Fault::usage(format!("{name} is no bridge")))?;
     let said = context.effects.runtime.block_on(bridge.definitions());
     let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
-    let read = definitions::read(said.clone()).map_err(|fault| vec![fault]);
-    let registered = read.and_then(|read| definitions::register(name, &read));
-    let registered = registered.map_err(|faults| Fault::provider(faults.join("\n")))?;
-    let mut parts = capabilities::parts(&registered);
+    let read = definitions::read(said.clone()).map_err(Fault::provider)?;
+    let attacks = definitions::flagged(&read);
+    let flagged: BTreeSet<String> = attacks.keys().cloned().collect();
+    // What only looks like an attack is shown, and can be accepted by name.
+    let registered = definitions::register(name, &read, &flagged);
+    let registered = registered.map_err(|mut faults| {
+        let all = definitions::register(name, &read, &BTreeSet::new()).err().unwrap_or_default();
+        faults.extend(all.into_iter().filter(|fault| fault.contains("looks like an attack")));
+        Fault::provider(faults.join("\n"))
+    })?;
+    let mut parts = capabilities::parts(&registered, &attacks);
     let unknown = settings.unknown(&registered);
     parts.warnings.extend(unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}.")));
     Ok((Accepted::new(said), parts))
 }
 
-fn of_server(
-    context: &Context,
-    config: &Config,
-    name: &Name,
-    settings: &mcp::settings::Settings,
-    reach: &Reach,
-) -> Result<(Accepted, Parts), Fault> {
-    let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
-    let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is no MCP server")))?;
-    let wants_a_token = matches!(reach, Reach::Address(address) if address.token.is_some());
-    let now = if wants_a_token {
-        let reply = answer(context, &Control::Look { provider: name.clone() })?;
-        match reply.get("data").and_then(Value::as_object) {
-            Some(said) => Ok(Accepted::new(said.clone())),
-            None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it said nothing").to_owned()),
-        }
-    } else {
-        context.effects.runtime.block_on(upstream.tools())
-    };
-    let now = now.map_err(|fault| Fault::provider(format!("{name}: {fault}")))?;
-    let said = mcp::tools::read(now.said()).map_err(Fault::provider)?;
-    let parts = tools::parts(name, &said, settings);
-    Ok((now, parts))
+impl Accept {
+    fn of_server(
+        &self,
+        context: &Context,
+        config: &Config,
+        name: &Name,
+        settings: &mcp::settings::Settings,
+        reach: &Reach,
+    ) -> Result<(Accepted, Parts), Fault> {
+        let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
+        let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is no MCP server")))?;
+        let (wants_secrets, has_network) = match reach {
+            Reach::Address(address) => (address.token.is_some(), true),
+            Reach::Child(child) => {
+                child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
+                (self.with_secrets, child.has_network())
+            }
+        };
+        let now = if wants_secrets {
+            let reply = answer(context, &Control::Look { provider: name.clone() })?;
+            match reply.get("data").and_then(Value::as_object) {
+                Some(said) => Ok(Accepted::new(said.clone())),
+                None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it said nothing").to_owned()),
+            }
+        } else {
+            context.effects.runtime.block_on(upstream.tools())
+        };
+        let now = now.map_err(|fault| {
+            let has_secrets = matches!(reach, Reach::Child(child) if !child.secrets.is_empty()) && !wants_secrets;
+            let hint = if has_secrets { "; if it signs in at its start, add --with-secrets" } else { "" };
+            Fault::provider(format!("{name}: {fault}{hint}"))
+        })?;
+        let said = mcp::tools::read(now.said()).map_err(Fault::provider)?;
+        let parts = tools::parts(name, &said, settings, has_network);
+        Ok((now, parts))
+    }
 }
 
 /// What a program says, in the parts that a person is shown.
@@ -173,6 +223,27 @@ struct Parts {
     tables: Vec<String>,
     // What a person should know before saying yes.
     warnings: Vec<String>,
+    // The names of what looks like an attack, with the reason.
+    flagged: BTreeMap<String, String>,
+    // What could be written of tools, as lines.
+    proposed: Vec<proposals::Line>,
+}
+
+impl Parts {
+    /// SECURITY: what looks like an attack is accepted only by name.
+    fn agreed(&self, provider: &Name, accepted: &BTreeSet<String>) -> Result<(), Fault> {
+        if let Some(unknown) = accepted.iter().find(|name| !self.flagged.contains_key(*name)) {
+            return Err(Fault::usage(format!(
+                "--accept-flagged {unknown}: {provider} has nothing of that name that is flagged"
+            )));
+        }
+        let left: Vec<String> =
+            self.flagged.iter().filter(|(name, _)| !accepted.contains(*name)).map(|(_, why)| why.clone()).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Fault::refused(format!("{}\nNothing was accepted.", left.join("\n"))))
+    }
 }
 
 /// A difference longer than this, in bytes, nobody reads.
@@ -211,6 +282,7 @@ impl Look<'_> {
             self.parts.key: self.parts.list,
             "changes": changes,
             "warnings": self.parts.warnings,
+            "flagged": self.parts.flagged.keys().collect::<Vec<_>>(),
         })
     }
 
@@ -230,7 +302,9 @@ impl Look<'_> {
             };
             parts.push(format!("{head}\n{}", changes.join("\n")));
         }
+        parts.extend(proposals::text(self.name, &self.parts.proposed));
         parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
+        parts.extend(self.parts.flagged.values().map(|why| format!("FLAGGED: {}", visible(why))));
         parts.push(if self.before == Some(self.now) {
             "This is what was accepted.".to_owned()
         } else {

@@ -1,7 +1,8 @@
 //! How a bridge behaves: what `provider check` asks it, so that an author learns what is wrong with theirs.
 //!
 //! Nothing that is asked here does anything: what is called is an operation that changes nothing, with tokens that no proper
-//! bridge believes. What is signed is signed with a key that is good for a check and for nothing else.
+//! bridge believes, and one of a person whom it cannot know. What is signed is signed with a key that is good for a check and
+//! for nothing else.
 
 use super::{Bridge, Fault, PUBLIC_KEY, Vouching, answer, definitions};
 use crate::identity::ChatType;
@@ -11,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use definitions::{Definition, Operation, Registered};
 use serde_json::{Value, json};
-use shared::Provider;
+use shared::{Provider, Timestamp};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -60,7 +62,8 @@ impl Bridge {
             Ok(said) => {
                 note("it answers `definitions`", Vec::new());
                 let read = definitions::read(said).map_err(|fault| vec![fault]);
-                let registered = read.and_then(|read: Vec<Definition>| definitions::register(&self.name, &read));
+                let registered =
+                    read.and_then(|read: Vec<Definition>| definitions::register(&self.name, &read, &BTreeSet::new()));
                 let (registered, faults) = match registered {
                     Ok(registered) => (Some(registered), Vec::new()),
                     Err(faults) => (None, faults),
@@ -102,6 +105,12 @@ impl Bridge {
             for (what, request) in refusals.into_iter().chain(called) {
                 note(what, self.refused(request).await.err().into_iter().collect());
             }
+            if let (Some(harmless), Some(Vouching::Own(_)) | None) = (harmless(registered), &self.vouching) {
+                let invoke = |token: &str| line(json!(1), namespace, "invoke", call(harmless, Some(token)));
+                let (proper, unsigned) = (invoke(&self.proper_token()), invoke(&self.unsigned()));
+                let told_apart = self.told_apart(proper, unsigned).await;
+                note("it tells a proper token from others", told_apart.err().into_iter().collect());
+            }
             note("it answers what is no JSON with an error, or not at all", self.mangled().await);
         }
         Report { checks, registered, took }
@@ -113,6 +122,20 @@ impl Bridge {
             Err(Fault::Said { .. }) => Ok(()),
             Ok(_) => Err("it did as it was asked instead".to_owned()),
             Err(fault) => Err(fault.in_full()),
+        }
+    }
+
+    /// Whether it says something else to one request than to the other. A person whom it does not know it may refuse, but not
+    /// for the token.
+    async fn told_apart(&self, proper: String, wrong: String) -> Result<(), String> {
+        match (self.told(proper).await?, self.told(wrong).await?) {
+            (Err(Fault::Said { code, message }), Err(Fault::Said { code: other, message: why }))
+                if code == other && message == why =>
+            {
+                Err(format!("to `invoke` with a proper token it says the same as with a wrong one: {code}: {message}"))
+            }
+            (Ok(_) | Err(Fault::Said { .. }), _) => Ok(()),
+            (Err(fault), _) => Err(fault.in_full()),
         }
     }
 
@@ -146,16 +169,15 @@ impl Bridge {
         }
     }
 
+    /// A token with nothing wrong, of a person whom nobody knows.
+    fn proper_token(&self) -> String {
+        signed(self.name.as_str(), self.clock.now())
+    }
+
     /// Tokens that are signed as they should be, each with one thing that must not be.
     fn wrong_tokens(&self) -> [(&'static str, String); 3] {
-        let (now, life) = (self.clock.now(), Duration::from_secs(60));
-        let wanted = Wanted { sub: "check:nobody".to_owned(), chat_type: Some(ChatType::Private), ..Wanted::default() };
-        let signed = |audience: &str, from| {
-            let claims = token::claims(&wanted, audience, "check".to_owned(), from, life);
-            token::signed(&claims, |bytes| KEY.sign(bytes))
-        };
-        let good = signed(self.name.as_str(), now);
-        let another = signed(self.name.as_str(), now.plus(Duration::from_secs(1)));
+        let now = self.clock.now();
+        let (good, another) = (self.proper_token(), signed(self.name.as_str(), now.plus(Duration::from_secs(1))));
         // One's claims under another's signature.
         let head = another.rsplit_once('.').map_or("", |(head, _)| head);
         let signature = good.rsplit_once('.').map_or("", |(_, signature)| signature);
@@ -183,6 +205,13 @@ impl Bridge {
 #[expect(clippy::expect_used, reason = "32 bytes are a key")]
 static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
 
+fn signed(audience: &str, from: Timestamp) -> String {
+    let wanted = Wanted { sub: "check:nobody".to_owned(), chat_type: Some(ChatType::Private), ..Wanted::default() };
+    let claims = token::claims(&wanted, audience, "check".to_owned(), from, TOKEN_LIFE);
+    token::signed(&claims, |bytes| KEY.sign(bytes))
+}
+
+const TOKEN_LIFE: Duration = Duration::from_secs(60);
 const ID: &str = "cap_bridge_00000000000000c0";
 
 /// The first operation that changes nothing.

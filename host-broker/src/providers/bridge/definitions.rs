@@ -2,14 +2,14 @@
 //!
 //! A fault anywhere refuses the whole of it, and all faults are told at once: an author mends them in one go.
 
-use crate::filter::inspect::{Verdict, inspect, inspect_text};
+use crate::filter::inspect::{Reason, Verdict, inspect_definition};
 use crate::identity::ChatType;
 use crate::providers::contract::Tier;
 use crate::providers::schemas::validator;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many capabilities, and so many operations of each.
 const COUNT_MAX: usize = 128;
@@ -137,11 +137,38 @@ pub fn read(result: Map<String, Value>) -> Result<Vec<Definition>, String> {
     Ok(result.definitions)
 }
 
-/// Holds definitions against the rules of registration.
+/// What looks like an attack on an agent in these definitions, under the names of what says it: a capability's id, with a
+/// period and the operation's name where an operation says it.
+pub fn flagged(definitions: &[Definition]) -> BTreeMap<String, Verdict> {
+    let mut flagged = BTreeMap::new();
+    for definition in definitions {
+        let own = inspect_definition(&json!({ "name": definition.id, "description": definition.description }));
+        flagged.insert(named(&definition.id), own);
+        for operation in &definition.operations {
+            // As an agent reads it.
+            let text = json!({
+                "name": operation.name,
+                "description": operation.description,
+                "inputSchema": operation.input_schema,
+                "outputSchema": operation.output_schema,
+            });
+            flagged.insert(format!("{}.{}", named(&definition.id), named(&operation.name)), inspect_definition(&text));
+        }
+    }
+    flagged.retain(|_, verdict| !verdict.is_clean());
+    flagged
+}
+
+/// Holds definitions against the rules of registration. `accepted` has the names of those that look like an attack and were
+/// accepted all the same.
 ///
 /// # Errors
 /// Every fault, each a sentence that begins with what it is about.
-pub fn register(namespace: &Provider, definitions: &[Definition]) -> Result<Vec<Registered>, Vec<String>> {
+pub fn register(
+    namespace: &Provider,
+    definitions: &[Definition],
+    accepted: &BTreeSet<String>,
+) -> Result<Vec<Registered>, Vec<String>> {
     let mut faults = Vec::new();
     if definitions.is_empty() {
         faults.push("definitions: there are none".to_owned());
@@ -156,6 +183,13 @@ pub fn register(namespace: &Provider, definitions: &[Definition]) -> Result<Vec<
             faults.push(format!("{}: this id is there twice", named(&definition.id)));
         }
         registered.extend(capability(namespace, definition, &mut faults));
+    }
+    // SECURITY: agents read it in every list of tools, and whoever accepts it may not have read it as they do.
+    for (name, verdict) in flagged(definitions).into_iter().filter(|(name, _)| !accepted.contains(name)) {
+        let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
+        let why = why.join(" ");
+        faults
+            .push(format!("{name}: what it says of itself looks like an attack on an agent: {why} Accept it by name"));
     }
     if faults.is_empty() { Ok(registered) } else { Err(faults) }
 }
@@ -255,17 +289,11 @@ fn described(text: &str) -> Option<String> {
     if text.len() > DESCRIPTION_MAX {
         return Some(format!("its description is longer than {DESCRIPTION_MAX} bytes"));
     }
-    // SECURITY: agents read it in every list of tools, and whoever accepts it may not have read it as they do.
-    attack(&inspect_text(text)).map(|attack| format!("its description {attack}"))
+    None
 }
 
 fn checked(schema: &Map<String, Value>) -> Option<String> {
-    let schema = Value::Object(schema.clone());
-    validator(&schema).err().or_else(|| attack(&inspect(&schema)).map(str::to_owned))
-}
-
-fn attack(verdict: &Verdict) -> Option<&'static str> {
-    matches!(verdict, Verdict::Hostile(_)).then_some("looks like an attack on an agent")
+    validator(&Value::Object(schema.clone())).err()
 }
 
 /// A text of the bridge's, as a message shows it.

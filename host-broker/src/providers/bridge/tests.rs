@@ -5,6 +5,7 @@ use super::envelope::{Answer, read, request};
 use crate::identity::ChatType;
 use serde_json::{Value, json};
 use shared::{Level, Provider};
+use std::collections::BTreeSet;
 
 const TRANSCRIPTS: &str = include_str!("../../../../tests/fixtures/ash-bridge-transcripts.jsonl");
 
@@ -56,7 +57,7 @@ fn every_answer_of_the_source_is_read() {
 fn the_capabilities_of_the_source_can_be_registered() {
     let (_, answered) = transcripts().swap_remove(0);
     let definitions = definitions::read(answered["result"].as_object().unwrap().clone()).unwrap();
-    let registered = definitions::register(&gog(), &definitions).unwrap();
+    let registered = definitions::register(&gog(), &definitions, &BTreeSet::new()).unwrap();
     let found: Vec<_> = registered
         .iter()
         .flat_map(|capability| {
@@ -80,7 +81,10 @@ fn the_capabilities_of_the_source_can_be_registered() {
         ("gog.calendar.create_event", Level::Write),
     ];
     assert_eq!(found, expected.map(|(name, level)| (name.to_owned(), level)));
-    assert!(definitions::register(&"other".parse().unwrap(), &definitions).is_err(), "they are of another namespace");
+    assert!(
+        definitions::register(&"other".parse().unwrap(), &definitions, &BTreeSet::new()).is_err(),
+        "they are of another namespace"
+    );
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn what_is_about_private_things_is_for_private_chats_unless_more_are_named() {
         definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let said = json!({ "definitions": [definition] });
         let read = definitions::read(said.as_object().unwrap().clone()).unwrap();
-        let registered = definitions::register(&gog(), &read).unwrap().remove(0);
+        let registered = definitions::register(&gog(), &read, &BTreeSet::new()).unwrap().remove(0);
         assert_eq!(registered.operations[0].level, Level::Production, "stated, and higher");
         registered.chat_types
     };
@@ -128,5 +132,5 @@ fn what_is_no_definition_is_none() {
     for said in [json!({}), json!({ "definitions": {} }), json!({ "definitions": [], "more": 1 })] {
         assert!(read(said.clone()).is_err(), "{said}");
     }
-    assert!(definitions::register(&gog(), &[]).is_err(), "nothing is no capability");
+    assert!(definitions::register(&gog(), &[], &BTreeSet::new()).is_err(), "nothing is no capability");
 }

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// What is in a workspace was partly written by others, and stays on this host.
 const READS: Exposure = Exposure { untrusted: true, sensitive: false, egress: false };
 
+/// How many characters of a path a record has.
+const PATH_CHARS_MAX: usize = 1024;
+
 /// All of them.
 ///
 /// # Errors
@@ -43,6 +46,11 @@ fn guarded(desk: &Desk, path: &str) -> Guard {
 
 fn refuse(code: shared::Code, reason: String) -> Guard {
     Guard::Refuse(Refusal { code, reason })
+}
+
+/// A path as it was given, for a record; a long one is cut.
+fn clipped(path: &str) -> String {
+    path.chars().take(PATH_CHARS_MAX).collect()
 }
 
 /// A path for a line that a person reads: what is none is not quoted.

@@ -52,7 +52,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             workspaces: BTreeMap::new(),
-            hitl_ttl_seconds: 120,
+            hitl_ttl_seconds: 300,
             apply_window_seconds: 600,
             max_read_bytes_default: 32_000,
             max_read_bytes_hard: READ_BYTES_MAX,

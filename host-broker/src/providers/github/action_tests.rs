@@ -1,6 +1,6 @@
 //! What the actions demand, refuse, send and make of answers.
 
-use crate::providers::contract::{Failure, Guard, Invocation, Operation};
+use crate::providers::contract::{Failure, Guard, Invocation, Operation, Probed};
 use crate::providers::github::merge_pr::{Facts, MergePr};
 use crate::providers::github::params::Repo;
 use crate::providers::github::scripted::{Caller, Fixed, NOW, PATIENCE, Reply, Scripted, TOKEN};
@@ -163,6 +163,102 @@ async fn a_pull_request_onto_a_production_branch_is_production() {
     for (base, level) in [("main", Level::Write), ("release/1.0", Level::Production), ("PROD", Level::Production)] {
         assert_eq!(parsed("create_pr", &json!({ "base": base })).ok().unwrap().level(), level, "{base}");
     }
+}
+
+#[tokio::test]
+async fn a_production_branch_is_created_at_the_level_of_production_only() {
+    for (branch, level) in
+        [("topic", Level::Write), ("release/1.0", Level::Production), ("Production", Level::Production)]
+    {
+        assert_eq!(parsed("create_branch", &json!({ "branch": branch })).ok().unwrap().level(), level, "{branch}");
+    }
+}
+
+#[tokio::test]
+async fn an_issue_is_closed_with_the_reason_that_was_given() {
+    for (params, sent, summary) in [
+        (json!({ "number": 1 }), json!({ "state": "closed" }), "close issue octocat/hello-world#1"),
+        (
+            json!({ "number": 1, "reason": "completed" }),
+            json!({ "state": "closed", "state_reason": "completed" }),
+            "close issue octocat/hello-world#1",
+        ),
+        (
+            json!({ "number": 1, "reason": "not_planned" }),
+            json!({ "state": "closed", "state_reason": "not_planned" }),
+            "close issue octocat/hello-world#1 as not planned",
+        ),
+    ] {
+        let server = Scripted::new([Reply::ok(&json!({ "number": 1, "state": "closed" }))]);
+        let caller = Caller::to(&server.base());
+        let close = action::<close_issue::CloseIssue>(&params);
+        assert_eq!(close.summary(), summary);
+        close.perform(&caller.session(PATIENCE)).await.unwrap();
+        let body: Value = serde_json::from_str(server.requests()[0].split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(body, sent);
+    }
+    assert!(parsed("close_issue", &json!({ "reason": "duplicate" })).is_err());
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_planted_a_probe_says_what_it_sees_and_whose_it_may_be() {
+    let handle =
+        |sha: Option<String>| json!({ "owner": "octocat", "repo": "hello-world", "branch": "topic", "sha": sha });
+    let branch = |sha: String| json!([{ "ref": "refs/heads/topic", "object": { "sha": sha } }]);
+    for (found, wanted, said) in [
+        (branch(sha('a')), Some(sha('a')), "as the call wanted. The call created it, or somebody else did."),
+        (branch(sha('b')), Some(sha('a')), "Somebody else created it, or has moved it since."),
+        (branch(sha('b')), None, "exists in octocat/hello-world and points to bbb"),
+        (
+            json!([]),
+            Some(sha('a')),
+            "There is no branch topic in octocat/hello-world now. The call did not create it, or",
+        ),
+    ] {
+        let server = Scripted::new([Reply::ok(&found)]);
+        let caller = Caller::to(&server.base());
+        let probed = create_branch::CreateBranch::look(&caller.session(PATIENCE), handle(wanted)).await.unwrap();
+        assert!(
+            matches!(&probed, Probed::State { message } if message.contains(said) && message.ends_with("is refused.")),
+            "{probed:?}"
+        );
+    }
+    let handle = json!({ "owner": "octocat", "repo": "hello-world", "number": 1, "nonce": "n" });
+    for (state, said) in
+        [("open", "is open now. The call did not close it"), ("closed", "This call closed it, or somebody else")]
+    {
+        let server = Scripted::new([Reply::ok(&json!({ "number": 1, "state": state }))]);
+        let caller = Caller::to(&server.base());
+        let probed = close_issue::CloseIssue::look(&caller.session(PATIENCE), handle.clone()).await.unwrap();
+        assert!(matches!(&probed, Probed::State { message } if message.contains(said)), "{probed:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_check_of_a_commit_is_looked_at() {
+    let pr = json!({ "state": "open", "title": "A change", "base": { "ref": "main" }, "head": { "sha": sha('c') }, "mergeable": true });
+    let runs = |conclusion: &str, count: usize| {
+        let run = json!({ "status": "completed", "conclusion": conclusion });
+        json!({ "total_count": 150, "check_runs": vec![run; count] }).to_string()
+    };
+    let server = Scripted::late(|base| {
+        let next = format!("Link: <{base}/x?page=2>; rel=\"next\"\r\n");
+        vec![
+            Reply::ok(&pr),
+            Reply::ok(&json!({ "total_count": 0, "statuses": [] })),
+            Reply::json(200, &next, &runs("success", 100)),
+            Reply::json(200, "", &runs("failure", 50)),
+        ]
+    });
+    let caller = Caller::to(&server.base());
+    let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
+    let session = &caller.session(PATIENCE);
+    let facts = Facts::fetch(session, Repo { owner, name }, 1.try_into().unwrap(), true).await.unwrap();
+    let verdict = action::<MergePr>(&json!({ "number": 1, "method": "squash" })).guard(&shared(), Some(&facts), NOW);
+    assert!(
+        matches!(&verdict, Guard::Refuse(r) if r.reason.contains("not all of its checks are successful")),
+        "{verdict:?}"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Where requests go: one base URL, paths below it, and pages of the same path.
 
+use crate::providers::github::links;
 use crate::providers::github::params::{BranchName, Number, Repo};
 use http::Uri;
 use http::uri::{Authority, Scheme};
@@ -74,16 +75,18 @@ impl BaseUrl {
         }
     }
 
-    /// Where the next page of a list begins, as the answer's `Link` header says (RFC 8288).
+    /// Where the next page of a list begins, as the answer's `Link` headers say (RFC 8288).
     ///
     /// SECURITY: the link is the remote's text. It must name our own origin, and even then only its position is
     /// taken; path and filters stay those that were asked for.
     ///
     /// # Errors
     /// [`ForeignLink`].
-    pub(super) fn next_page(&self, link: &str) -> Result<Option<Cursor>, ForeignLink> {
-        let next = link.split('<').filter_map(|part| part.split_once('>')).find(|(_, rest)| is_next(rest));
-        let Some((url, _)) = next else { return Ok(None) };
+    pub(super) fn next_page<'h>(
+        &self,
+        links: impl IntoIterator<Item = &'h str>,
+    ) -> Result<Option<Cursor>, ForeignLink> {
+        let Some(url) = links.into_iter().find_map(links::next) else { return Ok(None) };
         let uri = url.parse::<Uri>().map_err(|_not| ForeignLink)?;
         if !self.is_origin_of(&uri) {
             return Err(ForeignLink);
@@ -100,11 +103,6 @@ pub(super) struct ForeignLink;
 /// Where a page of a list begins: `page=2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor(String);
-
-fn is_next(parameters: &str) -> bool {
-    let own = parameters.split(',').next().unwrap_or_default();
-    own.split(';').any(|p| matches!(p.trim(), "rel=\"next\"" | "rel=next"))
-}
 
 fn is_position(pair: &str) -> bool {
     pair.split_once('=').is_some_and(|(name, value)| {
@@ -244,7 +242,7 @@ mod tests {
     fn the_next_page_is_only_ever_a_position_on_our_own_host() {
         let base = BaseUrl::parse("https://ghe.example.com/api/v3").unwrap();
         let link = |url: &str| format!(r#"<https://ghe.example.com/x?page=9>; rel="last", <{url}>; rel="next""#);
-        let next = |url: &str| base.next_page(&link(url));
+        let next = |url: &str| base.next_page([link(url).as_str()]);
         assert_eq!(
             next("https://GHE.example.com:443/other?per_page=5&page=3&state=all"),
             Ok(Some(Cursor("page=3".into())))
@@ -266,7 +264,10 @@ mod tests {
             assert!(!matches!(next(url), Ok(Some(c)) if c.0 != "page=2"), "{url}");
         }
         assert_eq!(next("https://evil.example/x?page=2"), Err(ForeignLink));
-        assert_eq!(base.next_page(r#"<https://ghe.example.com/x?page=1>; rel="prev""#), Ok(None));
-        assert_eq!(base.next_page("rubbish"), Ok(None));
+        assert_eq!(base.next_page([r#"<https://ghe.example.com/x?page=1>; rel="prev""#]), Ok(None));
+        assert_eq!(base.next_page(["rubbish"]), Ok(None));
+        let many =
+            ["rubbish", "<https://ghe.example.com/x?page=1>; rel=prev", "<https://ghe.example.com/x?page=3>; rel=next"];
+        assert_eq!(base.next_page(many), Ok(Some(Cursor("page=3".into()))));
     }
 }

@@ -1,8 +1,9 @@
 //! The way to GitHub: octocrab, narrowed to what the broker allows itself.
 //!
 //! SECURITY and ORDER, all tested on the wire: only the base URL's origin is ever contacted; no redirect is followed;
-//! a write is sent once and never again; a read at most three times; every request ends at the execution's deadline;
-//! bodies are bounded before they are read; the token is in one sensitive header of one request and nowhere else.
+//! a write is sent once and never again; a read at most three times, or seven where it looks for a lost effect; every
+//! request ends at the execution's deadline; bodies are bounded before they are read; the token is in one sensitive
+//! header of one request and nowhere else.
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
@@ -28,6 +29,9 @@ use zeroize::Zeroizing;
 
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// Pauses before further tries of a read that looks for a lost effect: what broke the connection lasts for a while.
+const MORE_PAUSES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 /// The revision of GitHub's REST API whose shapes are read here.
 const API_VERSION: &str = "2022-11-28";
 const API_VERSION_HEADER: &str = "x-github-api-version";
@@ -106,6 +110,7 @@ pub(super) struct Session<'a> {
     deadline: Instant,
     nonce: &'a Nonce,
     agreed: Option<&'a Sealed>,
+    pauses: &'static [Duration],
 }
 
 /// One page of a list, or a whole document.
@@ -132,12 +137,17 @@ impl<'a> Session<'a> {
                 .into(),
         })?;
         authorization.set_sensitive(true);
-        Ok(Self { client, authorization, deadline, nonce, agreed: None })
+        Ok(Self { client, authorization, deadline, nonce, agreed: None, pauses: &[] })
     }
 
     /// The same, which sends no change but the one that a person was asked about, if there is one.
     pub(super) fn bound_to(self, agreed: Option<&'a Sealed>) -> Self {
         Self { agreed, ..self }
+    }
+
+    /// The same, which tries a read again for longer, up to its deadline.
+    pub(super) fn patient(self) -> Self {
+        Self { pauses: &MORE_PAUSES, ..self }
     }
 
     /// What to plant into the effect.
@@ -245,10 +255,10 @@ impl<'a> Session<'a> {
     }
 
     async fn tries(&self, uri: &Uri, revalidate: Option<&HeaderValue>) -> Result<Answer, Lost> {
-        for pause in PAUSES {
+        for pause in PAUSES.iter().chain(self.pauses) {
             match self.attempt(uri, revalidate).await {
                 Ok(answer) if !is_passing(&answer) => return Ok(answer),
-                Ok(_) | Err(Lost) => sleep(pause).await,
+                Ok(_) | Err(Lost) => sleep(*pause).await,
             }
         }
         self.attempt(uri, revalidate).await
@@ -301,8 +311,8 @@ impl<'a> Session<'a> {
     }
 
     fn next(&self, headers: &HeaderMap) -> Result<Option<Cursor>, Failure> {
-        let Some(link) = headers.get(LINK).and_then(|link| link.to_str().ok()) else { return Ok(None) };
-        self.client.base.next_page(link).map_err(|_foreign| unusable("continues on another host"))
+        let links = headers.get_all(LINK).iter().filter_map(|link| link.to_str().ok());
+        self.client.base.next_page(links).map_err(|_foreign| unusable("continues on another host"))
     }
 
     fn keep(&self, uri: Uri, answer: &Answer, next: Option<Cursor>) {

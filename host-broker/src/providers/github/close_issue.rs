@@ -5,7 +5,7 @@ use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
-use crate::providers::github::fields::is_pull_request;
+use crate::providers::github::fields::{is_pull_request, text};
 use crate::providers::github::guardrails::refusal;
 use crate::providers::github::nonce::Handle;
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
@@ -29,6 +29,28 @@ pub(super) struct CloseIssue {
     repo: RepoName,
     /// The issue's number.
     number: Number,
+    /// Why it is closed: `completed` or `not_planned`. GitHub takes `completed` if it is absent.
+    #[serde(default)]
+    reason: Option<Reason>,
+}
+
+/// Why an issue is closed.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    /// What it asks for is done.
+    Completed,
+    /// What it asks for will not be done.
+    NotPlanned,
+}
+
+impl Reason {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::NotPlanned => "not_planned",
+        }
+    }
 }
 
 /// What the number stands for.
@@ -45,12 +67,13 @@ impl NativeAction for CloseIssue {
 
     const NAME: &'static str = "close_issue";
     const LEVEL: Level = Level::Write;
-    const DESCRIPTION: &'static str = "Closes an issue; pull requests are not closed by it.";
+    const DESCRIPTION: &'static str =
+        "Closes an issue, as completed or as not planned; pull requests are not closed by it.";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = WRITES;
 
     fn summary(&self) -> String {
-        format!("close issue {}#{}", self.repo(), self.number)
+        format!("close issue {}#{}{}", self.repo(), self.number, self.why())
     }
 
     fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
@@ -76,7 +99,7 @@ impl NativeAction for CloseIssue {
     }
 
     async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?, handle).await
+        Self::look(&shared.session(execution)?.patient(), handle).await
     }
 
     async fn run(self, shared: &Github, _: Option<Facts>, execution: &Execution) -> Result<(Touched, String), Failure> {
@@ -87,6 +110,13 @@ impl NativeAction for CloseIssue {
 impl CloseIssue {
     fn repo(&self) -> Repo<'_> {
         Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn why(&self) -> &'static str {
+        match self.reason {
+            None | Some(Reason::Completed) => "",
+            Some(Reason::NotPlanned) => " as not planned",
+        }
     }
 
     fn at(&self) -> Target {
@@ -101,19 +131,37 @@ impl CloseIssue {
     }
 
     fn change(&self) -> Change {
-        Change { method: Method::PATCH, target: self.at(), body: json!({ "state": "closed" }) }
+        let mut body = json!({ "state": "closed" });
+        if let (Some(reason), Some(fields)) = (self.reason, body.as_object_mut()) {
+            fields.insert("state_reason".into(), reason.word().into());
+        }
+        Change { method: Method::PATCH, target: self.at(), body }
     }
 
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Touched, String), Failure> {
         let answer = session.write(&self.change()).await?;
         let issue = Touched::from(&answer).filter(|issue| issue.state == "closed").ok_or_else(unusual_write)?;
-        Ok((issue, format!("closed issue {}#{}", self.repo(), self.number)))
+        Ok((issue, format!("closed issue {}#{}{}", self.repo(), self.number, self.why())))
     }
 
     pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
         let handle = Handle::read(handle)?;
         let (repo, number) = handle.thread()?;
         let issue = session.get(&Target::repo(repo).then("issues").number(number)).await?;
-        Ok(probe::state(&issue, &format!("Issue {repo}#{number}")))
+        let what = format!("Issue {repo}#{number}");
+        Ok(match text(&issue, "/state").as_deref() {
+            Some("closed") => Probed::State {
+                message: format!(
+                    "{what} is closed now. This call closed it, or somebody else did. Closing it again does no harm."
+                ),
+            },
+            Some("open") => Probed::State {
+                message: format!(
+                    "{what} is open now. The call did not close it, is still on its way, or somebody has opened it again. \
+                     Closing it again does no harm."
+                ),
+            },
+            Some(_) | None => probe::state(&issue, &what),
+        })
     }
 }

@@ -61,7 +61,7 @@ impl NativeAction for CommentIssue {
     }
 
     async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        look(&shared.session(execution)?, &Handle::read(handle)?).await
+        look(&shared.session(execution)?.patient(), &Handle::read(handle)?).await
     }
 
     async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Commented, String), Failure> {

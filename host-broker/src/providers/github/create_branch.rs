@@ -49,6 +49,9 @@ struct Handle {
     owner: Owner,
     repo: RepoName,
     branch: BranchName,
+    /// The commit that it was to point to.
+    #[serde(default)]
+    sha: Option<String>,
 }
 
 impl NativeAction for CreateBranch {
@@ -58,9 +61,14 @@ impl NativeAction for CreateBranch {
 
     const NAME: &'static str = "create_branch";
     const LEVEL: Level = Level::Write;
-    const DESCRIPTION: &'static str = "Creates a branch, never the default branch, main or master.";
+    const DESCRIPTION: &'static str =
+        "Creates a branch, never the default branch, main or master. A production branch needs L3.";
     const IDEMPOTENT: bool = false;
     const EXPOSES: Exposure = WRITES;
+
+    fn level(&self, shared: &Github) -> Level {
+        if shared.guardrails.is_production(&self.branch) { Level::Production } else { Self::LEVEL }
+    }
 
     fn summary(&self) -> String {
         format!("create branch {} in {}", self.branch, self.repo())
@@ -91,13 +99,13 @@ impl NativeAction for CreateBranch {
         Some(shared.client.seal(&self.change(facts?), nonce))
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
-        let handle = Handle { owner: self.owner.clone(), repo: self.repo.clone(), branch: self.branch.clone() };
-        serde_json::to_value(handle).ok()
+    fn probe_handle(&self, facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
+        let (owner, repo, branch) = (self.owner.clone(), self.repo.clone(), self.branch.clone());
+        serde_json::to_value(Handle { owner, repo, branch, sha: facts.map(|facts| facts.sha.clone()) }).ok()
     }
 
     async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?, handle).await
+        Self::look(&shared.session(execution)?.patient(), handle).await
     }
 
     async fn run(
@@ -152,7 +160,8 @@ impl CreateBranch {
     }
 
     pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
-        let Handle { owner, repo, branch } = serde_json::from_value(handle).map_err(|_why| unreadable())?;
+        let Handle { owner, repo, branch, sha: wanted } =
+            serde_json::from_value(handle).map_err(|_why| unreadable())?;
         let repo = Repo { owner: &owner, name: &repo };
         // The list of matching references answers with an empty list where the branch is not there; a 404 would
         // also mean that the repository cannot be seen.
@@ -161,12 +170,24 @@ impl CreateBranch {
         let matching = matching.as_array().ok_or_else(unusual)?;
         let found = matching.iter().find(|reference| text(reference, "/ref").as_ref() == Some(&full));
         let sha = found.and_then(|reference| commit(reference, "/object/sha"));
-        Ok(Probed::State {
-            message: match (found, sha) {
-                (Some(_), Some(sha)) => format!("Branch {branch} exists in {repo} and points to {sha}."),
-                (Some(_), None) => format!("Branch {branch} exists in {repo}."),
-                (None, _) => format!("There is no branch {branch} in {repo}."),
-            },
-        })
+        let seen = match (found, sha, wanted) {
+            (Some(_), Some(sha), Some(wanted)) if sha == wanted => format!(
+                "Branch {branch} exists in {repo} and points to {sha}, as the call wanted. The call created it, or \
+                 somebody else did."
+            ),
+            (Some(_), Some(sha), Some(wanted)) => format!(
+                "Branch {branch} exists in {repo} and points to {sha}, not to {wanted}, which the call wanted. Somebody \
+                 else created it, or has moved it since."
+            ),
+            (Some(_), Some(sha), None) => format!("Branch {branch} exists in {repo} and points to {sha}."),
+            (Some(_), None, _) => format!("Branch {branch} exists in {repo}."),
+            (None, ..) => {
+                format!(
+                    "There is no branch {branch} in {repo} now. The call did not create it, or is still on its way."
+                )
+            }
+        };
+        // GitHub refuses to create what is there, so a repeat changes nothing twice.
+        Ok(Probed::State { message: format!("{seen} Creating it again does no harm: an existing branch is refused.") })
     }
 }

@@ -67,7 +67,7 @@ impl NativeAction for CreateIssue {
     }
 
     async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?, handle).await
+        Self::look(&shared.session(execution)?.patient(), handle).await
     }
 
     async fn run(self, shared: &Github, _: Option<()>, execution: &Execution) -> Result<(Touched, String), Failure> {

@@ -119,7 +119,7 @@ impl NativeAction for MergePr {
     }
 
     async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
-        Self::look(&shared.session(execution)?, handle).await
+        Self::look(&shared.session(execution)?.patient(), handle).await
     }
 
     async fn run(

@@ -17,7 +17,8 @@ use std::time::Duration;
 /// How far back comments are looked through. A lost answer is probed soon after, at the latest after a restart.
 const SINCE: Duration = Duration::from_secs(7 * 24 * 3600);
 const PER_PAGE: &str = "50";
-const PAGES: usize = 4;
+/// How many pages are looked through. Of a list that shows the newest first, an early one has the effect.
+const PAGES: usize = 20;
 
 /// Lists that show the newest first: issues, pull requests, review comments.
 pub(super) fn newest(list: Target) -> Target {

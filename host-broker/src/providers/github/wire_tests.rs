@@ -114,6 +114,16 @@ async fn a_read_is_tried_three_times_and_only_where_trying_can_help() {
 }
 
 #[tokio::test]
+async fn a_look_for_a_lost_effect_outlasts_a_connection_that_stays_broken_for_a_while() {
+    let broken = || Reply::Cut(Vec::new());
+    let server = Scripted::new([broken(), broken(), broken(), Reply::ok(&json!({ "number": 1 }))]);
+    let caller = Caller::to(&server.base());
+    let read = caller.session(PATIENCE).patient().get(&issues()).await;
+    assert_eq!(read, Ok(json!({ "number": 1 })));
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[tokio::test]
 async fn no_redirect_is_followed() {
     let elsewhere = Scripted::new([]);
     for location in [elsewhere.base(), "http://169.254.169.254/latest".into(), "file:///etc/passwd".into(), "/x".into()]
@@ -246,6 +256,20 @@ async fn a_list_goes_on_until_its_limit_counting_only_what_is_wanted() {
         let at = "GET /repos/octocat/hello-world/issues?per_page=30";
         assert_eq!(server.lines(), [at.to_owned(), format!("{at}&page=2"), format!("{at}&page=3")][..requests]);
     }
+}
+
+#[tokio::test]
+async fn the_link_to_the_next_page_may_stand_in_any_of_several_headers() {
+    let server = Scripted::late(|base| {
+        let links = format!(
+            "Link: <{base}/x?page=1>; rel=\"prev\"\r\nLink: <{base}/x?page=9>; rel=\"last\"; title=\"a, b\"\r\nlink: <{base}/x?page=2>; rel=\"next\"\r\n"
+        );
+        vec![Reply::json(200, &links, r#"[{"number":1}]"#), page(base, None, &[2])]
+    });
+    let caller = Caller::to(&server.base());
+    let found = listed(&caller.session(PATIENCE), &issues(), 5, |_| true, Issue::from).await.unwrap();
+    assert_eq!(found.entries.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 2]);
+    assert!(!found.more);
 }
 
 #[tokio::test]

@@ -25,6 +25,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
 pub const START_PATIENCE: Duration = Duration::from_secs(60);
+/// So much of what a program complains of before it ends is told to whoever looks at it, in bytes.
+const COMPLAINTS_TOLD: usize = 2048;
+/// How long it is waited for what a program has complained of that has ended.
+const COMPLAINTS_PAUSE: Duration = Duration::from_millis(100);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
 /// A server that does not say for so long what its tools are does not work.
@@ -342,22 +346,29 @@ impl Upstream {
     }
 
     async fn asked(&self, beginning: Beginning) -> Result<Accepted, String> {
+        let complaints = Arc::new(Mutex::new(String::new()));
         let asked = async {
-            let link = self.connect(beginning).await?;
+            let link = self.connect(beginning, Some(&complaints)).await?;
             let said = tools::document(&link.tools().await?).map(Accepted::new)?;
             said.can_be_kept().then_some(said).ok_or_else(|| "what it says of a tool nests too deep".to_owned())
         };
-        match timeout(START_PATIENCE, asked).await {
-            Ok(said) => said,
-            Err(_elapsed) => Err(self.slow()),
+        let said = timeout(START_PATIENCE, asked).await.unwrap_or_else(|_elapsed| Err(self.slow()));
+        if said.is_err() {
+            // What it complains of comes by another pipe than its end.
+            sleep(COMPLAINTS_PAUSE).await;
         }
+        said.map_err(|why| {
+            let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            if complaints.is_empty() { why } else { format!("{why}; on standard error it says: {complaints}") }
+        })
     }
 
     fn slow(&self) -> String {
         format!("{} has not answered within {} s", self.name, START_PATIENCE.as_secs())
     }
 
-    async fn connect(&self, beginning: Beginning) -> Result<Link, String> {
+    /// Connects. The end of what a child complains of is also left in `complaints`.
+    async fn connect(&self, beginning: Beginning, complaints: Option<&Arc<Mutex<String>>>) -> Result<Link, String> {
         let command = match beginning {
             Beginning::Child(command) => command,
             Beginning::Address(url, token) => return Link::to_address(Arc::clone(&self.http), &url, token).await,
@@ -372,8 +383,17 @@ impl Upstream {
             | CommandFault::Deadline => fault.to_string(),
         })?;
         let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
+        let complaints = complaints.cloned();
         let log = move |line: &str| {
             let said = complaint(line, scrubber.as_deref());
+            if let Some(complaints) = &complaints {
+                let mut complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+                let joint = if complaints.is_empty() { "" } else { " | " };
+                complaints.push_str(joint);
+                complaints.push_str(&said);
+                let start = complaints.ceil_char_boundary(complaints.len().saturating_sub(COMPLAINTS_TOLD));
+                complaints.drain(..start);
+            }
             tracing::info!(%provider, said, "the server says on standard error");
         };
         Link::to_child(opened, log).await
@@ -412,7 +432,7 @@ impl Upstream {
     fn start(self: &Arc<Self>, beginning: Beginning) -> Starting {
         let this = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let linked = match timeout(START_PATIENCE, this.connect(beginning)).await {
+            let linked = match timeout(START_PATIENCE, this.connect(beginning, None)).await {
                 Ok(linked) => linked,
                 Err(_elapsed) => Err(this.slow()),
             };

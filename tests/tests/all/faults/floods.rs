@@ -77,8 +77,9 @@ fn a_hundred_thousand_files_and_the_largest_documents_of_one_group_fit_in_memory
         assert_eq!(world.effects_of("charge").len(), served);
     });
     for (id, _) in &large {
+        // One that had to wait behind the attacker's own others for longer than its patience is answered, too.
         let reply = attacker.reply(id);
-        assert!(["executed", "busy"].contains(&code(&reply)), "{}", code(&reply));
+        assert!(["executed", "busy", "stale_request"].contains(&code(&reply)), "{}", code(&reply));
     }
     assert_eq!(code(&security.call("echo", json!({}))), "executed");
     let peak = world.peak_memory();

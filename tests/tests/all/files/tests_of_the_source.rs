@@ -82,7 +82,7 @@ fn hitl_record_expiration() {
         let listed = call(&developer, "list_proposals", json!({}));
         listed["data"]["data"]["proposals"][0]["state"].as_str().unwrap().to_owned()
     };
-    world.clock.advance(Duration::from_secs(119));
+    world.clock.advance(Duration::from_secs(299));
     assert_eq!(state(), "waiting");
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(state(), "expired");
@@ -100,7 +100,7 @@ fn write_file_returns_hitl_required() {
     let data = &reply["data"];
     assert_eq!(data["status"], "hitl_required", "{reply}");
     assert_eq!(data["op"], json!({ "method": "fs.propose_patch", "path": "src/main.py" }));
-    assert_eq!((&data["hitl"]["ttl_seconds"], &data["hitl"]["summary"]), (&json!(120), &json!("MODIFY src/main.py")));
+    assert_eq!((&data["hitl"]["ttl_seconds"], &data["hitl"]["summary"]), (&json!(300), &json!("MODIFY src/main.py")));
     let diff = data["hitl"]["diff_preview"].as_str().unwrap();
     assert!(diff.contains("-print(1)\n+print(2)\n"), "{diff}");
     assert_eq!(data["data"]["base_hash"], hash("print(1)\n"));
@@ -130,7 +130,7 @@ fn apply_proposal_with_an_expired_hitl_id() {
     let world = world();
     let developer = world.group("developer");
     let id = propose(&developer, "src/main.py", "x\n");
-    world.clock.advance(Duration::from_secs(121));
+    world.clock.advance(Duration::from_secs(301));
     assert_eq!(code(&apply(&developer, "src/main.py", &id)), "proposal_expired");
     let late = world.command(json!({ "type": "answer", "code": question(&world, &id), "yes": true }));
     assert_eq!(error(&late).split(':').next(), Some("It is too late"));
@@ -158,7 +158,7 @@ fn apply_proposal_with_a_path_mismatch() {
     let developer = world.group("developer");
     let id = propose(&developer, "src/main.py", "x\n");
     answer(&world, &id, true);
-    assert_eq!(code(&apply(&developer, "src/other.py", &id)), "guardrail");
+    assert_eq!(code(&apply(&developer, "src/other.py", &id)), "proposal_unknown");
     assert_eq!(code(&apply(&developer, "src/main.py", &id)), "executed", "nothing was spent by the mistake");
 }
 

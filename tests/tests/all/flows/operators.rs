@@ -286,7 +286,7 @@ fn flows_of_other_scopes_are_as_good_as_none() {
 fn a_token_ends_with_time_with_a_word_and_with_the_person_who_made_it() {
     let mut world = world(TOOLS);
     let wanted = json!({ "type": "flow_list" });
-    let [short, ended, last] = [["--for", "60"], ["--for", "8h"], ["--label", "gateway"]]
+    let [short, ended, last] = [["--for", "60s"], ["--for", "8h"], ["--label", "gateway"]]
         .map(|more| Operator::with(&mut world, &[["--scopes", "flows:read"], more].concat()));
     assert_eq!(short.ask(&wanted).0, 200);
     world.clock.advance(Duration::from_secs(61));

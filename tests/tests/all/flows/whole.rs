@@ -203,7 +203,7 @@ fn given_before(world: &World, count: usize, issued_by: &str) {
     let copies = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
         INSERT INTO flow_grants SELECT printf('fgrnt_%08d', i), randomblob(32), vault, scope, flow_id, version, tools,
-            actor, {issued_by}, issued_at, expires_at, NULL, max_invocations, 0
+            randomblob(32), {issued_by}, issued_at, expires_at, NULL, max_invocations, 0
         FROM (SELECT * FROM flow_grants LIMIT 1), n"
     );
     assert_eq!(ledger.execute(&copies, []).unwrap(), count);

@@ -4,6 +4,7 @@ use super::*;
 use host_broker::control::Control;
 use host_broker::providers::accepted::Accepted;
 use shared::digest::Digest;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The latest question about what the server says; `None` if nobody was asked yet.
@@ -153,7 +154,11 @@ fn a_yes_is_none_any_more_once_an_operator_has_accepted_something_else() {
     let question = asked(&world);
     world.kill();
     assert_eq!(code(&world.in_place(&answered(&question))), "executed");
-    let other = Control::AcceptDefinitions { provider: "odd".parse().unwrap(), digest: Digest::of(b"something else") };
+    let other = Control::AcceptDefinitions {
+        provider: "odd".parse().unwrap(),
+        digest: Digest::of(b"something else"),
+        flagged: BTreeSet::new(),
+    };
     assert_eq!(code(&world.in_place(&other)), "executed");
     assert_eq!(latest(&world).unwrap()["became"], "cancelled");
     let before = std::fs::read(world.path("accepted/odd.json")).unwrap();

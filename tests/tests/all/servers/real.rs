@@ -42,6 +42,32 @@ fn off(world: &World, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_accepted_proposals_for_a_server_spare_a_question_for_each_read() {
+    let Some((program, modules)) = from_npm("server-memory") else { return };
+    let more = "variables = { MEMORY_FILE_PATH = \"/state/memory.jsonl\" }";
+    let server = Server { name: "memory", command: &["node", &program], readable: &[&modules], tools: "", more };
+    let mut world = home(&[server], "");
+    let shown = world.cli(&["--json", "provider", "accept", "memory"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["flagged"], json!([]), "{shown}");
+    let digest = shown["digest"].as_str().unwrap();
+    let accepted = world.cli(&["provider", "accept", "memory", "--digest", digest, "--accept-proposed"]);
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    world.start_process();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "memory", "access_level": 2 });
+    assert_eq!(code(&world.command(grant)), "executed");
+    let developer = world.group("developer");
+    for _ in 0..3 {
+        assert_eq!(code(&developer.ask(call("memory", "read_graph", &json!({})))), "executed");
+    }
+    // What takes something away still asks a person.
+    let id = developer.send(call("memory", "delete_entities", &json!({ "entityNames": ["a"] })));
+    until("the question", || {
+        world.query("SELECT request_id FROM approvals").into_iter().find(|asked| asked["request_id"] == id.as_str())
+    });
+}
+
+#[test]
 fn everything_that_a_server_can_answer_reaches_an_agent() {
     let Some((program, modules)) = from_npm("server-everything") else { return };
     let world = opened(Server {

@@ -8,6 +8,8 @@ use tests::group::code;
 use tests::visitor::{Visitor, link};
 
 const ENTER: &str = "\u{e007}";
+/// With the rest of the document nearly as many values as a request may have.
+const ELEMENTS: usize = shared::limits::REQUEST_NODES_MAX - 100;
 
 /// A browser in which the operator is signed in.
 fn signed_in(world: &World) -> Option<(Chromium, String)> {
@@ -139,14 +141,14 @@ fn in_a_browser_nothing_that_agents_write_runs_or_hides() {
 fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
     let world = world();
     let Some((browser, origin)) = signed_in(&world) else { return };
-    let (_, _, name) = ask(&world, json!({ "n": vec![1; 30_000] }));
+    let (_, _, name) = ask(&world, json!({ "n": vec![1; ELEMENTS] }));
     let lines = 20_000;
     let diff = format!("@@ -1,{lines} +1,{lines} @@\n{}", "-old line\n+new line\n".repeat(lines));
     put_diff(&world, &diff);
     browser.open(&format!("{origin}/approvals/{name}"));
     browser.wait_for("Your answer");
     assert_eq!(browser.script("return document.querySelectorAll('ins').length"), lines);
-    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), 30_004);
+    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), ELEMENTS + 4);
     browser.press("d");
     assert_eq!(browser.script("return document.activeElement.id"), "deny");
     browser.press(ENTER);

@@ -223,12 +223,43 @@ fn who_is_greedy_or_slow_is_cut_off_and_calls_go_on() {
     }
     let developer = world.group("developer");
     assert_eq!(code(&developer.ask(call("echo", json!({})))), "executed", "the broker has other things to do");
-    // They are cut off, and whoever came later has a place.
-    assert_eq!(operator.get("/").status, 200);
+    // They give way, and whoever comes later has a place.
     let mut first = idle.swap_remove(0);
+    assert_eq!(operator.get("/").status, 200);
     first.set_read_timeout(Some(tests::DEADLINE)).unwrap();
     let mut said = Vec::new();
     until("the end of who says nothing", || first.read_to_end(&mut said).is_ok().then_some(()));
+}
+
+#[test]
+fn connections_of_strangers_give_way_to_those_of_people_who_are_signed_in() {
+    let world = world();
+    let operator = Visitor::signed_in(&world);
+    let mut open = operator.connect();
+    let ask = String::from_utf8(operator.request("GET", "/", &[], "")).unwrap().replace("Connection: close\r\n", "");
+    open.set_read_timeout(Some(tests::DEADLINE)).unwrap();
+    let mut said = Vec::new();
+    let mut pages = |open: &mut std::net::TcpStream, number: usize| {
+        open.write_all(ask.as_bytes()).unwrap();
+        let mut buffer = [0; 4096];
+        until("a page", || {
+            let read = open.read(&mut buffer).expect("the connection is there");
+            assert!(read > 0, "the connection was cut");
+            said.extend_from_slice(&buffer[..read]);
+            (said.windows(12).filter(|window| *window == b"HTTP/1.1 200").count() == number).then_some(())
+        });
+    };
+    pages(&mut open, 1);
+    // Three times as many as there are places, one after the other, and all stay open.
+    let mut strangers = Vec::new();
+    for _ in 0..200 {
+        let mut stream = operator.connect();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: ").ok();
+        strangers.push(stream);
+        assert_eq!(operator.get("/").status, 200);
+    }
+    // The connection that was there before still serves its person.
+    pages(&mut open, 2);
 }
 
 #[test]

@@ -3,21 +3,24 @@
 use super::{Parts, warning};
 use crate::approvals::card::visible;
 use crate::cli::output::Output;
-use crate::filter::inspect::inspect_text;
+use crate::filter::inspect::Verdict;
 use crate::providers::bridge::definitions::{Operation, Registered};
 use crate::providers::contract::Tier;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-pub(super) fn parts(registered: &[Registered]) -> Parts {
+pub(super) fn parts(registered: &[Registered], attacks: &BTreeMap<String, Verdict>) -> Parts {
+    let flagged = attacks.iter().filter_map(|(name, verdict)| {
+        let why = warning(name, verdict)?;
+        Some((name.clone(), format!("{why} To accept it all the same add --accept-flagged {name}")))
+    });
     Parts {
         key: "capabilities",
         list: registered.iter().map(document).collect(),
         tables: registered.iter().flat_map(tables).collect(),
-        warnings: registered
-            .iter()
-            .flat_map(texts)
-            .filter_map(|(of, text)| warning(&of, &inspect_text(&text)))
-            .collect(),
+        warnings: Vec::new(),
+        flagged: flagged.collect(),
+        proposed: Vec::new(),
     }
 }
 
@@ -55,15 +58,4 @@ fn tables(capability: &Registered) -> [String; 2] {
         format!("{} ({chats}): {}", capability.provider, visible(&capability.description)),
         Output::table(&["OPERATION", "DEMANDS", "TIER", "NEEDS", "WHAT IT SAYS OF ITSELF"], &rows),
     ]
-}
-
-/// What an agent would read, each with what it is of.
-fn texts(capability: &Registered) -> Vec<(String, String)> {
-    let own = (capability.provider.to_string(), capability.description.clone());
-    let operations = capability.operations.iter().map(|operation| {
-        let schemas = json!((&operation.input_schema, &operation.output_schema));
-        let text = format!("{}\n{schemas}", operation.description);
-        (format!("{}.{}", capability.provider, operation.action), text)
-    });
-    std::iter::once(own).chain(operations).collect()
 }

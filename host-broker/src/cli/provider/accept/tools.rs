@@ -1,30 +1,48 @@
 //! What an MCP server says of its tools, as a person looks at it.
 
-use super::{Name, Parts, warning};
+use super::proposals::Line;
+use super::{Name, Parts};
 use crate::approvals::card::visible;
 use crate::cli::output::Output;
 use crate::providers::contract::Tier;
+use crate::providers::mcp::proposals::{Proposal, propose};
 use crate::providers::mcp::settings::{Settings, Wanted};
-use crate::providers::mcp::tools::{Said, ToolTable, shown};
+use crate::providers::mcp::tools::{Said, ToolTable, absent, shown};
 use serde_json::{Value, json};
 use shared::Action;
 use std::collections::BTreeMap;
 
-pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings) -> Parts {
+pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network: bool) -> Parts {
     let wanted = settings.wanted();
     let table = |said: &Said| Some(&wanted.get(&said.name().parse::<Action>().ok()?)?.table);
     let rows: Vec<_> = said.iter().map(|said| row(said, table(said))).collect();
-    let absent = settings.tools.keys().filter(|tool| !said.iter().any(|said| said.name() == tool.as_str()));
-    let absent = absent.map(|tool| format!("[providers.{name}.tools] names {tool}, and the server has no such tool."));
+    let is_there = |tool: &Action| said.iter().any(|said| said.name() == tool.as_str());
+    let gone = settings.tools.keys().filter(|tool| !is_there(tool));
+    let gone = gone.map(|tool| format!("[providers.{name}] {}. The other tools work.", absent(tool, said)));
+    let proposals: Vec<Proposal> = said.iter().map(|said| propose(said, has_network)).collect();
+    let proposed = said.iter().zip(&proposals).filter_map(|(said, proposal)| Line::of(said, table(said), proposal));
+    // A tool that is off is shown to nobody; it is flagged when it is given a level.
+    let offered = said.iter().filter(|said| said.fault().is_none() && table(said).is_some());
+    let flagged = offered.filter_map(|said| {
+        let why = said.flagged()?;
+        let name = said.name().to_owned();
+        let text = format!("{name}: {why} To accept it all the same add --accept-flagged {name}");
+        Some((name, text))
+    });
     Parts {
         key: "tools",
-        list: said.iter().map(|said| document(said, table(said))).collect(),
+        list: said.iter().zip(&proposals).map(|(said, proposal)| document(said, table(said), proposal)).collect(),
         tables: vec![Output::table(&["TOOL", "DEMANDS", "TIER", "HINT", "WHAT IT SAYS OF ITSELF"], &rows)],
-        warnings: absent.chain(said.iter().filter_map(known)).chain(advice(name, said, &wanted)).collect(),
+        flagged: flagged.collect(),
+        proposed: proposed.collect(),
+        warnings: gone
+            .chain(said.iter().filter_map(|said| known(said, table(said))))
+            .chain(advice(name, said, &wanted))
+            .collect(),
     }
 }
 
-fn document(said: &Said, table: Option<&ToolTable>) -> Value {
+fn document(said: &Said, table: Option<&ToolTable>, proposal: &Proposal) -> Value {
     json!({
         "name": said.name(),
         "description": said.description(),
@@ -32,6 +50,14 @@ fn document(said: &Said, table: Option<&ToolTable>) -> Value {
         "tier": table.and_then(|table| table.tier).map(Tier::word),
         "only_reads": said.only_reads(),
         "fault": said.fault(),
+        "flagged": said.flagged(),
+        "proposed": {
+            "level": proposal.table.level,
+            "tier": proposal.table.tier.map(Tier::word),
+            "exposes": proposal.table.exposes,
+            "idempotent": proposal.table.idempotent,
+            "why": proposal.why,
+        },
         "input_schema": said.input_schema(),
         "output_schema": said.output_schema(),
     })
@@ -47,10 +73,12 @@ fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
 }
 
 /// What a person should know before saying yes to it.
-fn known(said: &Said) -> Option<String> {
+fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
     let name = shown(said.name());
     let fault = said.fault().map(|fault| format!("{name} cannot be offered: {fault}."));
-    fault.or_else(|| warning(&name, &said.verdict()))
+    // One that has a level is flagged, which takes a word of its own.
+    let off = || Some(format!("{name} is off, and {}", said.flagged().filter(|_| table.is_none())?));
+    fault.or_else(off)
 }
 
 /// What to write where nothing is offered yet.

@@ -1,10 +1,10 @@
 //! `apply_patch`: proposes, and never writes.
 
-use super::refuse;
+use super::{clipped, refuse};
 use crate::providers::contract::{Aside, Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no};
-use crate::providers::files::patch::{Limits, plan};
+use crate::providers::files::patch::{Limits, first_name, plan};
 use crate::providers::files::propose::{Proposal, propose};
 use crate::providers::files::reply::Answer;
 use crate::providers::files::settings::SET_BYTES_MAX;
@@ -12,6 +12,7 @@ use crate::providers::files::workspace::FileFault;
 use crate::providers::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use shared::{Code, Level, Timestamp};
 
 /// The parameters.
@@ -37,6 +38,11 @@ impl NativeAction for ApplyPatch {
     const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;
+
+    fn about(&self) -> Option<Value> {
+        let path = first_name(&self.patch).map(|name| clipped(&name));
+        Some(json!({ "op": "apply_patch_propose", "path": path }))
+    }
 
     fn summary(&self) -> String {
         format!("propose a patch of {} bytes", self.patch.len())

@@ -1,6 +1,6 @@
 //! `apply_proposal`: makes the changes that a person has agreed to, once.
 
-use super::{guarded, named, refuse};
+use super::{clipped, guarded, named, refuse};
 use crate::proposals::ProposalId;
 use crate::providers::contract::{Aside, Exposure, Failure, Guard, Needs, Probed, Stored, Success, Supplied, Tier};
 use crate::providers::execution::{Execution, Planted};
@@ -25,6 +25,13 @@ pub(super) struct ApplyProposal {
     path: String,
     /// The proposal's name.
     hitl_id: ProposalId,
+}
+
+impl ApplyProposal {
+    /// The path, as proposals are stored under it.
+    fn path(&self) -> &str {
+        self.path.strip_prefix("./").unwrap_or(&self.path)
+    }
 }
 
 /// What was changed.
@@ -79,14 +86,17 @@ impl NativeAction for ApplyProposal {
     const TIER: Option<Tier> = Some(Tier::Human);
     const VERBATIM: bool = true;
 
+    fn about(&self) -> Option<Value> {
+        Some(json!({ "op": "apply_proposal", "path": clipped(&self.path), "hitl_id": self.hitl_id }))
+    }
+
     fn summary(&self) -> String {
         format!("apply {} to {}", self.hitl_id, named(&self.path))
     }
 
     fn guard(&self, desk: &Desk, facts: Option<&Stored>, _now: Timestamp) -> Guard {
-        let given = self.path.strip_prefix("./").unwrap_or(&self.path);
         match facts {
-            Some(stored) if stored.path != given => {
+            Some(stored) if stored.path != self.path() => {
                 refuse(Code::Guardrail, "The proposal is about another path.".into())
             }
             Some(_) | None => guarded(desk, &self.path),
@@ -94,7 +104,7 @@ impl NativeAction for ApplyProposal {
     }
 
     fn needs(&self) -> Needs<'_> {
-        Needs::ToApply(&self.hitl_id)
+        Needs::ToApply(&self.hitl_id, self.path())
     }
 
     fn supplied(supplied: Supplied) -> Option<Stored> {

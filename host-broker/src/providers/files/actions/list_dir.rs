@@ -1,6 +1,6 @@
 //! `list_dir`.
 
-use super::{READS, guarded, named};
+use super::{READS, clipped, guarded, named};
 use crate::providers::contract::{Aside, Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, unread};
@@ -9,7 +9,7 @@ use crate::providers::files::workspace::Kind;
 use crate::providers::native::NativeAction;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::{Level, Timestamp};
 
 /// How many entries are returned unless another number is given.
@@ -78,6 +78,10 @@ impl NativeAction for ListDir {
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = READS;
     const VERBATIM: bool = true;
+
+    fn about(&self) -> Option<Value> {
+        Some(json!({ "op": "list_dir", "path": self.directory().map_or_else(|| ".".to_owned(), clipped) }))
+    }
 
     fn summary(&self) -> String {
         format!("list {}", self.directory().map_or_else(|| ".".to_owned(), named))

@@ -1,6 +1,6 @@
 //! `read_file`.
 
-use super::{READS, guarded, named, refuse};
+use super::{READS, clipped, guarded, named, refuse};
 use crate::providers::contract::{Aside, Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no, unread};
@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};
 
@@ -94,6 +94,10 @@ impl NativeAction for ReadFile {
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = READS;
     const VERBATIM: bool = true;
+
+    fn about(&self) -> Option<Value> {
+        Some(json!({ "op": "read_file", "path": clipped(&self.path) }))
+    }
 
     fn summary(&self) -> String {
         let Lines { start, end } = self.lines();

@@ -1,6 +1,6 @@
 //! `write_file`: proposes, and never writes.
 
-use super::{guarded, named, refuse};
+use super::{clipped, guarded, named, refuse};
 use crate::providers::contract::{Aside, Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::change::ChangeSet;
@@ -10,6 +10,7 @@ use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use shared::{Code, Level, Timestamp};
 
 /// The parameters.
@@ -36,6 +37,10 @@ impl NativeAction for WriteFile {
     const EXPOSES: Exposure = super::READS;
     const PROPOSES: bool = true;
     const VERBATIM: bool = true;
+
+    fn about(&self) -> Option<Value> {
+        Some(json!({ "op": "write_file_propose", "path": clipped(&self.path) }))
+    }
 
     fn summary(&self) -> String {
         format!("propose {}, {} bytes", named(&self.path), self.content.len())

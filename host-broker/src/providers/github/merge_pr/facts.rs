@@ -40,6 +40,9 @@ pub(super) struct Checks {
 /// GitHub finds out in the background whether a pull request is mergeable, and says `null` until then.
 const MERGEABLE_PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 
+/// How many pages of statuses, and of check runs, are read.
+const PAGES_MAX: usize = 10;
+
 impl Facts {
     /// Reads them.
     ///
@@ -107,30 +110,50 @@ fn mergeable(v: &Value) -> Option<bool> {
 }
 
 impl Checks {
-    /// Both kinds: statuses (the older interface) and check runs. One page of each; more than that is not judged.
+    /// Both kinds: statuses (the older interface) and check runs.
     async fn fetch(session: &Session<'_>, repo: Repo<'_>, sha: &str) -> Result<Self, Failure> {
         let commit = Target::repo(repo).then("commits").commit(sha);
         let mut checks = Self::default();
-        let statuses = session.get(&commit.clone().then("status").with("per_page", "100")).await?;
-        checks.add(&statuses, "statuses", |status| match text(status, "/state").as_deref() {
+        let statuses = commit.clone().then("status").with("per_page", "100");
+        let of_status = |status: &Value| match text(status, "/state").as_deref() {
             Some("success") => Verdict::Passed,
             Some("pending") => Verdict::Running,
             Some(_) | None => Verdict::Failed,
-        })?;
-        let runs = session.get(&commit.then("check-runs").with("per_page", "100")).await?;
-        checks.add(&runs, "check_runs", |run| {
-            match (text(run, "/status").as_deref(), text(run, "/conclusion").as_deref()) {
-                (Some("completed"), Some("success")) => Verdict::Passed,
-                (Some("completed"), Some("neutral" | "skipped")) => Verdict::NoMatter,
-                (Some("completed"), Some(_) | None) | (None, _) => Verdict::Failed,
-                (Some(_), _) => Verdict::Running,
-            }
-        })?;
+        };
+        checks.read(session, &statuses, "statuses", of_status).await?;
+        let runs = commit.then("check-runs").with("per_page", "100");
+        let of_run = |run: &Value| match (text(run, "/status").as_deref(), text(run, "/conclusion").as_deref()) {
+            (Some("completed"), Some("success")) => Verdict::Passed,
+            (Some("completed"), Some("neutral" | "skipped")) => Verdict::NoMatter,
+            (Some("completed"), Some(_) | None) | (None, _) => Verdict::Failed,
+            (Some(_), _) => Verdict::Running,
+        };
+        checks.read(session, &runs, "check_runs", of_run).await?;
         Ok(checks)
     }
 
-    fn add(&mut self, answer: &Value, list: &str, judge: impl Fn(&Value) -> Verdict) -> Result<(), Failure> {
-        let total = count(answer, "/total_count").ok_or_else(unusual)?;
+    /// Reads one kind, page after page; what is beyond the last page that is read is not judged.
+    async fn read(
+        &mut self,
+        session: &Session<'_>,
+        target: &Target,
+        list: &str,
+        judge: impl Fn(&Value) -> Verdict + Send + Copy,
+    ) -> Result<(), Failure> {
+        let mut page = session.get_page(target).await?;
+        let mut read = 0;
+        for pages in 1.. {
+            read += self.add(&page.document, list, judge)?;
+            let Some(next) = page.next.filter(|_| pages < PAGES_MAX) else { break };
+            page = session.get_page(&target.at(&next)).await?;
+        }
+        let total = count(&page.document, "/total_count").ok_or_else(unusual)?;
+        self.unread += total.saturating_sub(read);
+        Ok(())
+    }
+
+    /// Judges the entries of one page and counts them.
+    fn add(&mut self, answer: &Value, list: &str, judge: impl Fn(&Value) -> Verdict) -> Result<u64, Failure> {
         let entries = answer.get(list).and_then(Value::as_array).ok_or_else(unusual)?;
         for entry in entries {
             match judge(entry) {
@@ -140,8 +163,7 @@ impl Checks {
                 Verdict::Running => self.running += 1,
             }
         }
-        self.unread += total.saturating_sub(u64::try_from(entries.len()).unwrap_or(u64::MAX));
-        Ok(())
+        Ok(u64::try_from(entries.len()).unwrap_or(u64::MAX))
     }
 }
 

@@ -1,0 +1,70 @@
+//! What is valid in a home, but may not be what the operator thinks. `serve` logs it; `status` and `config check` print
+//! it. Nothing here changes a decision.
+
+use crate::config::home::{Home, quoted};
+use crate::config::profiles::{entries, profile_name, read};
+use crate::config::rules::is_rule_file;
+use crate::config::{Config, ConfigError, socket};
+use crate::policy::profile::Profile;
+use shared::Group;
+use shared::mailbox::{RESPONSES, TASKS};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// The warnings about a home, one sentence each:
+/// `group developer has no profile, so a person must agree to each of its writes; …`
+///
+/// # Errors
+/// [`ConfigError`] if a file cannot be read.
+pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let mut found = strict_groups(home, config)?;
+    found.extend(unused_files(home)?);
+    found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
+    found.extend(config.broker.socket_group.iter().filter_map(|group| socket::unreachable(home, group)));
+    Ok(found)
+}
+
+/// Groups whose profile says nothing.
+fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
+    let profiles = read(home, config)?;
+    let warning = |group| {
+        let what = match profiles.get(group) {
+            Some((_, profile)) if *profile == Profile::default() => "an empty profile",
+            Some(_) => return None,
+            None => "no profile",
+        };
+        let path = home.profile(group);
+        Some(format!(
+            "group {group} has {what}, so a person must agree to each of its writes; {} is the place for what you mean \
+             to relax",
+            path.display()
+        ))
+    };
+    Ok(config.groups.keys().filter_map(warning).collect())
+}
+
+/// Directories of a mailbox that the sandbox's user cannot write.
+fn foreign_mailbox(home: &Home, group: &Group, uid: u32) -> Option<String> {
+    let mailbox = home.mailbox(group);
+    let places = [TASKS, RESPONSES].map(|name| mailbox.join(name));
+    let owner = |path: &PathBuf| path.symlink_metadata().ok().map(|found| found.uid()).filter(|owner| *owner != uid);
+    let foreign: Vec<(&PathBuf, u32)> = places.iter().filter_map(|path| Some((path, owner(path)?))).collect();
+    let (first, owner) = foreign.first()?;
+    let all: Vec<String> = foreign.iter().map(|(path, _)| quoted(path)).collect();
+    Some(format!(
+        "the sandbox of group {group} runs as user {uid} and cannot write {}, which belongs to user {owner}; as root: \
+         chown {uid} {}",
+        first.display(),
+        all.join(" ")
+    ))
+}
+
+/// Files beside the profiles and the rules that are neither: a copy that an editor left, or a name with a typing error.
+fn unused_files(home: &Home) -> Result<Vec<String>, ConfigError> {
+    let profiles = entries(&home.profiles())?.into_iter().filter(|path| profile_name(path).is_none());
+    let rules = entries(&home.policy())?.into_iter();
+    let rules = rules.filter(|path| !is_rule_file(path) && *path != home.profiles());
+    let profiles = profiles.map(|path| format!("{} is not read: a profile is named GROUP.toml", path.display()));
+    let rules = rules.map(|path| format!("{} is not read: a file of rules is named NAME.cedar", path.display()));
+    Ok(profiles.chain(rules).collect())
+}

@@ -1,0 +1,191 @@
+//! How much evidence a caller may cause in an hour, in bytes of rows and stored replies.
+//!
+//! Two buckets for each group and each external grant leak steadily over an hour. Every row and stored reply fills the
+//! first; when it is full, new calls are refused. Rows about requests that changed nothing also fill the second, which is
+//! smaller; when that is full, such requests are counted in one row a minute instead of a row each. On a nearly full disk
+//! the caller that has used most is held to that first.
+//!
+//! Everything here is in memory: a restart empties the buckets, which no sandbox can cause.
+
+use shared::Timestamp;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+const HOUR_US: i64 = 3_600_000_000;
+/// The part of the hour's bytes that may go into rows about requests that changed nothing: one of so many.
+const MINOR_PART: u64 = 8;
+/// After so long the next caller is held to nothing, if the disk is still nearly full.
+const NEXT_CALLER: Duration = Duration::from_secs(5);
+
+/// The buckets of all callers.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    // Bytes in an hour; none is no bound.
+    hourly: Option<u64>,
+    callers: HashMap<String, Buckets>,
+    // Those that are held to nothing while the disk is nearly full, and since when the last of them is.
+    stopped: BTreeSet<String>,
+    stopped_since: Option<Timestamp>,
+}
+
+/// When each bucket will be empty, in microseconds since 1970.
+#[derive(Debug, Default, Clone, Copy)]
+struct Buckets {
+    all: i64,
+    minor: i64,
+}
+
+impl Budgets {
+    /// From now on a caller may cause this many bytes of evidence in an hour.
+    pub fn set_hourly(&mut self, bytes: Option<u64>) {
+        self.hourly = bytes.filter(|bytes| *bytes > 0);
+    }
+
+    /// The bytes that a caller may cause in an hour; `None` is no bound.
+    pub fn hourly(&self) -> Option<u64> {
+        self.hourly
+    }
+
+    /// Whether the caller's requests that change nothing get no rows of their own now.
+    pub fn folds(&self, caller: &str, now: Timestamp) -> bool {
+        self.stopped.contains(caller)
+            || self.callers.get(caller).is_some_and(|buckets| buckets.minor - micros(now) > HOUR_US)
+    }
+
+    /// Why a new call of this caller is refused, if it is: how long to wait, or `None` for as long as the disk is nearly full.
+    pub fn refuses(&self, caller: &str, now: Timestamp) -> Option<Option<Duration>> {
+        if self.stopped.contains(caller) {
+            return Some(None);
+        }
+        let over = self.callers.get(caller)?.all - micros(now) - HOUR_US;
+        (over > 0).then(|| Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))))
+    }
+
+    /// The caller has caused this many bytes.
+    pub fn charge(&mut self, caller: &str, bytes: usize, minor: bool, now: Timestamp) {
+        let Some(hourly) = self.hourly.filter(|_| is_bounded(caller)) else { return };
+        let buckets = match self.callers.get_mut(caller) {
+            Some(buckets) => buckets,
+            None => self.callers.entry(caller.to_owned()).or_default(),
+        };
+        fill(&mut buckets.all, bytes, hourly, now);
+        if minor {
+            fill(&mut buckets.minor, bytes, (hourly / MINOR_PART).max(1), now);
+        }
+    }
+
+    /// Forgets the buckets that are empty.
+    pub fn forget_empty(&mut self, now: Timestamp) {
+        self.callers.retain(|_, buckets| buckets.all > micros(now));
+    }
+
+    /// The disk is nearly full, or not. The caller that has used most is held to nothing first; every few seconds the
+    /// next one is. Gives the caller to whom that has happened now.
+    pub fn heed_space(&mut self, nearly_full: bool, now: Timestamp) -> Option<String> {
+        if !nearly_full {
+            self.stopped.clear();
+            self.stopped_since = None;
+            return None;
+        }
+        if self.stopped_since.is_some_and(|since| now.since(since) < NEXT_CALLER) {
+            return None;
+        }
+        let others = self.callers.iter().filter(|(caller, _)| !self.stopped.contains(*caller));
+        let (caller, _) = others.max_by_key(|(caller, buckets)| (buckets.all, (*caller).clone()))?;
+        let caller = caller.clone();
+        self.stopped.insert(caller.clone());
+        self.stopped_since = Some(now);
+        Some(caller)
+    }
+}
+
+/// Only what comes from sandboxes and from external agents is bounded: people and the broker itself are not attackers.
+fn is_bounded(caller: &str) -> bool {
+    caller.starts_with("group:") || caller.starts_with("outside:")
+}
+
+fn micros(time: Timestamp) -> i64 {
+    time.millis().saturating_mul(1000)
+}
+
+fn fill(empty_at: &mut i64, bytes: usize, hourly: u64, now: Timestamp) {
+    let hourly = i128::from(hourly);
+    let cost = i128::try_from(bytes).unwrap_or(i128::MAX / i128::from(HOUR_US)) * i128::from(HOUR_US) / hourly;
+    *empty_at = (*empty_at).max(micros(now)).saturating_add(i64::try_from(cost).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    fn of(hourly: u64) -> Budgets {
+        let mut budgets = Budgets::default();
+        budgets.set_hourly(Some(hourly));
+        budgets
+    }
+
+    #[test]
+    fn an_hours_bytes_may_be_caused_at_once_and_come_back_steadily() {
+        let mut budgets = of(3_600);
+        budgets.charge("group:a", 3_600, false, at(0));
+        assert_eq!(budgets.refuses("group:a", at(0)), None);
+        budgets.charge("group:a", 10, false, at(0));
+        assert_eq!(budgets.refuses("group:a", at(0)), Some(Some(Duration::from_secs(10))));
+        assert_eq!(budgets.refuses("group:a", at(10)), None);
+        assert_eq!(budgets.refuses("group:b", at(0)), None);
+        assert!(!budgets.folds("group:a", at(0)), "nothing of it was minor");
+    }
+
+    #[test]
+    fn requests_that_change_nothing_have_an_eighth() {
+        let mut budgets = of(8 * 3_600);
+        budgets.charge("group:a", 3_600, true, at(0));
+        assert!(!budgets.folds("group:a", at(0)));
+        budgets.charge("group:a", 1, true, at(0));
+        assert!(budgets.folds("group:a", at(0)) && !budgets.folds("group:a", at(1)));
+        assert_eq!(budgets.refuses("group:a", at(0)), None, "calls go on");
+    }
+
+    #[test]
+    fn people_and_the_broker_are_not_bounded_and_no_bound_bounds_nobody() {
+        let mut budgets = of(1);
+        for caller in ["person:alice", "broker", "operator:optk_1"] {
+            budgets.charge(caller, usize::MAX, true, at(0));
+            assert!(!budgets.folds(caller, at(0)) && budgets.refuses(caller, at(0)).is_none(), "{caller}");
+        }
+        budgets.charge("outside:fgrnt_1", 2, true, at(0));
+        assert!(budgets.folds("outside:fgrnt_1", at(0)));
+        let mut unbounded = of(0);
+        unbounded.charge("group:a", usize::MAX, true, at(0));
+        assert!(!unbounded.folds("group:a", at(0)));
+    }
+
+    #[test]
+    fn on_a_nearly_full_disk_the_caller_that_has_used_most_is_stopped_first() {
+        let mut budgets = of(1 << 30);
+        budgets.charge("group:quiet", 10, false, at(0));
+        budgets.charge("group:loud", 10_000, false, at(0));
+        assert_eq!(budgets.heed_space(true, at(1)).as_deref(), Some("group:loud"));
+        assert_eq!(budgets.refuses("group:loud", at(1)), Some(None));
+        assert!(budgets.folds("group:loud", at(1)) && !budgets.folds("group:quiet", at(1)));
+        assert_eq!(budgets.heed_space(true, at(2)), None, "space may come back");
+        assert_eq!(budgets.heed_space(true, at(7)).as_deref(), Some("group:quiet"));
+        assert_eq!(budgets.heed_space(true, at(60)), None, "nobody is left");
+        assert_eq!(budgets.heed_space(false, at(61)), None);
+        assert_eq!((budgets.refuses("group:loud", at(61)), budgets.refuses("group:quiet", at(61))), (None, None));
+    }
+
+    #[test]
+    fn empty_buckets_are_forgotten() {
+        let mut budgets = of(3_600);
+        budgets.charge("outside:fgrnt_1", 60, true, at(0));
+        budgets.forget_empty(at(59));
+        assert_eq!(budgets.callers.len(), 1);
+        budgets.forget_empty(at(61));
+        assert_eq!(budgets.callers.len(), 0);
+    }
+}

@@ -1,0 +1,91 @@
+//! Requests that came to nothing and have no row of their own.
+//!
+//! The first of a caller, kind and code has its own row, which stands for the others of the next minute; how many they
+//! were is a row after that minute. So nobody can fill the disk that all depend on. A crash loses the count of the last
+//! minute at most, never the row that they are counted with.
+
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::transaction::Transaction;
+use serde_json::json;
+use shared::reply::Evidence;
+use shared::{Code, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// What is counted together: the caller, what became of the request, and why.
+pub(super) type Key = (String, &'static str, Option<Code>);
+
+/// What is being counted.
+#[derive(Debug, Default)]
+pub struct Folding(BTreeMap<Key, Fold>);
+
+#[derive(Debug)]
+struct Fold {
+    first: Evidence,
+    since: Timestamp,
+    more: u64,
+}
+
+impl Folding {
+    /// Counts one more, if a row of the last minute stands for it; that row is its evidence.
+    pub(super) fn count(&mut self, key: &Key, now: Timestamp) -> Option<Evidence> {
+        let fold = self.0.get_mut(key)?;
+        if now.since(fold.since) >= WINDOW {
+            return None;
+        }
+        fold.more = fold.more.saturating_add(1);
+        Some(fold.first)
+    }
+
+    /// This row stands for the others of the next minute. Gives what was counted with the last one, to be written.
+    pub(super) fn begin(&mut self, key: Key, first: Evidence, now: Timestamp) -> Option<Counted> {
+        let last = self.0.insert(key.clone(), Fold { first, since: now, more: 0 })?;
+        Counted::of(key, &last)
+    }
+
+    /// Forgets everything that rests on rows that were not committed.
+    pub(super) fn forget_after(&mut self, seq: i64) {
+        self.0.retain(|_, fold| fold.first.seq <= seq);
+    }
+
+    /// Takes out what is over, or everything.
+    pub(super) fn take(&mut self, now: Timestamp, all: bool) -> Vec<Counted> {
+        let is_over = |fold: &Fold| all || now.since(fold.since) >= WINDOW;
+        let over: Vec<Key> = self.0.iter().filter(|(_, fold)| is_over(fold)).map(|(key, _)| key.clone()).collect();
+        let taken = over.into_iter().filter_map(|key| self.0.remove(&key).map(|fold| (key, fold)));
+        taken.filter_map(|(key, fold)| Counted::of(key, &fold)).collect()
+    }
+
+    /// Whether something is over and has to be written.
+    pub fn has_finished(&self, now: Timestamp) -> bool {
+        self.0.values().any(|fold| now.since(fold.since) >= WINDOW)
+    }
+}
+
+/// How many requests a row stands for.
+#[derive(Debug)]
+pub(super) struct Counted {
+    key: Key,
+    more: u64,
+    with: i64,
+}
+
+impl Counted {
+    fn of(key: Key, fold: &Fold) -> Option<Self> {
+        (fold.more > 0).then_some(Self { key, more: fold.more, with: fold.first.seq })
+    }
+
+    /// Writes the row.
+    pub(super) fn write(&self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+        let (caller, _, code) = &self.key;
+        tx.append(&Draft {
+            reason_code: *code,
+            body: json!({ "count": self.more, "with": self.with }),
+            ..Draft::new(Kind::Folded, caller)
+        })
+        .map(|_evidence| ())
+    }
+}

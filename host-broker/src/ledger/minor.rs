@@ -1,0 +1,108 @@
+//! Minor rows: rows about requests that changed nothing. A caller that causes too many shares one row for them.
+
+use crate::ledger::LedgerError;
+use crate::ledger::budget::Budgets;
+use crate::ledger::chain::{Draft, Kind, Row};
+use crate::ledger::folding::Folding;
+use crate::ledger::transaction::Transaction;
+use shared::reply::Evidence;
+use std::time::Duration;
+
+/// What bounds minor rows: each caller's budget, and the requests that share a row.
+#[derive(Debug, Default)]
+pub(super) struct Minor {
+    pub(super) budgets: Budgets,
+    pub(super) folding: Folding,
+}
+
+/// The evidence of a request that changed nothing: a row of its own, or a row that it shares with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinorRow {
+    evidence: Evidence,
+    folded: bool,
+}
+
+impl MinorRow {
+    /// A row of the request's own.
+    pub fn own(evidence: Evidence) -> Self {
+        Self { evidence, folded: false }
+    }
+
+    /// Whether the caller has caused too many rows.
+    pub fn is_folded(&self) -> bool {
+        self.folded
+    }
+
+    /// The row.
+    pub fn evidence(&self) -> Evidence {
+        self.evidence
+    }
+}
+
+impl Transaction<'_> {
+    /// Appends a minor row. If the caller has caused too many, an earlier row of the same kind and code stands for this
+    /// request, and the ledger writes the count within a minute.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; nothing was written.
+    pub fn append_minor(&self, draft: &Draft<'_>) -> Result<MinorRow, LedgerError> {
+        if self.folds(draft.caller) {
+            return self.append_counted(draft);
+        }
+        self.append(draft).map(MinorRow::own)
+    }
+
+    /// Appends a row that stands for all of the same caller, kind and code in the next minute, or counts with such a row.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; nothing was written.
+    pub fn append_counted(&self, draft: &Draft<'_>) -> Result<MinorRow, LedgerError> {
+        let key = (draft.caller.to_owned(), draft.kind.word(), draft.reason_code);
+        if let Some(evidence) = self.minor.borrow_mut().folding.count(&key, self.now()) {
+            return Ok(MinorRow { evidence, folded: true });
+        }
+        let evidence = self.append(draft)?;
+        let before = self.minor.borrow_mut().folding.begin(key, evidence, self.now());
+        if let Some(before) = before {
+            before.write(self)?;
+        }
+        Ok(MinorRow { evidence, folded: self.folds(draft.caller) })
+    }
+
+    /// Writes how many requests shared a row in the minutes that are over, or in all.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; the counts are lost.
+    pub fn write_counts(&self, all: bool) -> Result<(), LedgerError> {
+        let counted = self.minor.borrow_mut().folding.take(self.now(), all);
+        counted.iter().try_for_each(|counted| counted.write(self))
+    }
+
+    /// The reason to refuse a new call of a caller that has caused too much evidence, and how long to wait, if that is
+    /// known.
+    pub fn refuses(&self, caller: &str) -> Option<(String, Option<Duration>)> {
+        let minor = self.minor.borrow();
+        Some(match minor.budgets.refuses(caller, self.now())? {
+            Some(wait) => {
+                let mib = minor.budgets.hourly().unwrap_or(0) >> 20;
+                (format!("The evidence of this caller's calls has used up its {mib} MiB an hour."), Some(wait))
+            }
+            None => ("The broker's disk is nearly full, and this caller has used most of it.".to_owned(), None),
+        })
+    }
+
+    /// Charges a row to the budget of its caller.
+    pub(super) fn charge_row(&self, row: &Row, kind: Kind) {
+        let is_minor = matches!(kind, Kind::Refused | Kind::Answered | Kind::Repeated | Kind::Folded);
+        self.minor.borrow_mut().budgets.charge(&row.caller, row.cost(), is_minor, self.now());
+    }
+
+    /// Charges a stored reply to the budget of its caller.
+    pub(super) fn charge_reply(&self, caller: &str, bytes: usize) {
+        self.minor.borrow_mut().budgets.charge(caller, bytes, false, self.now());
+    }
+
+    fn folds(&self, caller: &str) -> bool {
+        self.minor.borrow().budgets.folds(caller, self.now())
+    }
+}

@@ -1,0 +1,226 @@
+//! What an operator could write of a tool: a level and what it exposes, from what the server says of it.
+//!
+//! A proposal is a suggestion to a person. It never counts by itself: what counts is what stands in `broker.toml`. Where a
+//! definition says too little, the stricter value is proposed.
+
+use super::tools::{Said, ToolTable};
+use crate::providers::contract::{Exposes, Tier};
+use serde_json::Value;
+use shared::Level;
+
+/// Names of tools that only read begin with one of these words.
+const READS: [&str; 26] = [
+    "get",
+    "list",
+    "read",
+    "search",
+    "find",
+    "fetch",
+    "show",
+    "view",
+    "describe",
+    "lookup",
+    "count",
+    "query",
+    "status",
+    "diff",
+    "log",
+    "check",
+    "open",
+    "browse",
+    "download",
+    "explain",
+    "summarize",
+    "tree",
+    "info",
+    "whoami",
+    "convert",
+    "calculate",
+];
+/// Words in the names of tools that take something away or cannot be undone.
+const DESTROYS: [&str; 12] = [
+    "delete",
+    "remove",
+    "drop",
+    "purge",
+    "destroy",
+    "reset",
+    "revoke",
+    "wipe",
+    "kill",
+    "overwrite",
+    "uninstall",
+    "cancel",
+];
+/// Words in the names of tools that move money or change production.
+const COSTS: [&str; 12] = [
+    "pay", "payment", "transfer", "charge", "refund", "purchase", "buy", "order", "payout", "deploy", "merge",
+    "release",
+];
+/// Words in the names of tools that look for what is public.
+const PUBLIC: [&str; 8] = ["web", "internet", "url", "website", "news", "wikipedia", "time", "weather"];
+/// Words in the names of parameters that choose where a request goes.
+const ADDRESSES: [&str; 14] = [
+    "url",
+    "urls",
+    "uri",
+    "href",
+    "link",
+    "domain",
+    "host",
+    "endpoint",
+    "webhook",
+    "email",
+    "recipient",
+    "recipients",
+    "to",
+    "address",
+];
+
+/// A proposal, and why it is made.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// What could be written.
+    pub table: ToolTable,
+    /// Why, for a person: half a sentence each.
+    pub why: Vec<&'static str>,
+}
+
+/// What an operator could write of this tool. `has_network` says whether the server can reach anything.
+pub fn propose(said: &Said, has_network: bool) -> Proposal {
+    let mut why = Vec::new();
+    let name = words(said.name());
+    let has = |list: &[&str]| name.iter().any(|word| list.contains(&word.as_str()));
+    let hint = |key: &str| said.annotations().and_then(|hints| hints.get(key)).and_then(Value::as_bool);
+    let destroys = hint("destructiveHint") == Some(true) && hint("readOnlyHint") != Some(true) || has(&DESTROYS);
+    let reads = match hint("readOnlyHint") {
+        Some(true) if has(&DESTROYS) || has(&COSTS) => {
+            why.push("it says that it only reads, but its name says otherwise");
+            false
+        }
+        Some(true) => {
+            why.push("it says that it only reads");
+            true
+        }
+        Some(false) => {
+            why.push("it says that it changes something");
+            false
+        }
+        None if !destroys && name.first().is_some_and(|first| READS.contains(&first.as_str())) => {
+            why.push("its name is that of a read");
+            true
+        }
+        None => {
+            why.push("it does not say that it only reads");
+            false
+        }
+    };
+    let (level, tier) = if reads {
+        (Level::Read, None)
+    } else if has(&COSTS) {
+        why.push("its name is about money or production");
+        (Level::Production, Some(Tier::Human))
+    } else if destroys {
+        why.push("it takes something away");
+        (Level::Write, Some(Tier::Human))
+    } else {
+        (Level::Write, None)
+    };
+    let exposes = exposes(said, &name, reads, has_network, hint("openWorldHint"), &mut why);
+    let idempotent = reads || hint("idempotentHint") == Some(true);
+    Proposal { table: ToolTable { level, tier, exposes: Some(exposes), idempotent }, why }
+}
+
+fn exposes(
+    said: &Said,
+    name: &[String],
+    reads: bool,
+    has_network: bool,
+    open_world: Option<bool>,
+    why: &mut Vec<&'static str>,
+) -> Vec<Exposes> {
+    let is_public = name.iter().any(|word| PUBLIC.contains(&word.as_str()));
+    let takes_address = parameters(said).iter().any(|word| ADDRESSES.contains(&word.as_str()));
+    let mut exposes = Vec::new();
+    if reads {
+        exposes.push(Exposes::Untrusted);
+        if is_public {
+            why.push("its name is about what is public, so it reads nothing private");
+        } else {
+            exposes.push(Exposes::Sensitive);
+        }
+    }
+    if !has_network {
+        why.push("its server reaches nothing, so no data leaves");
+    } else if open_world == Some(false) {
+        why.push("it says that it stays in a closed world, so no data leaves");
+    } else if !reads || is_public || takes_address {
+        exposes.push(Exposes::Egress);
+    } else {
+        why.push("it is a read that takes no address, so no data leaves");
+    }
+    exposes
+}
+
+/// The words of a name: `getFile_info` has three.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && was_lower) {
+            words.push(String::new());
+        }
+        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        if let Some(word) = words.last_mut().filter(|_| c.is_ascii_alphanumeric()) {
+            word.push(c.to_ascii_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The words of the names of what it takes.
+fn parameters(said: &Said) -> Vec<String> {
+    let schema = said.input_schema();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.map(|all| all.keys().flat_map(|name| words(name)).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn proposed(tool: Value, has_network: bool) -> (u8, Option<&'static str>, Vec<Exposes>) {
+        let Proposal { table, why } = propose(&Said::of(&serde_json::from_value(tool).unwrap()), has_network);
+        assert!(!why.is_empty());
+        (table.level.number(), table.tier.map(Tier::word), table.exposes.unwrap())
+    }
+
+    #[test]
+    fn a_proposal_follows_the_hints_and_the_name_and_is_strict_where_they_say_nothing() {
+        use Exposes::{Egress, Sensitive, Untrusted};
+        let tool = |name: &str, hints: Value| json!({ "name": name, "inputSchema": {}, "annotations": hints });
+        let (read, open) = (json!({ "readOnlyHint": true }), json!({ "readOnlyHint": true, "openWorldHint": true }));
+        for (tool, has_network, expected) in [
+            (tool("list_issues", read.clone()), true, (1, None, vec![Untrusted, Sensitive])),
+            (tool("read_graph", json!({})), false, (1, None, vec![Untrusted, Sensitive])),
+            (tool("web_search", open.clone()), true, (1, None, vec![Untrusted, Egress])),
+            (tool("frobnicate", json!({})), true, (2, None, vec![Egress])),
+            (tool("frobnicate", json!({})), false, (2, None, vec![])),
+            (tool("create_note", json!({ "readOnlyHint": false, "openWorldHint": false })), true, (2, None, vec![])),
+            (tool("deleteEntities", json!({})), false, (2, Some("human"), vec![])),
+            (tool("write_file", json!({ "destructiveHint": true })), false, (2, Some("human"), vec![])),
+            (tool("transfer_money", json!({})), true, (3, Some("human"), vec![Egress])),
+            // A name is believed where it is the stricter of the two.
+            (tool("delete_all", read.clone()), false, (2, Some("human"), vec![])),
+            (
+                json!({ "name": "get_page", "inputSchema": { "properties": { "targetUrl": {} } }, "annotations": read }),
+                true,
+                (1, None, vec![Untrusted, Sensitive, Egress]),
+            ),
+        ] {
+            assert_eq!(proposed(tool.clone(), has_network), expected, "{tool}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which right each command takes from the person who gives it.
+//!
+//! ```text
+//! Known        a person of the configuration, or the daemon's own user, or root
+//! Member       a person who approves something, or administers
+//! Administer   `admin = true` in [people.NAME]; the daemon's own user and root without it
+//! Grant        Administer, and `approves` that covers the group, the provider and the level
+//! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
+//! ```
+//!
+//! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
+
+use crate::call::Order;
+use crate::config::Config;
+use shared::Level;
+use shared::request::GrantRequest;
+
+/// What a command takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Right<'a> {
+    /// To be known.
+    Known,
+    /// To approve something, or to administer.
+    Member,
+    /// To administer.
+    Administer,
+    /// To administer, and to approve up to the level that is granted.
+    Grant(&'a GrantRequest),
+    /// Another condition, which the command itself checks and records.
+    OwnCheck,
+}
+
+/// The right that an order takes from a person.
+pub fn of(order: &Order) -> Right<'_> {
+    match order {
+        Order::Grant(request) => Right::Grant(request),
+        Order::List(_) => Right::Member,
+        Order::Flow(order) if !order.request.changes() => Right::Member,
+        Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) | Order::GateApprove(_) | Order::Release(_) => {
+            Right::OwnCheck
+        }
+        // No person asks for these; what asks is told so.
+        Order::Capabilities(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => Right::OwnCheck,
+        Order::Revoke(_)
+        | Order::TaskCreate(_)
+        | Order::TaskClose { .. }
+        | Order::Flow(_)
+        | Order::MintOperator(_)
+        | Order::RevokeOperator(_)
+        | Order::ListOperators
+        | Order::AcceptDefinitions { .. }
+        | Order::LinkAccount { .. }
+        | Order::UnlinkAccounts { .. }
+        | Order::PurgeGroup(_)
+        | Order::ShareAccount(..)
+        | Order::RenewVault { .. }
+        | Order::ResetSession(_)
+        | Order::Kill { .. } => Right::Administer,
+    }
+}
+
+impl Right<'_> {
+    /// Whether this person has it.
+    ///
+    /// # Errors
+    /// What the person lacks, with the line of the configuration that gives it.
+    pub fn check(self, config: &Config, person: &str) -> Result<(), String> {
+        let administers = config.administers(person);
+        let approves = config.people.get(person).is_some_and(|table| table.approves.is_some());
+        match self {
+            Right::Member if !administers && !approves => Err(format!(
+                "{person} may not do this; [people.{person}] in broker.toml needs `approves` or `admin = true`."
+            )),
+            Right::Administer | Right::Grant(_) if !administers => {
+                Err(format!("{person} may not administer; [people.{person}] in broker.toml needs `admin = true`."))
+            }
+            Right::Grant(request) if !covers(config, person, request) => Err(format!(
+                "{person} may not grant {} at {} to {}; `approves` of [people.{person}] in broker.toml needs this group, \
+                 provider and level.",
+                request.access_level, request.provider, request.group_folder
+            )),
+            Right::Known | Right::OwnCheck | Right::Member | Right::Administer | Right::Grant(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether the person approves what the grant gives. Who administers without a table has no limit of their own.
+fn covers(config: &Config, person: &str, request: &GrantRequest) -> bool {
+    let GrantRequest { group_folder, provider, access_level, .. } = request;
+    *access_level == Level::None
+        || !config.people.contains_key(person)
+        || config.may_approve(person, Some(group_folder), provider, *access_level)
+}

@@ -1,0 +1,126 @@
+//! How SQLite looks things up: no statement of the product scans more rows than it returns.
+//!
+//! The statements are read from the source, so that none is forgotten. Each one is prepared on a ledger of this version and
+//! its plan is printed; a plan that scans a table is a fault, unless the list below says why that table is small.
+
+use super::world::World;
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What may be scanned, in which file, and why.
+const SCANNED: [(&str, &str, &str); 30] = [
+    ("", "SCAN delivered", "one row"),
+    ("", "SCAN flow_grants_count", "one row"),
+    ("", "SCAN json_each", "what the statement was given"),
+    ("", "SCAN CONSTANT ROW", "no table"),
+    ("", "SCAN open_intents", "so many as are under way"),
+    ("", "SCAN reply_bytes", "one row a caller, once a second"),
+    ("", "SCAN kill_switches", "people set few"),
+    ("", "SCAN operator_tokens", "people make few"),
+    ("", "SCAN chat_misses", "rows of a few minutes"),
+    ("", "SCAN breakers", "at the start, and on a person's command"),
+    ("", "USING INDEX approvals_not_closed", "questions that are open"),
+    ("approvals/stored.rs", "state = 'closed' ORDER BY id DESC LIMIT", "the last ones, for a person"),
+    ("gates.rs", "SCAN tasks", "a person lists them all"),
+    ("gates.rs", "SCAN gate_approvals", "a person lists them all"),
+    ("grants.rs", "SCAN grants", "a person or the main group lists them all"),
+    ("limits.rs", "SCAN quotas", "a person lists them all"),
+    ("accounts.rs", "SCAN accounts", "a person lists them all"),
+    ("accounts.rs", "SCAN account_shares", "a person lists them all"),
+    ("quarantine.rs", "SCAN quarantine", "a person lists them all"),
+    ("linking/stored.rs", "SCAN auth_flows", "a person ends what was begun; rows of ten minutes"),
+    ("stored/records.rs", "SCAN credentials", "a person changes the master key"),
+    ("stored/records.rs", "SCAN account_links", "a person changes the master key"),
+    ("stored/records.rs", "SCAN auth_flows", "a person changes the master key"),
+    ("stored/asked.rs", "account_links", "a person unlinks; questions that are open"),
+    ("ledger/calls.rs", "SCAN", "on a connection of its own, for a person"),
+    ("ledger/export.rs", "SCAN ledger", "on a connection of its own, for a person; at the start the last rows"),
+    ("ledger/store.rs", "SCAN unknown_outcomes", "at the start"),
+    ("ledger/store.rs", "SCAN replies", "the oldest thousand"),
+    ("notices/store.rs", "SCAN notice", "events of questions that nobody was told of yet; the rest for a person"),
+    ("proposals.rs", "SCAN p", "questions that are open"),
+];
+
+/// The SQL of one file: whole statements, and conditions that are put into a statement of the same file.
+fn statements(source: &str) -> Vec<String> {
+    let literal = Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap();
+    let verb = Regex::new(r"^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\s").unwrap();
+    let constant = Regex::new(r#"(?s)const (COLUMNS|FROM): &str =\s*"((?:[^"\\]|\\.)*)""#).unwrap();
+    // Code under test only is not the product's.
+    let product = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let product: String =
+        product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let unescape = |text: &str| Regex::new(r"\\\n\s*").unwrap().replace_all(text, "").replace("\\\"", "\"");
+    let literals: Vec<String> = literal.captures_iter(&product).map(|found| unescape(&found[1])).collect();
+    let (whole, rest): (Vec<String>, Vec<String>) = literals.into_iter().partition(|text| verb.is_match(text));
+    let is_condition = |text: &&String| text.contains(" = ?") || text.contains("<> '") || text.contains("ORDER BY");
+    let conditions: Vec<&String> = rest.iter().filter(is_condition).collect();
+    let mut found = Vec::new();
+    for mut statement in whole {
+        for constant in constant.captures_iter(&product) {
+            statement = statement.replace(&format!("{{{}}}", &constant[1]), &unescape(&constant[2]));
+        }
+        let statement = statement.replace("{card}", "card");
+        if statement.contains("{condition}") {
+            found.extend(conditions.iter().map(|condition| statement.replace("{condition}", condition)));
+        } else {
+            found.push(statement);
+        }
+    }
+    found
+}
+
+fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            sources(&entry, found);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            found.push((entry.display().to_string(), std::fs::read_to_string(&entry).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn no_statement_scans_more_than_it_returns() {
+    let world = World::new();
+    let connection = world.ledger.reader();
+    let mut files = Vec::new();
+    sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut files);
+    let (mut seen, mut unprepared, mut scans) = (0, String::new(), String::new());
+    let mut used = BTreeSet::new();
+    for (file, source) in files {
+        for statement in statements(&source) {
+            let mut prepared = match connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")) {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    writeln!(unprepared, "{file}: {error}: {statement}").unwrap();
+                    continue;
+                }
+            };
+            seen += 1;
+            let number = prepared.parameter_count();
+            let nothing = vec![rusqlite::types::Null; number];
+            let plan: Vec<String> = prepared
+                .query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            for step in plan.iter().filter(|step| step.starts_with("SCAN")) {
+                let is_this = |(place, what, _): &&(&str, &str, &str)| {
+                    (place.is_empty() || file.ends_with(place)) && format!("{step}: {statement}").contains(what)
+                };
+                match SCANNED.iter().find(is_this) {
+                    Some((place, what, _)) => drop(used.insert((*place, *what))),
+                    None => writeln!(scans, "{file}: {step}: {statement}").unwrap(),
+                }
+            }
+        }
+    }
+    println!("{seen} statements\n{unprepared}");
+    assert!(seen > 100, "the statements are no longer found: {seen}");
+    assert!(scans.is_empty(), "{scans}");
+    let unused: Vec<_> = SCANNED.iter().filter(|(place, what, _)| !used.contains(&(*place, *what))).collect();
+    assert!(unused.is_empty(), "nothing is scanned there any more: {unused:?}");
+}

@@ -1,0 +1,186 @@
+//! What one hostile group costs the others: each of its weapons in turn, then all together, at full speed.
+//!
+//! ```text
+//! cargo bench -p tests --bench siege                 # ten seconds a weapon
+//! SIEGE_SECONDS=50 cargo bench -p tests --bench siege  # ten minutes for each kind of group
+//! ```
+//! Another group's reads are timed alone, beside the same attack on a directory that nobody serves (what the attacker takes
+//! from the machine, whatever the broker does), and beside the attack itself. Then: the daemon's memory, the bytes of its
+//! home, and whether its evidence verifies.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
+#![expect(clippy::indexing_slicing, reason = "figures")]
+#![expect(clippy::print_stdout, reason = "the figures")]
+#![expect(clippy::disallowed_methods, reason = "it starts processes")]
+
+#[path = "../roundtrip/figures.rs"]
+mod figures;
+#[path = "../roundtrip/parts.rs"]
+#[expect(dead_code, reason = "shared with the other bench, which starts more")]
+mod parts;
+
+use figures::{median, micros, percentile};
+use parts::{Broker, Client, Programs, call, client, timed};
+use shared::mailbox::Directory;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// So many documents of the attacker lie in its directory at most: what it does with its own disk is not measured.
+const PENDING: u64 = 2_000;
+
+/// A document by its number.
+type Weapon = fn(u64) -> String;
+
+const WEAPONS: [(&str, Weapon); 11] = [
+    ("calls that are refused", |n| request(n, "echo", "{}", "")),
+    ("equal numbers that cannot be kept", |n| {
+        request(n, "echo", &format!(r#"{{"n":[{}9007199254740993]}}"#, "9007199254740993,".repeat(3_900)), "")
+    }),
+    ("lists in lists", |n| {
+        let nest = format!("{}{},", "[".repeat(56), "]".repeat(56));
+        request(n, "echo", &format!(r#"{{"n":[{}0]}}"#, nest.repeat(1_000_000 / nest.len())), "")
+    }),
+    ("many keys", |n| {
+        let keys: Vec<String> = (0..80_000).map(|key| format!(r#""k{key}":1"#)).collect();
+        request(n, "echo", &format!("{{{}}}", keys.join(",")), "")
+    }),
+    ("as many values as a document may have", |n| {
+        request(n, "echo", &format!(r#"{{"n":[{}0]}}"#, "[0],".repeat(9_000)), "")
+    }),
+    ("long texts", |n| request(n, "note", &format!(r#"{{"text":"{}"}}"#, "ab cd ".repeat(150_000)), "")),
+    ("what may I", |n| format!(r#"{{"type":"ext_capabilities","request_id":"{}","include_unavailable":true}}"#, id(n))),
+    ("dry runs", |n| request(n, "note", "{}", r#","dry_run":true"#)),
+    ("one id again and again", |n| request(0, "echo", &format!(r#"{{"n":{n}}}"#), "")),
+    ("keys of idempotency", |n| request(n, "echo", "{}", &format!(r#","idempotency_key":"key-{n}""#))),
+    ("no documents", |n| format!("{{ {n}")),
+];
+
+fn id(n: u64) -> String {
+    format!("siege-{n}")
+}
+
+fn request(n: u64, action: &str, params: &str, more: &str) -> String {
+    format!(
+        r#"{{"type":"ext_call","request_id":"{}","provider":"mock","action":"{action}","params":{params}{more}}}"#,
+        id(n)
+    )
+}
+
+/// An attack that goes on until it is dropped.
+struct Attack {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<u64>>,
+}
+
+impl Attack {
+    fn on(mailbox: &Path, weapons: &[Weapon], begin: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = weapons
+            .iter()
+            .enumerate()
+            .map(|(index, weapon)| {
+                let (stop, tasks, weapon) = (Arc::clone(&stop), mailbox.join("tasks"), *weapon);
+                std::thread::spawn(move || {
+                    let directory = Directory::open(&tasks).unwrap();
+                    let mut n = begin;
+                    while !stop.load(Ordering::Relaxed) {
+                        n += 1;
+                        let name = format!("w{index}-{}.json", n % PENDING);
+                        directory.write(&name, weapon(n).as_bytes(), 0o644).unwrap();
+                    }
+                    n - begin
+                })
+            })
+            .collect();
+        Self { stop, threads }
+    }
+
+    /// Ends it, and says how many documents there were.
+    fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    }
+}
+
+async fn reads(own: &Client, length: Duration) -> Vec<Duration> {
+    let (began, mut figures) = (Instant::now(), Vec::new());
+    while began.elapsed() < length {
+        figures.push(timed(own, "ext_call", call("echo")).await);
+    }
+    figures
+}
+
+fn bytes_below(path: &Path) -> u64 {
+    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
+    entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            let is_mailbox = entry.file_name() == "ipc";
+            Some(if metadata.is_dir() && !is_mailbox { bytes_below(&entry.path()) } else { metadata.len() })
+        })
+        .sum()
+}
+
+fn print(name: &str, figures: &[Duration], alone: &[Duration], elsewhere: &[Duration], documents: u64) {
+    let [p50, p99] = [micros(median(figures)), micros(percentile(figures, 99))];
+    let against = |other: &[Duration]| p99 / micros(percentile(other, 99));
+    println!("{name:<44} {p50:>9.0} {p99:>9.0} {:>9.2} {:>12.2} {documents:>10}", against(alone), against(elsewhere));
+}
+
+async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Duration) {
+    Broker::furnish(home, 2);
+    let config = home.join("broker.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    // The one who is timed is not limited; the attacker has the limits of every group.
+    let text = text.replace("[limits.\"*\".\"*\"]", "[limits.g0.\"*\"]").replace("1000000", "64");
+    std::fs::write(&config, text).unwrap();
+    let grants = [Some((0, 1)), level.map(|level| (1, level))];
+    for (group, level) in grants.into_iter().flatten() {
+        let mut grant = Command::new(&programs.broker);
+        grant.args(["grant", &format!("g{group}"), "mock", &level.to_string(), "--home"]).arg(home);
+        assert!(grant.stdout(Stdio::null()).status().unwrap().success());
+    }
+    let mut broker = Broker::serve(programs, home);
+    let own = client(programs.shim(&broker.mailbox(0))).await;
+    let nobody = home.join("nobody");
+    std::fs::create_dir_all(nobody.join("tasks")).unwrap();
+    let whose = level.map_or("a group without any grant".to_owned(), |level| format!("a group with L{level}"));
+    println!("\n{whose:<44} {:>9} {:>9} {:>9} {:>12} {:>10}", "p50 µs", "p99 µs", "× alone", "× unserved", "documents");
+    reads(&own, Duration::from_millis(500)).await;
+    let alone = reads(&own, each).await;
+    print("alone", &alone, &alone, &alone, 0);
+    let mut begin = 0;
+    let all: Vec<Weapon> = WEAPONS.iter().map(|(_, weapon)| *weapon).collect();
+    let sieges = WEAPONS.iter().map(|(name, weapon)| (*name, vec![*weapon])).chain([("all of them", all)]);
+    for (name, weapons) in sieges {
+        let attack = Attack::on(&nobody, &weapons, begin);
+        let elsewhere = reads(&own, each / 4).await;
+        attack.end();
+        let attack = Attack::on(&broker.mailbox(1), &weapons, begin);
+        let here = reads(&own, each).await;
+        let documents = attack.end();
+        begin += documents + PENDING;
+        print(name, &here, &alone, &elsewhere, documents);
+    }
+    drop(own);
+    println!("  memory: {} MiB, home without mailboxes: {} MiB", broker.memory_kib() >> 10, bytes_below(home) >> 20);
+    broker.stop();
+    broker.verify();
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let seconds = std::env::var("SIEGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let programs = Programs::build();
+    let scratch = tempfile::tempdir().unwrap();
+    for level in [None, Some(1), Some(2)] {
+        let home = scratch.path().join(format!("home-{}", level.unwrap_or(0)));
+        runtime.block_on(siege(&programs, &home, level, Duration::from_secs(seconds)));
+    }
+}

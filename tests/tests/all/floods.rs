@@ -1,0 +1,274 @@
+//! One group that sends too much: nobody else pays for it, and neither does the disk.
+
+use serde_json::{Value, json};
+use std::time::Duration;
+use tests::group::{call, code, error, with};
+use tests::world::CONFIG;
+use tests::{Group, World, evidence, skipped, until};
+
+/// The daemon's memory is bounded, whatever a group sends.
+const MEMORY_MAX_KIB: u64 = 256 * 1024;
+
+/// A world whose daemon is a process, so that its memory can be read.
+fn measured(config: &str) -> World {
+    let mut world = World::builder().config(config).down();
+    world.start();
+    world.grant("developer", 1);
+    world.stop();
+    world.start_process();
+    world
+}
+
+fn small_budget() -> World {
+    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1")).up();
+    world.grant("developer", 2);
+    world
+}
+
+fn rows(world: &World, caller: &str, kind: &str) -> usize {
+    world.query(&format!("SELECT seq FROM ledger WHERE caller = '{caller}' AND kind = '{kind}'")).len()
+}
+
+#[test]
+fn equal_numbers_that_cannot_be_kept_cost_no_more_than_their_document() {
+    let world = measured(CONFIG);
+    let numbers = vec!["9007199254740993"; 4_000].join(",");
+    for (group, expected) in [("security", "no_grant"), ("developer", "invalid_params")] {
+        let group = world.group(group);
+        let id = group.fresh_id();
+        let document = format!(
+            r#"{{"type":"ext_call","request_id":"{id}","provider":"demo","action":"echo","params":{{"n":[{numbers}]}}}}"#
+        );
+        group.put(&format!("{id}.json"), document);
+        let reply = group.reply(&id);
+        assert_eq!(code(&reply), expected, "{reply}");
+        if expected == "invalid_params" {
+            assert_eq!(error(&reply).matches("cannot be kept exactly").count(), 20, "{reply}");
+            assert!(error(&reply).contains("/n/19:") && !error(&reply).contains("/n/20:"), "{reply}");
+        }
+    }
+    assert!(world.peak_memory() < MEMORY_MAX_KIB, "{} KiB", world.peak_memory());
+}
+
+#[test]
+fn a_document_of_too_many_values_is_refused_unread() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let of = |n: usize| call("echo", json!({ "n": vec![0; n] }));
+    assert_eq!(code(&developer.ask(of(19_000))), "executed");
+    let refused = developer.ask(with(of(20_000), "request_id", "too-many"));
+    assert_eq!(code(&refused), "malformed_request");
+    assert!(error(&refused).contains("more than 20000 values and keys"), "{refused}");
+}
+
+#[test]
+fn long_documents_of_one_group_hold_no_more_than_its_share_of_memory() {
+    let world = measured(&CONFIG.replace("[broker]", "[broker]\nin_flight = 64"));
+    let developer = world.group("developer");
+    // Each has as many values as a document may have, and runs until all of them have come.
+    let values: Vec<Value> = (0..9_000).map(|n| json!([n])).collect();
+    let ids: Vec<String> = (0..48)
+        .map(|n| {
+            developer.send(call("wait", json!({ "ms": 300, "n": n, "values": values, "text": "x".repeat(600_000) })))
+        })
+        .collect();
+    for id in ids {
+        assert_eq!(code(&developer.reply(&id)), "executed");
+    }
+    assert!(world.peak_memory() < MEMORY_MAX_KIB, "{} KiB", world.peak_memory());
+}
+
+#[test]
+fn a_group_with_long_documents_under_way_can_still_cancel() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let long = "x".repeat(1_000_000);
+    let ids: Vec<String> =
+        (0..12).map(|n| developer.send(call("wait", json!({ "ms": 2_000, "n": n, "text": long })))).collect();
+    let reply = until("the first one runs", || {
+        let reply = developer.ask(json!({ "type": "ext_cancel", "of": ids[0] }));
+        (reply["data"]["state"] == "running").then_some(reply)
+    });
+    assert_eq!(code(&reply), "executed", "{reply}");
+}
+
+#[test]
+fn a_directory_of_many_names_is_read_bit_by_bit_and_its_requests_are_found() {
+    let world = World::with_grant();
+    let (flooder, other) = (world.group("developer"), world.group("security"));
+    world.grant("security", 1);
+    for n in 0..20_000 {
+        std::fs::write(flooder.task(&format!("junk-{n}")), "").unwrap();
+    }
+    assert_eq!(code(&other.call("echo", json!({}))), "executed");
+    assert_eq!(code(&flooder.call("echo", json!({}))), "executed");
+}
+
+#[test]
+fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let first = developer.send(call("echo", json!({ "text": "x".repeat(200_000) })));
+    assert_eq!(code(&developer.reply(&first)), "executed");
+    for _ in 0..10 {
+        let again = developer.ask(json!({ "type": "ext_result", "of": first }));
+        assert_eq!(again["data"]["text"].as_str().unwrap().len(), 200_000);
+    }
+    let kept = world.query("SELECT sum(length(reply)) AS bytes FROM replies");
+    assert!(kept[0]["bytes"].as_i64().unwrap() < 300_000, "{kept:?}");
+    // The same request once more is answered anew, from the one copy.
+    let again = with(json!({ "type": "ext_result", "of": first }), "request_id", "once-more");
+    assert_eq!(developer.ask(again.clone())["data"], developer.ask(again)["data"]);
+}
+
+#[test]
+fn what_is_only_read_is_answered_again_after_a_restart() {
+    let mut world = World::with_grant();
+    let developer = world.group("developer");
+    let asked = with(json!({ "type": "ext_capabilities" }), "request_id", "what-may-i");
+    let first = developer.ask(asked.clone());
+    assert_eq!(code(&first), "executed");
+    world.restart();
+    assert_eq!(code(&developer.ask(asked.clone())), "executed");
+    // The id is taken all the same.
+    assert_eq!(code(&developer.ask(with(call("echo", json!({})), "request_id", "what-may-i"))), "replayed_request");
+}
+
+#[test]
+fn requests_that_change_nothing_are_counted_when_there_are_too_many() {
+    let world = small_budget();
+    let nobody = world.group("security");
+    let mut evidence_of_all = Vec::new();
+    for n in 0..400 {
+        let reply = nobody.call("charge", json!({ "n": n }));
+        assert_eq!(code(&reply), "no_grant");
+        evidence_of_all.push(reply["evidence"]["seq"].as_i64().expect("evidence"));
+    }
+    let own = rows(&world, "group:security", "refused");
+    assert!((50..350).contains(&own), "{own} rows of their own");
+    evidence_of_all.dedup();
+    assert_eq!(evidence_of_all.len(), own, "the others rest on the last row");
+    // Reading what one may do is counted apart, and still answered in full.
+    let capabilities = nobody.ask(json!({ "type": "ext_capabilities" }));
+    assert_eq!(code(&capabilities), "executed");
+    world.clock.advance(Duration::from_secs(61));
+    let counted = until("the count is written", || {
+        world.query("SELECT body FROM ledger WHERE kind = 'folded'").into_iter().next()
+    });
+    let body: Value = serde_json::from_str(counted["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body["count"].as_u64().unwrap(), 400 - u64::try_from(own).unwrap(), "{body}");
+    // An hour later there is a row for each again.
+    world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(code(&nobody.call("charge", json!({}))), "no_grant");
+    assert_eq!(rows(&world, "group:security", "refused"), own + 1);
+    evidence::verify(&world.home());
+}
+
+#[test]
+fn a_group_whose_calls_have_caused_too_much_evidence_is_refused_and_the_others_are_not() {
+    let world = small_budget();
+    world.grant("security", 1);
+    let (loud, quiet) = (world.group("developer"), world.group("security"));
+    let text = "x".repeat(100_000);
+    let codes: Vec<String> =
+        (0..14).map(|n| code(&loud.call("echo", json!({ "n": n, "text": text }))).to_owned()).collect();
+    assert_eq!(codes[..10], vec!["executed"; 10][..]);
+    assert_eq!(codes.last().unwrap(), "rate_limited");
+    let refused = loud.call("echo", json!({}));
+    assert!(error(&refused).contains("1 MiB an hour") && refused["retry_after_ms"].is_u64(), "{refused}");
+    assert_eq!(code(&quiet.call("echo", json!({ "text": text }))), "executed");
+    world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(code(&loud.call("echo", json!({}))), "executed");
+}
+
+#[test]
+fn on_a_nearly_full_disk_the_group_that_has_used_most_is_refused_first() {
+    let mut world = World::builder().config(CONFIG).down();
+    if let Err(why) = world.move_to_a_small_disk(64) {
+        return skipped(&why);
+    }
+    world.start();
+    world.grant("developer", 1);
+    world.grant("security", 1);
+    let (loud, quiet) = (world.group("developer"), world.group("security"));
+    assert_eq!(code(&loud.call("echo", json!({ "text": "x".repeat(100_000) }))), "executed");
+    assert_eq!(code(&quiet.call("echo", json!({}))), "executed");
+    let ballast = world.path("ballast");
+    let free = |path: &std::path::Path| {
+        let disk = rustix::fs::statvfs(path).unwrap();
+        disk.f_bavail * disk.f_frsize
+    };
+    let size = free(&world.home()) - 700_000;
+    let file = std::fs::File::create(&ballast).unwrap();
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size).unwrap();
+    until("the loud one is refused", || (code(&loud.call("echo", json!({}))) == "rate_limited").then_some(()));
+    assert_eq!(code(&quiet.call("echo", json!({}))), "executed");
+    std::fs::remove_file(ballast).unwrap();
+    until("there is space again", || (code(&loud.call("echo", json!({}))) == "executed").then_some(()));
+}
+
+#[test]
+fn a_group_that_replaces_its_responses_is_heard_at_once() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    let responses = developer.directory().join("responses");
+    std::fs::rename(&responses, developer.directory().join("aside")).unwrap();
+    std::fs::create_dir(&responses).unwrap();
+    until("the change is noted", || {
+        world.query("SELECT seq FROM ledger WHERE body LIKE '%reopened%'").into_iter().next()
+    });
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+}
+
+fn ask(group: &Group, n: u32) -> String {
+    group.send(with(call("agree", json!({ "n": n })), "timeout_ms", 60_000))
+}
+
+fn question(world: &World, id: &str) -> Option<Value> {
+    let open = format!("SELECT code FROM approvals WHERE request_id = '{id}' AND state = 'waiting'");
+    world.query(&open).into_iter().next()
+}
+
+#[test]
+fn people_are_asked_only_so_often_however_many_questions_are_withdrawn() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    for n in 0..20 {
+        let id = ask(&developer, n);
+        until("the question", || question(&world, &id));
+        assert_eq!(developer.ask(json!({ "type": "ext_cancel", "of": id }))["data"]["cancelled"], true);
+    }
+    let refused = developer.reply(&ask(&developer, 20));
+    assert_eq!(code(&refused), "rate_limited", "{refused}");
+    assert_eq!(refused["retry_after_ms"], 30_000);
+    world.clock.advance(Duration::from_secs(30));
+    let id = ask(&developer, 21);
+    until("one more is asked", || question(&world, &id));
+    assert_eq!(code(&developer.reply(&ask(&developer, 22))), "rate_limited");
+}
+
+#[test]
+fn a_call_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let deny = |id: &str| {
+        let asked = until("the question", || question(&world, id));
+        world.command(json!({ "type": "answer", "code": asked["code"], "yes": false }));
+    };
+    let id = ask(&developer, 1);
+    deny(&id);
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    let again = developer.reply(&ask(&developer, 1));
+    assert_eq!(code(&again), "approval_denied");
+    assert!(error(&again).contains("nobody is asked about it again before"), "{again}");
+    assert_eq!(again["retry_after_ms"], 300_000);
+    // Another call is another question.
+    let other = ask(&developer, 2);
+    until("the other question", || question(&world, &other));
+    world.clock.advance(Duration::from_secs(301));
+    let id = ask(&developer, 1);
+    deny(&id);
+    assert_eq!(code(&developer.reply(&id)), "approval_denied");
+    assert_eq!(developer.reply(&ask(&developer, 1))["retry_after_ms"], 600_000, "the pause doubles");
+}

@@ -1,0 +1,166 @@
+//! What agents outside are given: by whom, within what, and what an operator is told of it.
+
+use super::*;
+
+#[test]
+fn the_grants_of_one_agent_count_together() {
+    let mut world = super::builder("\n[limits.external.demo]\nread = { daily_quota = 1 }\n").up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let mut of = |label: &str| Agent::with_access(&mut world, &json!({ "actor_label": label }));
+    let (first, second, other) = (of("bot"), of("bot"), of("another bot"));
+    let note = |agent: &Agent| code(&agent.invoke("note", &json!({ "text": "x" })).1).to_owned();
+    assert_eq!(note(&first), "executed");
+    assert_eq!(note(&second), "quota_exceeded", "the day's quota is the agent's, not the grant's");
+    assert_eq!(note(&other), "executed", "another agent has its own");
+    let exposed = world.query("SELECT DISTINCT caller FROM exposures WHERE caller LIKE 'agent:%'");
+    assert!(exposed.len() <= 2, "{exposed:?}");
+    // So many of them live at once, and no more.
+    for _ in 2..16 {
+        assert_eq!(code(&mint(&world, &json!({ "actor_label": "bot" }))), "executed");
+    }
+    let refused = mint(&world, &json!({ "actor_label": "bot" }));
+    assert_eq!(code(&refused), "busy", "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("as may live at once"), "{refused}");
+}
+
+#[test]
+fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
+    let mut world = world();
+    let refused = |request: Value| code(&mint(&world, &request)).to_owned();
+    assert_eq!(refused(json!({ "requested_tools": [] })), "invalid_params");
+    assert_eq!(refused(json!({ "requested_tools": ["strict"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert_eq!(refused(json!({ "requested_tools": ["note", "web"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert_eq!(refused(json!({ "flow_id": "flow_other" })), "unknown_flow");
+    assert_eq!(refused(json!({ "flow_version": "2.0.0" })), "unknown_flow");
+    assert_eq!(refused(json!({ "ttl_seconds": 0 })), "invalid_params");
+    assert_eq!(refused(json!({ "actor_label": "x".repeat(257) })), "invalid_params");
+    // A step's words give no tool, and a version that is only proposed no access.
+    let talkative = bundle("1.1.0", "Also use the tools charge, strict and web.", &["note", "web"]);
+    flow(&world, &with("flow_propose", &talkative));
+    assert_eq!(refused(json!({ "flow_version": "1.1.0" })), "FLOW_EXTERNAL_GRANT_DENIED");
+    approved(&world, &talkative);
+    assert_eq!(refused(json!({})), "FLOW_EXTERNAL_GRANT_DENIED", "people do not work by it any more");
+    let next = |tools: &[&str]| mint(&world, &json!({ "flow_version": "1.1.0", "requested_tools": tools }));
+    assert_eq!(code(&next(&["web"])), "FLOW_EXTERNAL_TOOL_DENIED");
+    let unnamed = next(&["web", "charge"]);
+    assert_eq!(code(&unnamed), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    assert!(unnamed["error"].as_str().unwrap().contains("names the tool. It is charge."), "{unnamed}");
+    // Long is as long as may be; and what is asked for twice is given once.
+    let long = mint(
+        &world,
+        &json!({ "flow_version": "1.1.0", "requested_tools": ["note", "note"], "ttl_seconds": 10_000_000, "actor_label": "bot" }),
+    );
+    let grant = &long["data"]["grant"];
+    let seconds = |member: &str| grant[member].as_str().unwrap().parse::<shared::Timestamp>().unwrap();
+    assert_eq!(seconds("expires_at").since(seconds("issued_at")), Duration::from_hours(24));
+    assert_eq!(grant["allowed_tools"], json!(["note"]));
+    world.keep_secret(long["data"]["bearer"].as_str().unwrap());
+    // What is shown of it later is that, without the bearer or who it is for.
+    let listed = flow(&world, &json!({ "type": "flow_external_grant_list", "flow_id": "flow_daily" }));
+    assert_eq!(listed["data"]["grants"], json!([grant]));
+    assert!(!listed.to_string().contains("bot") && grant["actor_hash"].as_str().unwrap().len() == 64);
+    let kept = world
+        .query("SELECT CAST(reply AS TEXT) AS reply FROM replies")
+        .iter()
+        .any(|row| row["reply"].as_str().unwrap().contains("bearer"));
+    assert!(!kept, "the reply that is kept is without it");
+}
+
+#[test]
+fn the_main_group_the_command_line_and_the_socket_give_the_same() {
+    let mut world = world();
+    let main = Shim::start(&world, "main");
+    let request =
+        json!({ "flow_id": "flow_daily", "flow_version": "1.0.0", "requested_tools": ["note"], "ttl_seconds": 600 });
+    let by_main = main.call("flow_external_grant_mint", request)["structuredContent"]["data"].clone();
+    let by_hand =
+        world.cli(&["--json", "flow", "grant", "mint", "flow_daily", "1.0.0", "--tool", "note", "--ttl", "600"]);
+    let by_hand: Value = serde_json::from_slice(&by_hand.stdout).unwrap_or_else(|_| panic!("{}", said(&by_hand)));
+    let by_socket = mint(&world, &json!({ "requested_tools": ["note"], "ttl_seconds": 600 }))["data"].clone();
+    let shape = |minted: &Value| {
+        let mut minted = minted.clone();
+        for own in ["grant_id", "actor_hash"] {
+            minted["grant"][own] = json!("own");
+        }
+        minted["bearer"] = json!(minted["bearer"].as_str().unwrap().len());
+        minted
+    };
+    assert_eq!((shape(&by_main), shape(&by_hand)), (shape(&by_socket), shape(&by_socket)));
+    for minted in [&by_main, &by_hand, &by_socket] {
+        world.keep_secret(minted["bearer"].as_str().unwrap());
+    }
+    let listed = |data: &Value| data["grants"].as_array().unwrap().len();
+    let by_main = main.call("flow_external_grant_list", json!({}))["structuredContent"]["data"].clone();
+    let by_hand: Value = serde_json::from_slice(&world.cli(&["--json", "flow", "grant", "list"]).stdout).unwrap();
+    assert_eq!((listed(&by_main), &by_main), (3, &by_hand));
+    let grant = by_main["grants"][0]["grant_id"].clone();
+    let ended = main.call("flow_external_grant_revoke", json!({ "grant_id": grant }));
+    assert!(ended["structuredContent"]["data"]["revoked_at"].is_string(), "{ended}");
+    let listed = said(&world.cli(&["flow", "grant", "list"]));
+    assert!(listed.contains("ended ") && listed.contains("0 of 5"), "{listed}");
+    let developer = Shim::start(&world, "developer");
+    assert!(!developer.tool_names().iter().any(|name| name.starts_with("flow_")));
+    let forged = world.group("developer").ask(json!({ "type": "flow_external_grant_list" }));
+    assert_eq!(code(&forged), "main_only");
+}
+
+#[test]
+fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
+    let world = builder("").down();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    for (from, to, fault) in [
+        ("open = [\"text\"]", "open = [\"text\", \"to\"]", "`to` is in `params`, too"),
+        ("action = \"echo\"", "action = \"deploy\"", "is a production action"),
+        ("action = \"echo\"", "action = \"nothing\"", "has no action `nothing`"),
+        ("provider = \"demo\"\naction = \"echo\"", "provider = \"person.mail\"\naction = \"echo\"", "is nobody's"),
+        ("open = [\"page\"]", "open = [\"pages\"]", "has no parameter `pages`"),
+        ("open = [\"page\"]", "open = [\"page\"]\ngate = \"Security\"", "takes both"),
+        ("max_invocations = 5", "max_invocations = 0", "allow_unlimited"),
+        ("max_invocations = 5", "max_ttl_seconds = 86401", "max_ttl_seconds must be"),
+        ("max_invocations = 5", "default_ttl_seconds = 100\nmax_ttl_seconds = 60", "default_ttl_seconds must be"),
+        ("[groups.developer]", "[groups.developer]\n[groups.external]", "what agents outside are called"),
+    ] {
+        assert!(config.contains(from), "{from}");
+        world.rewrite("broker.toml", &config.replace(from, to));
+        let checked = world.cli(&["config", "check"]);
+        assert!(!checked.status.success() && said(&checked).contains(fault), "{to}: {}", said(&checked));
+    }
+}
+
+#[test]
+fn a_profile_that_says_nothing_of_writes_lets_none_pass() {
+    let mut world = builder("").down();
+    world.rewrite("policy/profiles/external.toml", "read = \"auto\"\n");
+    world.start();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let path = "/api/v1/flows/external-tools/charge/invoke";
+    let asked = agent.say("POST", path, &[("Prefer", "wait=0")], r#"{"n": 3}"#);
+    assert_eq!((asked.status, world.effects_of("charge").len()), (202, 0), "{asked:?}");
+    assert!(!asked.text.contains("demo"), "what stands behind a tool is not told: {asked:?}");
+}
+
+#[test]
+fn it_is_explained_what_would_be_decided_about_a_tool() {
+    let mut world = builder("").down();
+    world.start_process();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note", "charge"] }));
+    let explained = |given: &[&str]| {
+        let told = world.cli(&[&["--json", "explain", &agent.grant], given].concat());
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        (told["verdict"].clone(), told["code"].clone(), told["caller"].clone())
+    };
+    let caller = json!(format!("Agent outside '{}'", agent.grant));
+    assert_eq!(explained(&["note", r#"{"text": "hi"}"#]), (json!("permit"), Value::Null, caller.clone()));
+    assert_eq!(explained(&["charge", r#"{"n": 3}"#]).0, "ask a person");
+    assert_eq!(explained(&["note", r#"{"to": "them"}"#]).1, "invalid_params");
+    assert_eq!(explained(&["never_heard_of", r#"{"to": "them"}"#]).1, "FLOW_EXTERNAL_GRANT_TOOL_DENIED");
+    for wrong in [&["note", "[]"][..], &["No Tool"], &["note", "{}", "--task", "gov-1"]] {
+        let no = world.cli(&[&["explain", &agent.grant], wrong].concat());
+        assert_eq!(no.status.code(), Some(2), "{wrong:?}: {no:?}");
+    }
+    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
+    assert_eq!(explained(&["note"]), (json!("refuse"), json!("FLOW_EXTERNAL_GRANT_REVOKED"), caller));
+    assert_eq!((count(&world, &agent.grant), world.effects_of("charge").len()), (0, 0), "nobody has called");
+}

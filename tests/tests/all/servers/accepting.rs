@@ -1,0 +1,147 @@
+//! What an operator sees of a server before saying yes, and what has to be said for it to count.
+
+use super::*;
+
+/// What `provider accept` shows, as a document.
+fn shown(world: &World, name: &str, more: &[&str]) -> Value {
+    let shown = world.cli(&[&["--json", "provider", "accept", name], more].concat());
+    serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", said(&shown)))
+}
+
+fn digest(world: &World, name: &str) -> String {
+    shown(world, name, &[])["digest"].as_str().unwrap().to_owned()
+}
+
+fn granted(world: &mut World) -> Group {
+    world.start_process();
+    let grant = json!({ "type": "grant", "group_folder": "developer", "provider": "odd", "access_level": 2 });
+    assert_eq!(code(&world.command(grant)), "executed");
+    world.group("developer")
+}
+
+#[test]
+fn what_looks_like_an_attack_is_accepted_only_by_name() {
+    let Some(mut world) = odd_home(&["--poisoned"], TOOLS) else { return };
+    let look = said(&world.cli(&["provider", "accept", "odd"]));
+    assert!(look.contains("FLAGGED: page: what it says of itself looks like an attack on an agent"), "{look}");
+    assert!(
+        look.contains("It wants something to be kept from the user.") && look.contains("--accept-flagged page"),
+        "{look}"
+    );
+    assert_eq!(shown(&world, "odd", &[])["flagged"], json!(["page"]));
+    let digest = digest(&world, "odd");
+    let accept =
+        |more: &[&str]| world.cli(&[&["provider", "accept", "odd", "--digest", digest.as_str()], more].concat());
+    let refused = accept(&[]);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(said(&refused).contains("page: what it says of itself looks like an attack"), "{}", said(&refused));
+    assert_eq!(accept(&["--accept-flagged", "read"]).status.code(), Some(2), "read is not flagged");
+    assert!(!world.path("accepted/odd.json").exists());
+    let accepted = accept(&["--accept-flagged", "page"]);
+    assert!(accepted.status.success(), "{}", said(&accepted));
+    let developer = granted(&mut world);
+    assert_eq!(code(&developer.ask(call("odd", "page", &json!({ "mode": "echo" })))), "executed");
+    // The ledger has what was accepted by name.
+    let rows = world.rows();
+    let noted = rows.iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
+    assert!(noted.into_iter().any(|body| body["flagged"] == json!(["page"])));
+}
+
+#[test]
+fn a_flagged_tool_that_nobody_accepted_by_name_is_left_out_and_the_others_work() {
+    let table = "read = { level = 1, exposes = [] }";
+    let Some(mut world) = odd_home(&["--poisoned"], table) else { return };
+    // It has no level, so nobody is asked about it now.
+    accept(&world, "odd");
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace(table, &format!("{table}\npage = {{ level = 1, exposes = [] }}")));
+    let developer = granted(&mut world);
+    assert_eq!(code(&developer.ask(read("echo"))), "executed");
+    assert_eq!(code(&developer.ask(call("odd", "page", &json!({ "mode": "echo" })))), "unknown_action");
+    assert!(world.daemon_log().contains("a tool is left out"), "{}", world.daemon_log());
+}
+
+#[test]
+fn a_tool_that_the_server_does_not_have_is_one_clear_error_and_the_others_work() {
+    let table = "read = { level = 1, exposes = [] }";
+    let Some(mut world) = odd_home(&[], &format!("{table}\npages = {{ level = 1 }}")) else { return };
+    let look = said(&world.cli(&["provider", "accept", "odd"]));
+    assert!(look.contains("tools.pages: the server has no such tool; did you mean `page`?"), "{look}");
+    accept(&world, "odd");
+    let developer = granted(&mut world);
+    assert_eq!(code(&developer.ask(read("echo"))), "executed");
+}
+
+#[test]
+fn proposed_exposures_count_once_they_are_accepted_and_then_a_read_asks_nobody() {
+    // Without a word about exposures every read counts as all three, and takes a person.
+    let bare = "read = { level = 1 }";
+    let Some(mut world) = odd_home(&[], bare) else { return };
+    let look = shown(&world, "odd", &[]);
+    let tool = |name: &str| look["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
+    assert_eq!(tool("read")["proposed"]["level"], 1);
+    assert_eq!(tool("read")["proposed"]["exposes"], json!(["untrusted", "sensitive"]));
+    assert_eq!(tool("write")["proposed"]["level"], 2);
+    let text = said(&world.cli(&["provider", "accept", "odd"]));
+    let line = "read = { level = 1, exposes = [\"untrusted\", \"sensitive\"] }";
+    assert!(text.contains("[providers.odd.tools]") && text.contains(line), "{text}");
+    // Looking writes nothing, and neither does accepting.
+    accept(&world, "odd");
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    assert!(config.contains(bare) && !config.contains(line), "{config}");
+    let developer = granted(&mut world);
+    let id = developer.send(read("echo"));
+    until("the question", || {
+        world.query("SELECT request_id FROM approvals").into_iter().find(|asked| asked["request_id"] == id.as_str())
+    });
+    world.stop();
+    let digest = digest(&world, "odd");
+    let accepted = world.cli(&["provider", "accept", "odd", "--digest", &digest, "--accept-proposed"]);
+    assert!(accepted.status.success(), "{}", said(&accepted));
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    assert!(config.contains(line) && config.contains("write = { level = 2"), "{config}");
+    world.start_process();
+    let reset = world.cli(&["session", "reset", "developer"]);
+    assert!(reset.status.success(), "{}", said(&reset));
+    for _ in 0..3 {
+        assert_eq!(code(&developer.ask(read("echo"))), "executed");
+    }
+}
+
+#[test]
+fn a_program_that_fails_is_shown_with_what_it_says_on_standard_error() {
+    let Some(world) = odd_home(&["--fails"], TOOLS) else { return };
+    let failed = world.cli(&["provider", "accept", "odd"]);
+    assert_eq!(failed.status.code(), Some(5));
+    assert!(said(&failed).contains("it cannot be"), "{}", said(&failed));
+}
+
+#[test]
+fn a_server_that_signs_in_at_its_start_is_looked_at_with_its_secrets_on_an_explicit_word() {
+    let Some(world) = odd_home(&["--login"], TOOLS) else { return };
+    let failed = world.cli(&["provider", "accept", "odd"]);
+    assert_eq!(failed.status.code(), Some(5));
+    let why = said(&failed);
+    assert!(why.contains("the token was refused") && why.contains("--with-secrets"), "{why}");
+    let look = shown(&world, "odd", &["--with-secrets"]);
+    assert_eq!(look["tools"].as_array().unwrap().len(), 5, "{look}");
+    // Whoever sees a secret has an intent in the ledger.
+    assert!(!world.rows().is_empty());
+    let digest = look["digest"].as_str().unwrap();
+    let accepted = world.cli(&["provider", "accept", "odd", "--with-secrets", "--digest", digest]);
+    assert!(accepted.status.success(), "{}", said(&accepted));
+}
+
+#[test]
+fn a_program_written_as_clients_write_it_gets_the_right_lines() {
+    let Some(world) = odd_home(&[], TOOLS) else { return };
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let line = config.lines().find(|line| line.starts_with("command = ")).unwrap();
+    let other = "command = \"npx\"\nargs = [\"-y\", \"some-server\"]\nenv = { API_KEY = \"s3cr3t\" }";
+    world.rewrite("broker.toml", &config.replace(line, other));
+    let refused = world.cli(&["provider", "accept", "odd"]);
+    assert_eq!(refused.status.code(), Some(4));
+    let why = said(&refused);
+    assert!(why.contains("command = [\"npx\", \"-y\", \"some-server\"]"), "{why}");
+    assert!(why.contains("secrets = { API_KEY = { env = \"API_KEY\" } }") && !why.contains("s3cr3t"), "{why}");
+}
