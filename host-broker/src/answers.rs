@@ -31,14 +31,14 @@ enum Repeat {
     Join,
     /// The stored reply.
     Again(Box<[u8]>),
-    /// A no, with this code.
+    /// A refusal with this code.
     Refuse(Code),
     /// Nothing: an answer would be taken for the answer of the first, which is still open.
     Silence,
 }
 
 impl Broker {
-    /// A request under an id that was used before. What is stored for it is handed out only to whom it could be handed out
+    /// Answers a request whose id was used before. The caller gets the stored reply only if it may have that result
     /// now.
     pub(crate) fn repeated(
         &self,
@@ -90,13 +90,13 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parke
     .map(|_row| ())
 }
 
-/// The kept reply of another request, under this request's id. One copy is kept of it: the first.
+/// Answers with the kept reply of another request, under this request's id. The ledger keeps one copy: the first.
 pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
     let (reply, row) = copied(tx, header, of)?;
     tx.answer_copy(header, reply, row)
 }
 
-/// The same, as a reply and its row.
+/// Returns the same as a reply and its row.
 pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), LedgerError> {
     let stored = store::reply(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());

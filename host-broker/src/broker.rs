@@ -176,7 +176,7 @@ impl Broker {
         }
         match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
             Ok(None) => self.decide(tx, call),
-            // What only explains is explained anew.
+            // A repeated dry run is explained again.
             Ok(Some(earlier)) if call.dry_run && earlier.is_same_and_over(&call.header) => self.decide(tx, call),
             Ok(Some(earlier)) => {
                 let answer = self.repeated(tx, &call.header, earlier);
@@ -379,7 +379,7 @@ impl Broker {
             if directive.asked { Ok(None) } else { store::earlier(tx, &header.caller_key, &header.request_id) };
         let result = match earlier {
             Ok(None) => self.fulfil(tx, &directive),
-            // What is only read is read anew: no reply is kept of it.
+            // A read-only request is answered from the store each time; no reply is kept.
             Ok(Some(earlier)) if directive.order.only_reads() && earlier.is_same_and_over(header) => {
                 self.fulfil(tx, &directive)
             }

@@ -220,7 +220,7 @@ pub struct Call {
     pub document: Written,
     /// The parameters, as they were written.
     pub params: Params,
-    /// What was found in what it would let leave, if that was looked for before the decision.
+    /// The findings in the data that would leave, if the inspection ran before the decision.
     pub departing: Option<DepartingFact>,
     /// Whether a person was asked about it.
     pub asked: Asked,
@@ -267,17 +267,17 @@ impl fmt::Debug for Written {
 pub struct Params(Value);
 
 impl Params {
-    /// Of a parsed call.
+    /// Makes the parameters of a parsed call.
     pub fn new(params: Map<String, Value>) -> Self {
         Self(Value::Object(params))
     }
 
-    /// All of them, an object.
+    /// Returns all parameters, as an object.
     pub fn value(&self) -> &Value {
         &self.0
     }
 
-    /// By name.
+    /// Returns the parameters by name.
     pub fn members(&self) -> Option<&Map<String, Value>> {
         self.0.as_object()
     }
@@ -308,7 +308,7 @@ pub enum Target {
     NoAction,
     /// The action exists but its provider is off, for this reason.
     Disabled(Arc<dyn Operation>, Outage),
-    /// The provider takes no calls, so that nobody knows its actions.
+    /// The provider takes no calls, so its actions are unknown.
     Unusable,
     /// The action exists, and these are its parameters, or what is wrong with them.
     Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamFault>>),
@@ -500,7 +500,7 @@ pub enum Order {
         provider: Provider,
         /// What tells what it says from everything else.
         digest: Digest,
-        /// The names of what looks like an attack in it and is accepted all the same.
+        /// The names of the flagged items that the person accepts.
         flagged: BTreeSet<String>,
     },
     /// A person links an account of somebody's at a capability.
@@ -546,7 +546,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Whether it only reads what is stored: the same request, sent again, is answered anew.
+    /// Returns whether the order only reads stored data. The broker answers such a request again if it is repeated.
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Capabilities(_) | Self::List(_) | Self::Result(_))
     }

@@ -132,7 +132,7 @@ pub struct Context {
     pub home: Home,
     /// Whether somebody named the home, rather than leaving it to the platform.
     pub home_is_chosen: bool,
-    /// Whether it was named by an argument, which the next command then needs, too; a variable is still set.
+    /// Whether an argument named the home. The next command then needs the argument too; a variable is still set.
     pub home_is_argument: bool,
     /// Time, randomness, environment.
     pub effects: Effects,
@@ -150,7 +150,7 @@ impl Context {
         }
     }
 
-    /// The text, in which every command that it suggests is one for this home.
+    /// Returns the text; every command that it suggests names this home.
     pub fn at_home(&self, text: &str) -> String {
         if !self.home_is_argument {
             return text.to_owned();
@@ -177,8 +177,8 @@ pub fn run(environment: Environment) -> ExitCode {
     let home_is_chosen = chosen.is_some();
     let home = chosen.or_else(default_home).unwrap_or_else(|| PathBuf::from("."));
     let output = Output { json: arguments.json };
-    // What the broker makes is nobody else's to write. Documents for a sandbox are made readable for its user; private files
-    // name their mode themselves.
+    // Files that the broker makes are writable by its own user only. Documents for a sandbox are readable by its user;
+    // private files set their own mode.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
@@ -289,7 +289,7 @@ impl From<LedgerError> for Fault {
     }
 }
 
-/// `error` is the same, or what it is the cause of.
+/// Returns the fault of a ledger. `error` is the same error, or one that it caused.
 fn of_ledger(ledger: &LedgerError, error: &dyn std::error::Error) -> Fault {
     match ledger {
         LedgerError::Locked { .. } => {

@@ -105,15 +105,15 @@ pub struct BrokerTable {
     pub in_flight: usize,
     /// What to do with documents whose type is not ours.
     pub foreign_types: ForeignTypes,
-    /// How much evidence one group, or one external grant, may cause in an hour: rows and stored replies, in MiB. Above it,
-    /// its calls are refused. An eighth of it may go into rows about requests that change nothing; above that, those are
-    /// counted in one row a minute. 0 is no bound.
+    /// The hourly bound on evidence of one group or one external grant: rows and stored replies, in MiB. Above it, the
+    /// broker refuses its calls. Rows about requests that change nothing may take an eighth of it. Above that, the
+    /// broker counts them in one row a minute. 0 is no bound.
     pub evidence_mib_per_hour: u64,
-    /// Below so much free space on the disk of the home, in MiB, or below a fiftieth of a small disk, the caller that has used
-    /// most is refused first.
+    /// The least free space on the disk of the home, in MiB, but at most a fiftieth of the disk. Below it, the caller
+    /// that has used most is refused first.
     pub free_space_mib: u64,
-    /// The group of users on this machine, by name or number, whose processes may connect to the control socket; what each
-    /// may do there says `[people]`. Absent means the daemon's own user only.
+    /// The group of users, by name or number, whose processes may connect to the control socket. `[people]` says what
+    /// each may do there. Absent means the daemon's own user only.
     pub socket_group: Option<String>,
 }
 
@@ -239,7 +239,7 @@ impl Default for ApprovalsTable {
 /// The superuser, who can replace the broker.
 pub const ROOT: u32 = 0;
 
-/// What a user without a table of `[people]` is called: `uid-1000`.
+/// Returns the name of a user who has no table in `[people]`: `uid-1000`.
 pub fn unlisted(uid: u32) -> String {
     format!("uid-{uid}")
 }
@@ -298,12 +298,12 @@ pub enum ConfigError {
         /// What does not fit, and what to do.
         fault: String,
     },
-    /// Somebody else could change it.
+    /// Another user could change it.
     #[error("{path} is not safe: {fault}")]
     Unsafe {
         /// The file or directory.
         path: PathBuf,
-        /// Who can change it, and the command that mends it.
+        /// The users who can change it, and the command that fixes it.
         fault: String,
     },
     /// A file cannot be written.
@@ -526,7 +526,7 @@ impl Config {
         self.providers.get_key_value(provider).or_else(|| self.bridge(provider.namespace()?))
     }
 
-    /// Who comes with a user id is one person, and who administers comes with one.
+    /// Checks that each user id names one person, and that each person with `admin` has a user id.
     fn check_people(&self) -> Result<(), String> {
         let mut known: BTreeMap<u32, &String> = BTreeMap::new();
         for (person, table) in &self.people {
@@ -652,7 +652,7 @@ impl Config {
         self.people.iter().find(|(_, table)| table.uid == Some(uid)).map(|(name, _)| name.as_str())
     }
 
-    /// Whether this person may administer: whoever has `admin = true`, the daemon's own user, and root.
+    /// Returns whether this person may administer. The daemon's own user, root and people with `admin = true` may.
     pub fn administers(&self, person: &str) -> bool {
         let own = rustix::process::geteuid().as_raw();
         let is_own = |uid: u32| uid == own || uid == ROOT;
@@ -695,13 +695,13 @@ fn suggestion(fault: &str) -> Option<String> {
     nearest(unknown, quoted).map(ToOwned::to_owned)
 }
 
-/// The name nearest to one that is not known.
+/// Returns the known name nearest to an unknown one.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let far = |word: &&str| strsim::damerau_levenshtein(name, word);
     known.filter(|word| far(word) <= 2.max(name.len() / 3)).min_by_key(far)
 }
 
-/// The same for the end of a sentence: ` (did you mean 'github'?)`, or nothing.
+/// Returns the same for the end of a sentence: ` (did you mean 'github'?)`, or nothing.
 pub fn near_miss<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(name, known).map(|word| format!(" (did you mean '{word}'?)")).unwrap_or_default()
 }

@@ -92,7 +92,7 @@ pub enum Control {
         provider: Provider,
         /// What tells what it says from everything else.
         digest: Digest,
-        /// The names of what looks like an attack in it and is accepted all the same.
+        /// The names of the flagged items that the person accepts.
         #[serde(default)]
         flagged: BTreeSet<String>,
     },
@@ -284,7 +284,7 @@ impl Clerk {
         Ok((Event::Probe(Box::new(probe)), seen))
     }
 
-    /// The person with this user id: a name of the configuration, or for the daemon's own user and root the number.
+    /// Returns the person with this user id. The daemon's own user and root may have a number instead of a name.
     pub fn person(&self, uid: u32) -> Option<String> {
         match self.config.person(uid) {
             Some(name) => Some(name.to_owned()),
@@ -292,7 +292,7 @@ impl Clerk {
         }
     }
 
-    /// Whether this user may hand in what others have answered in a chat: the daemon's own, root, and who is named so.
+    /// Returns whether this user may hand in the chat answers of others: the daemon's own user, root, or a relay.
     fn may_relay(&self, uid: u32) -> bool {
         let person = self.config.person(uid).and_then(|name| self.config.people.get(name));
         uid == self.uid || uid == ROOT || person.is_some_and(|table| table.relays)
@@ -425,7 +425,7 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
         Err(error) => return fault(&format!("not a command: {error}")),
     };
     let order = order(&control, may_relay);
-    // What becomes a row is judged where the row is written.
+    // The right to an order that becomes a row is checked where the row is written.
     if let Err(own) = &order
         && let Err(lacks) = own.right().check(&clerk.config, &person)
     {
@@ -579,7 +579,7 @@ mod tests {
     use crate::config::Environment;
     use crate::effects::ids::SystemIds;
 
-    /// A clerk of the user 1 with these people.
+    /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {
         let config = Config::parse(text, Path::new("/x/broker.toml"), &Environment::new()).unwrap();
         let key = Arc::new(LedgerKey::new(vec![0; 32]));

@@ -277,7 +277,7 @@ impl Loop {
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
                 News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
                 News::Invoked(invocation) if self.stopping.is_none() => self.invoke(*invocation),
-                // A document that comes too late stays in its directory for the next daemon.
+                // A document that arrives too late stays in its directory for the next daemon.
                 News::Parsed(document) if self.stopping.is_none() => {
                     self.pending.extend(self.daemon.intake.parsed(*document));
                 }

@@ -168,8 +168,8 @@ impl Broker {
         write(tx, directive, None, said).map(Fulfilled::Answered)
     }
 
-    /// The main group's agent, and people as far as their rights go; operators elsewhere work with flows, as far as their
-    /// tokens reach, and with nothing else.
+    /// Checks who may administer: the main group's agent, and people as far as their rights go. Operators elsewhere may
+    /// only work with flows, as far as their tokens reach.
     fn may_administer(&self, caller: &Caller, order: &Order) -> Result<(), (Code, String)> {
         let may = match caller {
             Caller::Group(group) => self.config.is_main(group),
@@ -225,7 +225,7 @@ impl Broker {
 
     fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
         let RevokeRequest { group_folder: group, provider } = request;
-        // What was granted can be revoked whether it is still configured or not.
+        // A grant can be revoked even if its group or provider is no longer configured.
         if grants::find(tx.connection(), group, provider)?.is_none()
             && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
         {
@@ -247,14 +247,14 @@ impl Broker {
         })
     }
 
-    /// What is said of a group that is not configured.
+    /// Returns the fault of a group that is not configured.
     fn unknown_group(&self, group: &Group) -> Option<String> {
         let known = self.config.groups.keys().map(Group::as_str);
         (!self.config.groups.contains_key(group))
             .then(|| format!("There is no group '{group}'{}.", near_miss(group.as_str(), known)))
     }
 
-    /// What is said of a provider that is not in the catalogue.
+    /// Returns the fault of a provider that is not in the catalogue.
     fn unknown_provider(&self, provider: &Provider) -> Option<String> {
         let known = self.catalogue.providers().map(|(name, _)| name.as_str());
         self.catalogue
@@ -324,8 +324,9 @@ impl Broker {
         })
     }
 
-    /// The owner of a request, if there is one and this caller may know of it. A request on a person's behalf is that
-    /// person's, and only in chats that the grant is for: a result from a private chat stays out of a group's chat.
+    /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf
+    /// is reachable only for that person, and only in chats of the grant. So a result from a private chat stays out of
+    /// a group's chat.
     fn reachable(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Option<Owner>, LedgerError> {
         let key = (Arc::clone(&header.caller_key), of.clone());
         let owner = match self.parked.get(&key) {
@@ -344,8 +345,8 @@ impl Broker {
         Ok((!elsewhere).then_some(owner))
     }
 
-    /// Whether this caller may have the stored result of a request now. The person and the chat must match, the access must
-    /// be in force, and no kill switch may stop it.
+    /// Returns whether this caller may have the stored result of a request now. The person and the chat must match, the
+    /// access must be in force, and no kill switch may stop it.
     pub(crate) fn may_have_result(
         &self,
         tx: &Transaction<'_>,
@@ -591,7 +592,7 @@ fn write(
     })
 }
 
-/// A refusal. What an agent should do next is told to agents only.
+/// Makes a refusal. Only an agent's refusal names the next step.
 pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp) -> Reply {
     let id = header.request_id.clone();
     match header.caller {

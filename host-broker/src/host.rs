@@ -78,7 +78,7 @@ pub struct Office {
     pub vault: Arc<Vault>,
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
-    /// What a person must hear, because a key or the ledger is made new where others are there already.
+    /// Notes for a person: a key or the ledger is made new although others exist.
     pub notes: Vec<String>,
 }
 
@@ -404,7 +404,7 @@ fn bind(path: &Path, group: Option<u32>, runtime: &Handle) -> Result<UnixListene
         .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(failed(error)) })?;
     let _guard = runtime.enter();
     let listener = UnixListener::bind(path).map_err(failed)?;
-    // Whom it is opened to is told by its group first: in between it is the owner's only.
+    // The group is set before the mode, so until then only the owner can connect.
     std::os::unix::fs::chown(path, None, group).map_err(failed)?;
     let mode = if group.is_some() { 0o660 } else { 0o600 };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;

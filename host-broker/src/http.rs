@@ -1,8 +1,8 @@
 //! What is reached over HTTP: connections, each with its limits, on an address of this machine.
 //!
-//! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. Whoever is slow, with
-//! the head of a request, its body or the reply, is cut off. Where there are too many connections, the oldest of those that
-//! belong to nobody who is known gives way, so that who is signed in always finds a place.
+//! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. The server cuts off
+//! a client that is slow with the head of a request, its body or the reply. If there are too many connections, the
+//! oldest one of an unauthenticated client gives way. So unauthenticated clients never keep a signed-in person out.
 
 mod api;
 pub mod callback;
@@ -90,7 +90,7 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, 
     over.send(()).ok();
 }
 
-/// The next connection, once there is a place for it; `None` when it is over.
+/// Returns the next connection once there is a place for it; `None` when the server stops.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,

@@ -1,9 +1,9 @@
 //! Where documents come in: watches every group's `tasks/`, reads, parses and hands on.
 //!
-//! It decides nothing. The groups are served in turn, each for a bounded time, and each has a limited number of
-//! undecided documents, so that a flood of one group never delays another. Kernel notification is only a hint: a
-//! listing at the start, after an overflow and now and then finds what it missed, and where it cannot be had, the
-//! directories are listed with a growing pause.
+//! It decides nothing. It serves the groups in turn, each for a bounded time and with a limited number of undecided
+//! documents. So a flood of one group never delays another. Kernel notification is only a hint. A listing at the start,
+//! after an overflow and now and then finds what it missed. Without notification, the directories are listed with a
+//! growing pause.
 //!
 //! Short documents are read and parsed here, because a change of threads costs more. Longer ones are read and parsed by
 //! the [`ParseWorker`], one of each group at a time.
@@ -42,12 +42,12 @@ use tokio::time::Instant;
 const SAFETY_SCAN: Duration = Duration::from_secs(15);
 /// The longest pause where notification does not work.
 const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
-/// How many documents of one group are taken into one batch, and how long that may take: so long do the others wait.
+/// The most documents of one group in one batch, and the most time for them. The other groups wait that long.
 const TURNS_MAX: usize = 4;
 const TURN_COST_MAX: Duration = Duration::from_micros(500);
 /// How many notices are read before what they say is done.
 const NOTICES_MAX: usize = 4096;
-/// A group that causes more notices in a second is listed now and then instead of watched, for so long.
+/// A group that causes more notices in a second is listed now and then instead of watched, for this long.
 const NOTICES_PER_SECOND: u32 = 20_000;
 const UNWATCHED: Duration = Duration::from_secs(5);
 
@@ -68,7 +68,7 @@ pub struct Intake {
     pause: Duration,
 }
 
-/// What a watch is on.
+/// The directory that a watch is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watched {
     /// A group's `tasks/`.
@@ -135,7 +135,7 @@ impl Intake {
         call::invoked(invoked, flows, &self.desk).map_or_else(|other| other, Parsed::Call)
     }
 
-    /// From now on what comes in is parsed with these actions, and inspected with these filters.
+    /// Parses new documents with these actions from now on, and inspects them with these filters.
     pub fn exchange(&mut self, catalogue: Arc<Catalogue>, filters: Arc<Filters>) {
         self.desk = Arc::new(Desk { catalogue, filters: Some(filters), ..Desk::clone(&self.desk) });
     }
@@ -148,7 +148,7 @@ impl Intake {
         call::made(group, id, behalf, document, &self.desk)
     }
 
-    /// A document that was parsed beside the loop, as an event; `None` for one that is left alone.
+    /// Returns the event of a document that was parsed beside the loop; `None` for one that is left alone.
     pub fn parsed(&mut self, document: ParsedDocument) -> Option<Event> {
         let ParsedDocument { queue, parsed, took } = document;
         let queue = self.queues.get_mut(queue)?;
@@ -267,7 +267,7 @@ impl Intake {
         }
     }
 
-    /// Notes what has come in; gives the groups whose directories may have been replaced.
+    /// Notes new documents. Returns the groups whose directories may have been replaced.
     fn read_notifications(&mut self) -> Vec<usize> {
         let mut replaced = Vec::new();
         let Some(watch) = &self.watch else { return replaced };
@@ -314,7 +314,7 @@ impl Intake {
         replaced
     }
 
-    /// Opens a group's directories anew if they were replaced, and lists its requests.
+    /// Opens a group's directories again if they were replaced, and lists its requests.
     fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.list_again();

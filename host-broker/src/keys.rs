@@ -20,17 +20,17 @@ pub fn ledger(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
     key(home, LEDGER, ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
 }
 
-/// What is missing in a home that has been used: one sentence for each key that is made new although there is a ledger, or
-/// for the ledger if it is made new although there are keys. `own_vault` says that the vault's key lies in the home.
+/// Lists the keys and files that a used home lacks, one sentence each. An absent key counts only if there is a ledger.
+/// An absent ledger counts only if there are keys. `own_vault` says that the vault's key lies in the home.
 ///
 /// # Errors
-/// [`StartError::Key`]: there is a ledger and its key is gone. No key is made then: with another one, no digest of an
-/// earlier row could be compared with anything.
+/// [`StartError::Key`]: there is a ledger, and its key is gone. No key is made then: a new key would match no digest of
+/// an earlier row.
 pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, StartError> {
     let is_there = |name: &str| home.keys().join(name).exists();
     let place = |name: &str| home.keys().join(name).display().to_string();
     let ledger = home.path().join("ledger.db");
-    // A file without content is what a first start leaves that died before it made the tables.
+    // A first start that died before it made the tables leaves an empty file.
     if !std::fs::metadata(&ledger).is_ok_and(|found| found.len() > 0) {
         let left: Vec<String> = KEYS.into_iter().filter(|name| is_there(name)).map(place).collect();
         let note = format!(

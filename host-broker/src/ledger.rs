@@ -350,16 +350,16 @@ impl Ledger {
         self.suspect |= self.log.shorten(&self.connection);
     }
 
-    /// From now on a group or an external agent may cause this many bytes of evidence in an hour; 0 is no bound.
+    /// Sets how many bytes of evidence a group or an external agent may cause in an hour; 0 is no bound.
     pub fn set_hourly_budget(&mut self, bytes: u64) {
         self.minor.get_mut().budgets.set_hourly(Some(bytes));
     }
 
-    /// Looks at the free space of the disk: below the watermark, in bytes, or below a fiftieth of a small disk, the caller
-    /// that has used most is refused first.
+    /// Compares the free space of the disk with the watermark, in bytes, but at most with a fiftieth of the disk. Below
+    /// it, the caller that has used most is refused first.
     pub fn heed_space(&mut self, watermark: u64) {
         let home = self.path.parent().unwrap_or(&self.path);
-        // What cannot be found out is no reason to refuse: writing says whether there is space.
+        // Unknown free space is no reason to refuse: a write shows whether there is space.
         let nearly_full = rustix::fs::statvfs(home).is_ok_and(|disk| {
             let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
             bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
@@ -372,7 +372,7 @@ impl Ledger {
         }
     }
 
-    /// Whether counted requests have to be written.
+    /// Returns whether counted requests have to be written.
     pub fn has_counted(&self) -> bool {
         self.minor.borrow().folding.has_finished(self.clock.now())
     }

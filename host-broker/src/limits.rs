@@ -291,15 +291,14 @@ pub fn charge(
     Ok(())
 }
 
-/// So many questions a caller may ask people at once on one person's behalf, and how long it takes until one more may be asked.
+/// The questions that a caller may ask at once on one person's behalf, and the time until one more.
 const QUESTIONS: i64 = 20;
 const QUESTION_EVERY: Duration = Duration::from_secs(30);
 
-/// Charges one question to people; if the caller has asked too many on this person's behalf, it is not charged, and this is
-/// how long to wait.
+/// Charges one question to people. If the caller has asked too many on this person's behalf, returns the wait instead.
 ///
 /// # Errors
-/// [`LedgerError`]; nobody may then be asked.
+/// [`LedgerError`]; no person may be asked then.
 pub fn charge_question(
     tx: &Transaction<'_>,
     caller: &str,

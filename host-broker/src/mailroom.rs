@@ -200,7 +200,7 @@ impl Room {
         self.handles.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The path of the group's directory, for notification.
+    /// Returns the path of the group's directory, for notification.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -242,12 +242,12 @@ impl Room {
         None
     }
 
-    /// Whether the group may have one more short document under way.
+    /// Returns whether the group may have one more short document under way.
     pub fn takes_short(&self) -> bool {
         self.cost.load(Ordering::Acquire) < GROUP_COST_MAX + SHORT_COST_RESERVE && self.taken().len() < TAKEN_MAX
     }
 
-    /// Whether the group may have one more long document under way.
+    /// Returns whether the group may have one more long document under way.
     pub fn takes_long(&self) -> bool {
         let cost = self.cost.load(Ordering::Acquire);
         cost == 0 || cost < GROUP_COST_MAX && self.total.load(Ordering::Acquire) < TOTAL_COST_MAX
@@ -267,7 +267,7 @@ impl Room {
         before.map(|taken| taken.identity) != Some(identity)
     }
 
-    /// This file is no longer in hand: it could not be read now, and is read when it can be.
+    /// Puts back a file that could not be read now; it is read once that is possible.
     pub fn put_back(&self, name: &str, identity: FileIdentity) {
         let mut taken = self.taken();
         if taken.get(name).is_some_and(|taken| taken.identity == identity) {
@@ -280,7 +280,7 @@ impl Room {
         self.listing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether exactly this file, which the listing has found, is in hand.
+    /// Returns whether exactly this file, which the listing has found, is in hand.
     pub fn has(&self, name: &str, identity: FileIdentity) -> bool {
         let listing = self.listing.load(Ordering::Relaxed);
         match self.taken().get_mut(name) {
@@ -292,7 +292,7 @@ impl Room {
         }
     }
 
-    /// Forgets the files that the listing, which is complete, has not found.
+    /// Forgets the files that the complete listing has not found.
     pub fn end_listing(&self) {
         let listing = self.listing.load(Ordering::Relaxed);
         self.taken().retain(|_, taken| taken.listing == listing);
@@ -311,12 +311,12 @@ impl Room {
         }
     }
 
-    /// Counts a document that came to nothing: it was no request, or its group's budget of rows was used up.
+    /// Counts an unproductive document: it was no request, or its group's budget of rows was used up.
     pub fn count_unproductive(&self) {
         self.unproductive.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many documents came to nothing, ever.
+    /// Returns how many documents were unproductive since the start.
     pub fn unproductive(&self) -> u64 {
         self.unproductive.load(Ordering::Relaxed)
     }
@@ -340,7 +340,7 @@ impl Drop for Slot {
 }
 
 impl Weight {
-    /// The document is parsed, and has this many values and keys.
+    /// Adds the values and keys of the parsed document to the cost.
     pub fn parsed(&mut self, nodes: usize) {
         self.add(nodes.saturating_mul(NODE_COST));
     }

@@ -39,7 +39,7 @@ pub use outgoing::Outgoing;
 const QUEUE_MAX: usize = 1_000;
 /// How long it is tried to tell that a question is over.
 const OVER_KEEP: Duration = Duration::from_secs(3600);
-/// So many questions of one caller are told to a channel at once in a minute; the next ones follow this far apart.
+/// The questions of one caller that a channel gets at once in a minute. The next ones follow this far apart.
 const BURST: usize = 5;
 const BURST_WINDOW: Duration = Duration::from_secs(60);
 const SPACING: Duration = Duration::from_secs(20);
@@ -248,8 +248,8 @@ pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), Ledger
     }
 }
 
-/// When a channel is told of a question: the first few of a caller within a minute at once, the next ones apart. By then most
-/// are over, because whoever is told of one finds the others beside it.
+/// Returns when to announce a question: a caller's first few within a minute at once, the next ones apart. Most are
+/// over by then, because a person who reads one finds the others beside it.
 fn spaced(
     tx: &Transaction<'_>,
     channel: &str,

@@ -254,7 +254,7 @@ pub fn find(connection: &Connection, caller: &str, id: &ProposalId) -> Result<Op
     select(connection, "caller = ?1 AND id = ?2", params![caller, id.as_str()]).map(|found| found.into_iter().next())
 }
 
-/// The caller's proposal of this name, if it goes by this path.
+/// Returns the caller's proposal of this name, if it has this path.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read; nothing may then be applied.

@@ -1,4 +1,4 @@
-//! Which right each command takes from the person who gives it.
+//! The right that each command takes from the person who gives it.
 //!
 //! ```text
 //! Known        a person of the configuration, or the daemon's own user, or root
@@ -15,22 +15,22 @@ use crate::config::Config;
 use shared::Level;
 use shared::request::GrantRequest;
 
-/// What a command takes.
+/// The right that a command takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Right<'a> {
-    /// To be known.
+    /// The person is known.
     Known,
-    /// To approve something, or to administer.
+    /// The person approves something, or administers.
     Member,
-    /// To administer.
+    /// The person administers.
     Administer,
-    /// To administer, and to approve up to the level that is granted.
+    /// The person administers, and approves up to the level that is granted.
     Grant(&'a GrantRequest),
     /// Another condition, which the command itself checks and records.
     OwnCheck,
 }
 
-/// The right that an order takes from a person.
+/// Returns the right that an order takes from a person.
 pub fn of(order: &Order) -> Right<'_> {
     match order {
         Order::Grant(request) => Right::Grant(request),
@@ -39,7 +39,7 @@ pub fn of(order: &Order) -> Right<'_> {
         Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) | Order::GateApprove(_) | Order::Release(_) => {
             Right::OwnCheck
         }
-        // No person asks for these; what asks is told so.
+        // People do not send these orders; the command itself answers such a caller.
         Order::Capabilities(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => Right::OwnCheck,
         Order::Revoke(_)
         | Order::TaskCreate(_)
@@ -60,10 +60,10 @@ pub fn of(order: &Order) -> Right<'_> {
 }
 
 impl Right<'_> {
-    /// Whether this person has it.
+    /// Checks whether this person has it.
     ///
     /// # Errors
-    /// What the person lacks, with the line of the configuration that gives it.
+    /// The right that the person lacks, with the line of the configuration that gives it.
     pub fn check(self, config: &Config, person: &str) -> Result<(), String> {
         let administers = config.administers(person);
         let approves = config.people.get(person).is_some_and(|table| table.approves.is_some());
@@ -84,7 +84,7 @@ impl Right<'_> {
     }
 }
 
-/// Whether the person approves what the grant gives. Who administers without a table has no limit of their own.
+/// Returns whether the person approves what the grant gives. A person who administers without a table has no limit.
 fn covers(config: &Config, person: &str, request: &GrantRequest) -> bool {
     let GrantRequest { group_folder, provider, access_level, .. } = request;
     *access_level == Level::None

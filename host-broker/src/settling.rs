@@ -133,7 +133,7 @@ fn receipt(data: &mut Value, evidence: Evidence) {
     }
 }
 
-/// What a probe found. Only proof settles; an absence is information and licenses nothing.
+/// Settles an unknown outcome by a probe. Only proof settles; an absence is information and licenses nothing.
 fn settle_unknown(
     tx: &Transaction<'_>,
     probe: &Probe,
@@ -170,7 +170,7 @@ fn settle_unknown(
     tx.keep(&probe.asked_by, reply, evidence)
 }
 
-/// The outcome stays unknown. A caller that asks for it hears what a look at the target has found.
+/// Adds the probe's observation of the target to the stored reply. The outcome stays unknown.
 fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), LedgerError> {
     let (caller, id) = (&probe.asked_by, &probe.planted.request_id);
     let stored = store::reply(tx, caller, id)?;

@@ -93,7 +93,7 @@ fn capability(
     })
 }
 
-/// Whether the rules refuse the action whatever its parameters are.
+/// Returns whether the rules refuse the action with all parameters.
 fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declaration, setting: Setting) -> bool {
     let decides = setting == Setting::Rules;
     let Some(replay) = replay else { return decides };

@@ -21,7 +21,7 @@ pub enum JsonFault {
     /// Nested too deep.
     #[error("nested deeper than {JSON_DEPTH_MAX}")]
     TooDeep,
-    /// More values and keys than the reader accepts: each costs memory and time, however short its text is.
+    /// More values and keys than the reader accepts. Each costs memory and time, however short its text is.
     #[error("more than {max} values and keys")]
     TooManyNodes {
         /// The bound.
@@ -50,8 +50,8 @@ pub fn parse_object(bytes: &[u8]) -> Result<Map<String, Value>, JsonFault> {
     object(parse(bytes)?)
 }
 
-/// Parses a document that must be one object of at most `max` values and keys. Also gives how many it has: the cost of the
-/// document, together with its bytes.
+/// Parses a document that must be one object of at most `max` values and keys. Also returns their number: the cost of
+/// the document, together with its bytes.
 ///
 /// ```
 /// let (object, nodes) = shared::json::parse_object_within(br#"{"a":[1,2]}"#, 5).unwrap();
@@ -337,7 +337,7 @@ mod tests {
         let (map, nodes) = parse_object_within(text, 9).unwrap();
         assert_eq!((map.len(), nodes), (2, 9));
         assert_eq!(parse_object_within(text, 8), Err(JsonFault::TooManyNodes { max: 8 }));
-        // The bound is met before the rest is read, whatever the rest is.
+        // The parser stops at the bound, before it reads the rest.
         let flood = format!("{{\"a\":[{}", "1,".repeat(1_000));
         assert_eq!(parse_object_within(flood.as_bytes(), 50), Err(JsonFault::TooManyNodes { max: 50 }));
         assert_eq!(parse_object_within(b"[]", 5), Err(JsonFault::NotAnObject));

@@ -8,7 +8,7 @@ pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How deep arrays and objects may nest in a document.
 pub const JSON_DEPTH_MAX: usize = 64;
-/// How many values and keys a request document may have: each costs a hundred bytes and more, however short its text is.
+/// How many values and keys a request document may have. Each costs a hundred bytes or more, however short its text is.
 pub const REQUEST_NODES_MAX: usize = 20_000;
 /// A request whose file is older than this is refused: a host that was down does not run yesterday's calls.
 pub const REQUEST_AGE_MAX: Duration = Duration::from_secs(150);

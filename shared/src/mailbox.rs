@@ -71,12 +71,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// What was found.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
-    /// Its size in bytes when it was opened.
+    /// Returns its size in bytes when it was opened.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -89,7 +89,7 @@ impl Found {
         let Self { file, identity, size, max } = self;
         let mut bytes = Vec::with_capacity(size + 1);
         let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
-        // The file may grow while it is read; one byte too many tells.
+        // The file may grow while it is read; one byte too many shows that.
         file.take(limit).read_to_end(&mut bytes).map_err(|e| ReadFault::System(Step::Read, e))?;
         if bytes.len() > max { Err(ReadFault::TooLarge(identity)) } else { Ok(Contents { bytes, identity }) }
     }
@@ -100,7 +100,7 @@ impl Found {
 pub struct Listing(fs::Dir);
 
 impl Listing {
-    /// The next `most` names or fewer, in no particular order. `each` sees them; the result is whether there may be more.
+    /// Passes the next `most` names or fewer to `each`, in no particular order. Returns whether there may be more.
     ///
     /// # Errors
     /// [`MailboxError`] if listing fails on the way; some names were then already seen.
@@ -108,7 +108,7 @@ impl Listing {
         for _ in 0..most {
             let Some(entry) = self.0.next() else { return Ok(false) };
             let entry = entry.map_err(|e| MailboxError::new(Step::List, e))?;
-            // A name that is not UTF-8 is nobody's document.
+            // A name that is not UTF-8 belongs to no document.
             if let Ok(name) = entry.file_name().to_str()
                 && !matches!(name, "." | "..")
             {
@@ -294,8 +294,8 @@ impl Directory {
         self.find(name, max, owner)?.read()
     }
 
-    /// Opens a document of at most `max` bytes, owned by `owner` if one is named, and reads nothing of it: its size says
-    /// where it may be read.
+    /// Opens a document of at most `max` bytes, owned by `owner` if one is named, and reads nothing of it. Its size
+    /// says where it may be read.
     ///
     /// Nothing happens to anything else than a regular file with one link: it is looked at through a handle that
     /// cannot read, and only then opened, through that same handle.

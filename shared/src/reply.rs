@@ -178,7 +178,7 @@ impl Reply {
         }
     }
 
-    /// The same for an operator: without what an agent would do next.
+    /// Makes the same for an operator: without the next step of an agent.
     pub fn of_reason_alone(request_id: RequestId, code: Code, reason: &str, timestamp: Timestamp) -> Self {
         Self { error: Some(reason.to_owned()), ..Self::of_reason(request_id, code, reason, timestamp) }
     }

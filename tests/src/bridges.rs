@@ -90,7 +90,7 @@ pub fn accept(world: &World, name: &str) {
     accept_flagged(world, name, &[]);
 }
 
-/// The same, with the names of what is flagged in it and accepted all the same.
+/// Does the same, with the flagged names that are accepted.
 pub fn accept_flagged(world: &World, name: &str, flagged: &[&str]) {
     let shown = world.cli(&["--json", "provider", "accept", name]);
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", said(&shown)));

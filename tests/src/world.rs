@@ -93,8 +93,8 @@ append_to = "deploy.log"
 exposes = ["egress"]
 "#;
 
-/// The profile of every group for which a test writes none. Who must agree is not what most tests are about: the rules
-/// decide about writes, and production needs its gate only.
+/// The profile of every group for which a test writes none. Most tests are not about who must agree. The rules decide
+/// about writes, and production needs its gate only.
 pub const PROFILE: &str = "write = \"rules\"\nproduction = \"auto\"\n";
 
 /// The script of a second provider, whose actions read private data.

@@ -1,7 +1,7 @@
-//! Calls to which a person said no: nobody is asked about the same call again at once.
+//! Calls that a person refused: the broker does not ask about the same call again until a pause is over.
 //!
-//! A call is the same if its caller, person, action and parameters are. The pause doubles with each no, from five minutes
-//! to a day. The rows of the ledger prove the answers; this table only spares people.
+//! Calls are the same if their caller, person, provider, action and parameters are. The pause doubles with each no,
+//! from five minutes to a day. The rows of the ledger prove the answers; this table only spares people.
 
 use super::{Approval, Kind};
 use crate::call::Call;
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// The pause after the first no, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(24 * 3600));
-/// After a pause, an equal no within so long doubles the pause.
+/// The time after a pause within which the same refusal doubles the next pause.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// Notes that a person said no to this call. For everything else nothing is noted.
+/// Records that a person said no to this call. Other kinds of approvals are not recorded.
 ///
 /// # Errors
-/// [`LedgerError`]; nothing is noted.
+/// [`LedgerError`]; nothing is recorded.
 pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), LedgerError> {
-    // Who asked on whose behalf, and with which parameters, is in the row of the question.
+    // The row of the question holds the caller, the person and the digest of the parameters.
     const UPSERT: &str = "INSERT INTO denials
         SELECT caller, coalesce(person, ''), provider, action, params_digest, 1, ?2 FROM ledger
         WHERE seq = ?1 AND provider IS NOT NULL AND action IS NOT NULL AND params_digest IS NOT NULL
@@ -52,7 +52,7 @@ pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), LedgerError
     Ok(())
 }
 
-/// Until when nobody is asked about this call, because a person said no to it.
+/// Returns the time until which people are not asked about this call, if a person refused it.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
@@ -80,7 +80,7 @@ pub fn find(tx: &Transaction<'_>, call: &Call) -> Result<Option<Timestamp>, Ledg
     Ok(until.map(Timestamp::from_millis))
 }
 
-/// Forgets what is long over.
+/// Deletes the refusals whose pause ended more than a day ago.
 ///
 /// # Errors
 /// [`LedgerError`].
@@ -92,7 +92,7 @@ pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// The pause after so many noes.
+/// Returns the pause after this many refusals.
 fn pause(times: u32) -> Duration {
     let (first, longest) = PAUSES;
     first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest)

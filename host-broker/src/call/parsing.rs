@@ -46,11 +46,11 @@ pub struct Desk {
     pub patience: Duration,
     /// What to do with documents whose type is not ours.
     pub foreign_types: ForeignTypes,
-    /// What inspects the parameters of calls that let data leave; without, the decision finds nothing.
+    /// The filters for the parameters of calls that let data leave. Without them, the decision finds nothing.
     pub filters: Option<Arc<Filters>>,
 }
 
-/// Parses what a group wrote, beside the loop: what would take the decision long to look at is looked at here.
+/// Parses a group's document beside the loop, and inspects the data that the call would let leave.
 pub fn parse_beside(inbound: Inbound, desk: &Desk) -> Parsed {
     let mut parsed = parse(inbound, desk);
     if let (Parsed::Call(call), Some(filters)) = (&mut parsed, &desk.filters)
@@ -383,7 +383,7 @@ fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
         .is_some_and(|time| time.since(wall) <= limits::SIGNED_SKEW_MAX && wall.since(time) <= limits::SIGNED_SKEW_MAX)
 }
 
-/// So many faults of one call are told; nobody reads more.
+/// The most faults of one call that a refusal names.
 const FAULTS_MAX: usize = 20;
 
 /// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
@@ -418,7 +418,8 @@ enum Step<'a> {
     Item(usize),
 }
 
-/// Calls `each` with every number below and its JSON pointer (RFC 6901), until it says `false`; whether it never did.
+/// Calls `each` with every number below and its JSON pointer (RFC 6901), until it returns `false`. Returns whether it
+/// never did.
 fn each_number(
     step: Step<'_>,
     value: &Value,

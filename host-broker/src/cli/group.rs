@@ -122,7 +122,8 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     if context.config()?.groups.contains_key(name) {
         return Err(Fault::usage(format!("there is a group `{name}` already; nothing was changed")));
     }
-    // First, so that the edit can be undone: a profile without a group starts nothing.
+    // The profile comes first, because it can be removed again if the edit fails. The broker refuses a profile without
+    // a group.
     profiles::write(&context.home, name, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
     if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
         std::fs::remove_file(context.home.profile(name)).ok();
@@ -131,7 +132,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     let restart = running(context)?.is_some();
     let mailbox = context.home.mailbox(name);
     if let Some(uid) = uid {
-        // Whatever keeps it from that is among the warnings, with the command that root runs.
+        // If this fails, a warning names the command for root.
         mailbox::give(&mailbox, uid).ok();
         for warning in context.warnings(&context.config()?)?.iter().filter(|warning| warning.contains("chown")) {
             context.output.say(&format!("host-broker: {warning}"));

@@ -107,7 +107,7 @@ impl Inspect {
     }
 }
 
-/// The verdict on one text, which is all of the input.
+/// Inspects the whole input as one text.
 fn plain(
     context: &Context,
     input: Box<dyn BufRead>,

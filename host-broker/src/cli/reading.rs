@@ -38,8 +38,8 @@ impl Context {
         setup::catalogue(config, &self.home, &self.effects, None)
     }
 
-    /// The same, without those that lack a secret, as far as that can be seen without running a program. Where a daemon
-    /// runs, its environment is not this command's, so variables are not looked at.
+    /// Returns the same catalogue, in which providers that lack a secret take no calls. It runs no program to find that
+    /// out. If a daemon runs, its environment may differ from this command's, so variables are not checked.
     ///
     /// # Errors
     /// [`Fault`] if something listens for commands and does not answer.
@@ -71,7 +71,7 @@ impl Context {
         profiles::policy(&self.home, config, catalogue).map_err(|error| Fault::configuration(&error))
     }
 
-    /// What is valid in the home, but may not be what the operator thinks.
+    /// Returns warnings about a valid home that may differ from the operator's intent.
     ///
     /// # Errors
     /// [`Fault`] if a file cannot be read.
@@ -84,7 +84,7 @@ impl Context {
         Ok(found)
     }
 
-    /// The actions that the configuration makes available, with the secrets as this command can load them.
+    /// Returns the actions that the configuration makes available, with the secrets as this command can load them.
     pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
         let secrets = setup::secrets(config, &self.effects);
         let supplies = Supplies { secrets: &secrets, running: None };

@@ -77,7 +77,7 @@ impl Scrub {
     }
 }
 
-/// One text, which is all of the input.
+/// Cleans the whole input as one text.
 fn plain(
     context: &Context,
     input: Box<dyn Read>,
@@ -171,7 +171,7 @@ fn answered(line: &[u8], scrubber: &Scrubber) -> Result<Map<String, Value>, Stri
     cleaned(name, value, scrubber)
 }
 
-/// The value without credentials, under this name, and what was taken out.
+/// Returns the value without credentials, under this name, and the marks that replaced them.
 fn cleaned(name: &str, mut value: Value, scrubber: &Scrubber) -> Result<Map<String, Value>, String> {
     let before: BTreeSet<String> = marks_in(&value);
     let altered = clean_whole(&mut value, scrubber).map_err(|why| why.to_string())?;

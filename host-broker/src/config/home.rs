@@ -3,7 +3,7 @@
 use shared::{Group, Provider};
 use std::path::{Path, PathBuf};
 
-/// A path as a word of a shell command: in quotes where it needs them.
+/// Returns a path as a word of a shell command: in quotes where it needs them.
 pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);

@@ -89,7 +89,7 @@ impl Default for BreakerTable {
     }
 }
 
-/// What holds for a group where nothing is configured: more than an agent needs, and less than what fills a disk in a day.
+/// The default limits of a group: more than an agent needs, too little to fill a disk in a day.
 static DEFAULT: LimitTable = LimitTable {
     read: RateTable::per_minute(1200),
     write: RateTable::per_minute(120),

@@ -1,9 +1,8 @@
-//! Who else could change what the broker trusts: the home and what lies in it, judged as sshd's `StrictModes` judges a
-//! user's keys.
+//! Checks who else could change the files that the broker trusts, as sshd's `StrictModes` checks a user's keys.
 //!
-//! Every file and directory, and every directory above up to `/`, must belong to the user of this process or to root, and
-//! nobody else may write it. A sticky directory above the home, such as `/tmp`, may be writable: what lies in it can only
-//! be replaced by its owner. The mailboxes, the workspaces and what providers keep are not judged: others write there.
+//! The user of this process or root must own every file and directory, and every directory above up to `/`. No other
+//! user may write them. A sticky directory above the home, such as `/tmp`, may be writable: only an owner can replace
+//! its entries. The mailboxes, the workspaces and the providers' own data are not judged: others write there.
 
 use crate::config::home::{Home, quoted};
 use crate::config::notify::Way;
@@ -53,7 +52,7 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     judge.verdict()
 }
 
-/// The files that the configuration names; a relative path is one in the home.
+/// Returns the files that the configuration names; a relative path is one in the home.
 fn named(config: &Config) -> impl Iterator<Item = &Path> {
     let keys = config.groups.values().filter_map(|group| group.signing_key_file.as_deref());
     let sets = config.filter.rule_sets.iter().map(|set| set.file.as_path());
@@ -65,7 +64,7 @@ fn named(config: &Config) -> impl Iterator<Item = &Path> {
     keys.chain(sets).chain(scripts).chain(programs)
 }
 
-/// The programs that the broker starts.
+/// Returns the programs that the broker starts.
 fn programs(config: &Config) -> impl Iterator<Item = &str> {
     let providers = config.providers.values().filter_map(|table| match &table.kind {
         Kind::Bridge(_, child) | Kind::Mcp(_, Reach::Child(child)) => Some(&child.command),
@@ -91,7 +90,7 @@ fn programs(config: &Config) -> impl Iterator<Item = &str> {
     providers.chain(channels).chain(judge).chain(helpers).filter_map(|command| Some(command.first()?.as_str()))
 }
 
-/// What has been judged, and what was found.
+/// The judged paths, and the unsafe ones among them.
 struct Judge {
     own: u32,
     judged: BTreeSet<PathBuf>,
@@ -104,10 +103,10 @@ impl Judge {
         Self { own, judged: BTreeSet::new(), writable: Vec::new(), foreign: Vec::new() }
     }
 
-    /// Judges a file or a directory, where a link leads to, and the directories above. What does not exist passes.
+    /// Judges a file or a directory, the target of a link, and the directories above. A missing path passes.
     fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
         let failed = |source| ConfigError::Read { path: path.into(), source };
-        // SECURITY: by its path without links, because whoever can replace a directory of it can replace the file.
+        // SECURITY: the path is judged without links, because a user who can replace a directory can replace its file.
         let real = match path.canonicalize() {
             Ok(real) => real,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -279,7 +278,7 @@ mod tests {
         };
         let own = std::fs::metadata(home.path()).unwrap().uid();
         judged(own).unwrap();
-        // As if another user ran this; root's files are everybody's.
+        // Judges as another user's process would; root's files are trusted by every user.
         let other = judged(own + 1);
         if own == ROOT {
             other.unwrap();

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What `init` and `group add` write for a group: the strict profile, spelled out. Relaxing is a line of somebody who
-/// meant it.
+/// The profile that `init` and `group add` write for a group: the strict one, spelled out. An operator relaxes it only
+/// with an explicit line.
 pub const STARTING: &str = "\
 # Who must agree each time this group acts. Per level or per action:
 #   auto   nobody     rules  the rules     human  a person     off  not at all
@@ -122,7 +122,7 @@ pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Profi
     Written { profiles: read(home, config)?, rules: Vec::new() }.profiles(catalogue)
 }
 
-/// What lies in a directory of the operators, sorted; nothing if there is no such directory.
+/// Returns the sorted entries of a directory of the operators; none if there is no such directory.
 ///
 /// # Errors
 /// [`ConfigError::Read`] with the directory.
@@ -141,12 +141,12 @@ pub(super) fn entries(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     Ok(found)
 }
 
-/// The name of the group whose profile this file would be: `developer` of `policy/profiles/developer.toml`.
+/// Returns the name of the group whose profile this file would be: `developer` of `policy/profiles/developer.toml`.
 pub(super) fn profile_name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_suffix(".toml")
 }
 
-/// The profiles of the home, with their files.
+/// Returns the profiles of the home, with their files.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file, the place and what to do.
@@ -176,7 +176,7 @@ pub fn furnish(home: &Home, config: &Config) -> Result<bool, ConfigError> {
     if directory.exists() {
         return Ok(false);
     }
-    // All of them or none: the directory is what says that this was done.
+    // All files or none: the directory marks that this was done.
     let beside = directory.with_extension("new");
     for group in config.groups.keys() {
         write_in(&beside, group, STARTING)?;

@@ -176,8 +176,8 @@ impl Serialize for ProviderTable {
 
 const GITHUB_TOKEN: &str = "GITHUB_TOKEN";
 
-/// Names the right lines where a program is written as MCP clients write it in JSON: `command` as a text with `args` beside
-/// it, and `env` as a table of values.
+/// Names the right lines for a program that is written in the JSON form of MCP clients. There, `command` is a text with
+/// `args` beside it, and `env` is a table of values.
 fn foreign<E: serde::de::Error>(table: &toml::Table) -> Result<(), E> {
     let mut lines = Vec::new();
     let command = table.get("command").and_then(toml::Value::as_str);
@@ -190,7 +190,7 @@ fn foreign<E: serde::de::Error>(table: &toml::Table) -> Result<(), E> {
     }
     if let Some(env) = table.get("env").and_then(toml::Value::as_table) {
         lines.push(format!("variables = {}", inline(env.iter().map(|(name, value)| (name, value.clone())))));
-        // The value itself may be one, and belongs into no message.
+        // The value may be a secret, so no message shows it.
         let is_secret = |name: &&String| ["TOKEN", "KEY", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
         if let Some(secret) = env.keys().find(is_secret) {
             lines.pop();

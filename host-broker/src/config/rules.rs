@@ -72,7 +72,7 @@ fn shipped(home: &Home) -> PathBuf {
     home.policy().join("default").with_extension(EXTENSION)
 }
 
-/// Whether this is a file of rules.
+/// Returns whether this is a file of rules.
 pub(super) fn is_rule_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }

@@ -1,4 +1,4 @@
-//! Who may connect to the control socket: the group of users that `socket_group` of `[broker]` names.
+//! The group of users that may connect to the control socket: `socket_group` of `[broker]`.
 
 use crate::config::home::{Home, quoted};
 use std::os::unix::fs::MetadataExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 /// Where the system keeps its groups of users.
 const GROUPS: &str = "/etc/group";
 
-/// The number of a group of users: `1001`, or by its name.
+/// Returns the number of a group of users, which is named by its number or its name.
 ///
 /// # Errors
 /// There is no such group, with what to do.
@@ -22,7 +22,7 @@ pub fn group_number(name: &str) -> Result<u32, String> {
     })
 }
 
-/// The number of a group in lines of the form `name:password:number:members`.
+/// Returns the number of a group in lines of the form `name:password:number:members`.
 fn find(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -30,7 +30,7 @@ fn find(text: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// What keeps the members of this group of users from the socket, if the home does.
+/// Returns why the members of this group cannot reach the socket, if the home keeps them out.
 pub(super) fn unreachable(home: &Home, group: &str) -> Option<String> {
     let number = group_number(group).ok()?;
     let found = std::fs::metadata(home.path()).ok()?;

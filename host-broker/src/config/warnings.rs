@@ -1,5 +1,5 @@
-//! What is valid in a home, but may not be what the operator thinks. `serve` logs it; `status` and `config check` print
-//! it. Nothing here changes a decision.
+//! Warnings about a valid home that may differ from the operator's intent. `serve` logs them; `status` and
+//! `config check` print them. They change no decision.
 
 use crate::config::home::{Home, quoted};
 use crate::config::profiles::{entries, profile_name, read};
@@ -24,7 +24,7 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
     Ok(found)
 }
 
-/// Groups whose profile says nothing.
+/// Returns warnings about groups without a profile, or with an empty one.
 fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError> {
     let profiles = read(home, config)?;
     let warning = |group| {
@@ -43,7 +43,7 @@ fn strict_groups(home: &Home, config: &Config) -> Result<Vec<String>, ConfigErro
     Ok(config.groups.keys().filter_map(warning).collect())
 }
 
-/// Directories of a mailbox that the sandbox's user cannot write.
+/// Returns a warning about directories of a mailbox that the sandbox's user cannot write.
 fn foreign_mailbox(home: &Home, group: &Group, uid: u32) -> Option<String> {
     let mailbox = home.mailbox(group);
     let places = [TASKS, RESPONSES].map(|name| mailbox.join(name));
@@ -59,7 +59,7 @@ fn foreign_mailbox(home: &Home, group: &Group, uid: u32) -> Option<String> {
     ))
 }
 
-/// Files beside the profiles and the rules that are neither: a copy that an editor left, or a name with a typing error.
+/// Returns warnings about unread files beside the profiles and the rules: an editor's copy, or a misspelled name.
 fn unused_files(home: &Home) -> Result<Vec<String>, ConfigError> {
     let profiles = entries(&home.profiles())?.into_iter().filter(|path| profile_name(path).is_none());
     let rules = entries(&home.policy())?.into_iter();

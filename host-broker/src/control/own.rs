@@ -17,7 +17,7 @@ pub(super) enum Own {
 }
 
 impl Own {
-    /// The right that it takes from a person.
+    /// Returns the right that it takes from a person.
     pub(super) fn right(&self) -> Right<'static> {
         match self {
             Self::Hello | Self::Wrong(_) => Right::Known,

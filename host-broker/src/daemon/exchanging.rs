@@ -182,7 +182,7 @@ fn make(foundation: &Foundation, present: &Terms, provider: &Provider, what: Wha
     let (accepted, before) = match what {
         What::Asked(_, change) => {
             let Change { before, after } = change?;
-            // What was accepted by name and says the same still counts; nothing else was put to anybody.
+            // Accepted flagged names stay accepted if their definitions are unchanged; no person saw any others.
             let after = match foundation.accepted_of(provider)? {
                 Some(present) => after.keeping_flagged(&present),
                 None => after,

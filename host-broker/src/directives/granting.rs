@@ -231,7 +231,7 @@ impl Broker {
     }
 }
 
-/// What is said of a grant that gives no action.
+/// Returns the note on a grant that gives no action; empty if it gives one.
 fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
     let gives = |(action, level): (&Action, &Level)| is_given(request, action, Some(*level));
     if grant.level == Level::None || grant.catalogue.iter().any(gives) {
@@ -241,7 +241,7 @@ fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
     }
 }
 
-/// Whether the request gives this action, which demands this level.
+/// Returns whether the request gives this action, which demands this level.
 fn is_given(request: &GrantRequest, action: &Action, demands: Option<Level>) -> bool {
     let denied = request.denied_actions.as_ref().is_some_and(|denied| denied.contains(action));
     let allowed = request.allowed_actions.as_ref().is_none_or(|allowed| allowed.contains(action));

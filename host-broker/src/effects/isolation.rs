@@ -3,8 +3,8 @@
 //! A child of the broker has the broker's user, and with it the keys, the ledger and the control socket. Bubblewrap
 //! (bwrap(1)) gives it a file system that holds the system's programs, what it was given, and one directory of its own;
 //! its own processes, which all die with it; no privilege, and no network unless it was given that, or
-//! [a way](crate::effects::egress) to certain hosts. What no namespace keeps from it, the kernel's keyrings, the kernel refuses
-//! it: rooms are started where that was said beforehand (`confined`).
+//! [a way](crate::effects::egress) to certain hosts. A namespace does not close the kernel's keyrings. The kernel
+//! itself refuses them, because the thread that starts rooms has asked for that (`confined`).
 
 use crate::effects::commands::Command;
 use crate::effects::egress::{Host, entrance};

@@ -25,11 +25,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So much of what would leave is searched for the broker's own secrets, in bytes of canonical JSON. More does not
-/// leave.
+/// The most bytes of canonical JSON that are searched for the broker's own secrets. More does not leave.
 const DEPARTING_MAX: usize = 1024 * 1024;
 
-/// So much of it is inspected, in bytes of canonical JSON. More takes a person.
+/// The most bytes of canonical JSON that are inspected. A person decides about more.
 const INSPECTED_MAX: usize = 64 * 1024;
 
 /// The output schemas, compiled, by provider and action.
@@ -122,8 +121,8 @@ impl Filters {
 
     /// What is found in what a call would let leave.
     ///
-    /// Whoever is asked this serves every group, so only the search for the broker's own secrets reads a long text to its
-    /// end.
+    /// The thread that runs this serves every group. So only the search for the broker's own secrets reads a long text
+    /// to its end.
     pub fn departing(&self, params: &Value) -> DepartingFact {
         let length = shared::json::canonical(params).len();
         if length > DEPARTING_MAX {
@@ -150,8 +149,7 @@ impl Filters {
         }
     }
 
-    /// Whether a person must not be shown this: it holds a secret of the broker's own, or is too long to be searched for
-    /// one.
+    /// Returns whether a person must not see this: it holds a secret of the broker's own, or is too long.
     pub fn is_not_to_be_shown(&self, params: &Value) -> bool {
         shared::json::canonical(params).len() > DEPARTING_MAX || super::holds_own(params.clone(), &self.scrubber)
     }

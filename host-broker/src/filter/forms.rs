@@ -2,11 +2,11 @@
 //!
 //! Percent- and JSON-escapes and splitting are not here: the [view](super::view) undoes them on both sides.
 //! HTML's references, the escapes of programming languages and quoted-printable have views too. Bytes written as
-//! numbers, hexadecimal or decimal, are the [digits](numbers) of a view that has nothing else. What remains are the
-//! forms that rewrite the whole secret: base64 and base64url at each alignment, hexadecimal, form encoding, each of them
-//! backwards; the first two also of UTF-16, and base64 of base64. Letters of any alphabet match in either case. Lines
-//! may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both out. Each long
-//! line of a secret of several lines is looked for by itself, because what stands before each line may be anything.
+//! hexadecimal or decimal numbers are the [digits](numbers) of a view that has nothing else. The remaining forms
+//! rewrite the whole secret: base64 and base64url at each alignment, hexadecimal, form encoding, each of them
+//! backwards. The list also has the first two of UTF-16, and base64 of base64. Letters of any alphabet match in either
+//! case. Lines may be broken anywhere (PEM, MIME), and UTF-16's zeros may stand between the letters: views leave both
+//! out. Each long line of a multi-line secret is looked for by itself: any text may stand before a line.
 //!
 //! Not looked for, because whoever can run a program in front of the broker can always find one more: what is
 //! compressed, encrypted, or rewritten by a rule of somebody's own (rot13, base32, base58, base85, Punycode); dumps
@@ -24,7 +24,7 @@ pub(super) const NEEDLE_BYTES_MIN: usize = 8;
 /// The fewest digits of bytes written as numbers.
 const DIGITS_MIN: usize = 2 * NEEDLE_BYTES_MIN;
 
-/// The fewest bytes of a line of a secret that is looked for by itself: a shorter one may be an ordinary word.
+/// The fewest bytes of a secret's line that is looked for by itself. A shorter one may be an ordinary word.
 const LINE_BYTES_MIN: usize = 16;
 
 /// How long an escape may be: `\uXXXX`.
@@ -75,7 +75,7 @@ pub(super) fn needles(secret: &str) -> Vec<Needle> {
     forms
 }
 
-/// The digits of its bytes as numbers, of base 16 and of base 10.
+/// Returns the digits of the secret's bytes as numbers, of base 16 and of base 10.
 ///
 /// The views of numbers show digits alone. A secret whose case was changed is looked for if all of it was.
 pub(super) fn numbers(secret: &str) -> (Vec<Needle>, Vec<Needle>) {
@@ -108,7 +108,7 @@ fn seen(text: &str) -> Vec<Needle> {
     Undo::OF_SECRETS.map(|undo| Needle::whole(View::of(text, &[], undo).bytes().to_vec())).into()
 }
 
-/// The lines of a secret of several lines that nothing else has: no beginnings and ends of PEM.
+/// Returns the long lines of a multi-line secret, without the beginning and end lines of PEM.
 fn long_lines(secret: &str) -> impl Iterator<Item = &str> {
     let lines = secret.lines().map(str::trim).filter(|line| *line != secret.trim());
     lines.filter(|line| line.len() >= LINE_BYTES_MIN && !line.contains("-----"))

@@ -50,7 +50,7 @@ const NEEDLESS_ESCAPES: usize = 8;
 enum Way {
     In,
     Out,
-    /// It is what a program says of its own tools.
+    /// A program's description of its own tools.
     Definition,
 }
 
@@ -87,7 +87,7 @@ fn one(text: &str, way: Way) -> Verdict {
 
 /// Inspects a text and, as often as `levels` says, what is encoded in it.
 fn look(text: &str, way: Way, levels: usize, budget: &mut Budget) -> Verdict {
-    // A definition tells an agent what to call and to say, as a part of its business.
+    // A definition tells an agent what to call and to say: that is its purpose.
     let mut signs = if way == Way::Definition { Signs::without_weak() } else { Signs::default() };
     note_plain(text, way, &mut signs);
     if let Some(message) = hidden::note(text, &mut signs) {

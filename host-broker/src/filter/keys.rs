@@ -69,7 +69,7 @@ fn redact_in(value: &mut Value, stamp: &Stamp, embedded: usize) -> bool {
     }
 }
 
-/// The kind of credential that this member is, if it is one: by its whole name, or by the end of its name and its value.
+/// Returns the kind of credential that this member is. Its whole name decides, or the end of its name and its value.
 fn credential(key: &str, value: &Value) -> Option<&'static str> {
     if let Some(name) = names::whole(key) {
         return (!describes(value) && !is_version(value, name.kind)).then_some(name.kind);

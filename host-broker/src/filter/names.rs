@@ -1,13 +1,13 @@
 //! Names beside which credentials stand: members of JSON, variables, headers, attributes, parameters of addresses.
 //!
-//! One list for whatever is written as a name and a value. A name counts however its words are put together
-//! (`api_key`, `apiKey`, `API-KEY`). The whole name says that its value is a credential, whatever the value is like. A
-//! name that only ends so (`DB_PASSWORD`, `github_token`) says it of a value that looks like one.
+//! One list serves everything that is written as a name and a value. A name counts in every spelling (`api_key`,
+//! `apiKey`, `API-KEY`). A whole name makes any value a credential. A name that only ends so (`DB_PASSWORD`,
+//! `github_token`) needs a value that looks like one.
 
-/// What a name says of the value beside it.
+/// The kind of value beside a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// Of a header whose value goes to the end of its line.
+    /// A header, whose value goes to the end of its line.
     Header,
     /// A password, which a person may have chosen.
     Password,
@@ -15,12 +15,12 @@ pub(super) enum Sort {
     Key,
 }
 
-/// A name of the list, without what parts its words and in small letters.
+/// A name of the list, in small letters and without separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
-    /// What the mark calls it.
+    /// The kind that the mark shows.
     pub(super) kind: &'static str,
-    /// What it says of the value.
+    /// The kind of the value.
     pub(super) sort: Sort,
     /// Whether the whole name makes any value a credential.
     is_sure: bool,
@@ -34,7 +34,7 @@ const fn likely(kind: &'static str, sort: Sort) -> Name {
     Name { kind, sort, is_sure: false }
 }
 
-/// The list. Of two that end a name the first counts.
+/// The list. If two of its names end a name, the first one counts.
 const NAMES: [Name; 53] = [
     sure("accesstoken", Sort::Key),
     sure("refreshtoken", Sort::Key),
@@ -91,7 +91,7 @@ const NAMES: [Name; 53] = [
     likely("pass", Sort::Password),
 ];
 
-/// Ends of names that only look like one of the list: places in a list of results, and what is no name of a value.
+/// Ends of names that only look like the list: places in a list of results, and names of no value.
 const OTHERS: [&str; 14] = [
     "pagetoken",
     "nexttoken",
@@ -112,17 +112,17 @@ const OTHERS: [&str; 14] = [
 /// The longest name, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
-/// The kinds of all names.
+/// Returns the kinds of all names.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|name| name.kind)
 }
 
-/// The name of the list that this is a spelling of, if it makes any value a credential.
+/// Returns the name of the list that this one spells, if that name makes any value a credential.
 pub(super) fn whole(name: &str) -> Option<Name> {
     NAMES.into_iter().find(|listed| listed.is_sure && letters(name).eq(listed.kind.bytes()))
 }
 
-/// The name of the list with which this one ends.
+/// Returns the name of the list with which this one ends.
 pub(super) fn ending(name: &str) -> Option<Name> {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-']);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || OTHERS.iter().any(|other| ends_with(name, other)) {
@@ -133,8 +133,7 @@ pub(super) fn ending(name: &str) -> Option<Name> {
         .find(|listed| ends_with(name, listed.kind) && (listed.kind.len() > 4 || begins_a_word(name, listed)))
 }
 
-/// Whether the letters that end the name begin with a capital or after what parts words: `DB_PASS`, `dbPass`, not
-/// `trespass`.
+/// Returns whether the letters that end the name begin a word: `DB_PASS` and `dbPass`, not `trespass`.
 fn begins_a_word(name: &str, listed: &Name) -> bool {
     let before = name.len().checked_sub(listed.kind.len() + 1).and_then(|at| name.as_bytes().get(at..));
     match before {

@@ -53,12 +53,12 @@ impl<'a> Pieces<'a> {
         Self(pieces)
     }
 
-    /// Whether there are neighbours at all.
+    /// Returns whether there is more than one piece.
     pub(super) fn are_several(&self) -> bool {
         self.0.len() > 1
     }
 
-    /// The positions of the pieces in each of these orders; an order that repeats an earlier one is left out.
+    /// Returns the positions of the pieces in each of these orders, without an order that repeats an earlier one.
     pub(super) fn orders(&self, orders: &[Order]) -> Vec<Vec<usize>> {
         let mut sequences: Vec<Vec<usize>> = Vec::new();
         for order in orders {
@@ -89,7 +89,7 @@ impl<'a> Pieces<'a> {
         chosen.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// The pieces joined in this sequence.
+    /// Returns the pieces joined in this sequence.
     pub(super) fn joined(&self, sequence: &[usize], separator: &str) -> Joined {
         let mut joined = Joined { text: String::new(), starts: Vec::new() };
         for (index, piece) in sequence.iter().filter_map(|index| Some((*index, self.0.get(*index)?))) {

@@ -47,7 +47,7 @@ const ROW_DIGITS_MIN: usize = 10;
 /// A row of numbers with fewer digits holds no half of one.
 const HALF_ROW_DIGITS_MIN: usize = 5;
 
-/// Of so many bytes of secrets the searches are kept. Each byte takes some 13 KiB, and 100 µs to build.
+/// The most bytes of secrets whose searches are kept. Each byte takes some 13 KiB, and 100 µs to build.
 const KNOWN_MAX: usize = 8 * 1024;
 
 /// Something that must be taken out of a text.
@@ -125,7 +125,7 @@ impl Scrubber {
         self.formats.find(text, &self.stamp)
     }
 
-    /// Whether there are secrets of its own to look for.
+    /// Returns whether there are secrets of its own to look for.
     pub(super) fn knows_own(&self) -> bool {
         self.searches().next().is_some()
     }
@@ -153,8 +153,8 @@ impl Scrubber {
         found
     }
 
-    /// Every place where one part of a secret ends a piece of the text and the other begins one, whatever stands
-    /// between the two. The pieces are parted by [`SEAM`](super::view::SEAM).
+    /// Finds the places where one part of a secret ends a piece and the other part begins a piece. Any text may stand
+    /// between the two. [`SEAM`](super::view::SEAM) separates the pieces.
     pub(super) fn find_apart(&self, text: &str) -> Vec<Found> {
         let marks = self.stamp.marks(text);
         let mut found = Vec::new();
@@ -168,7 +168,7 @@ impl Scrubber {
         found
     }
 
-    /// Whether there is nothing in the view, said without the places of its bytes. Most texts hold nothing.
+    /// Returns whether the view holds nothing, without the places of its bytes. Most texts hold nothing.
     fn is_free(
         &self,
         text: &str,

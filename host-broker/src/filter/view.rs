@@ -13,7 +13,7 @@ mod escapes;
 
 use std::ops::Range;
 
-/// Stands between pieces that are searched one by one: no escape reaches over it, and a view shows it.
+/// Separates pieces that are searched one by one. No escape reaches over it, and a view shows it.
 pub(super) const SEAM: char = '\u{FFFF}';
 
 /// Which escapes a view undoes.
@@ -45,7 +45,7 @@ impl Undo {
     pub(super) const OF_SECRETS: [Self; 6] =
         [Self::Both, Self::Percent, Self::Json, Self::Markup, Self::Code, Self::Quoted];
 
-    /// Every one that makes a difference for this text; of numbers only where so many digits stand in a row of them.
+    /// Returns the views that make a difference for this text. A view of numbers needs a row with this many digits.
     pub(super) fn useful_for(text: &str, digits: usize) -> Vec<Self> {
         let mixes = text.contains('%') && text.contains('\\');
         let woven: &[Self] = if mixes { &[Self::Both, Self::Percent, Self::Json] } else { &[Self::Both] };
@@ -87,8 +87,8 @@ impl View {
         }
     }
 
-    /// The bytes of the view without their places, where that is quickly said: of a text without marks and without what
-    /// the view undoes.
+    /// Returns the bytes of the view without their places, for a text without marks. Returns `None` if the text needs
+    /// the whole view.
     pub(super) fn bytes_alone(text: &str, undo: Undo) -> Option<Vec<u8>> {
         if matches!(undo, Undo::Hexadecimal | Undo::Decimal) {
             return Some(escapes::digits(text, undo).map(|(_, c)| c).fold(Vec::new(), |mut bytes, c| {
@@ -110,7 +110,7 @@ impl View {
         Some(bytes)
     }
 
-    /// Letters beyond ASCII in one case. Those of ASCII are left to the search, which takes either.
+    /// Puts letters beyond ASCII into one case. The search takes ASCII letters in either case.
     fn folded(self) -> Self {
         if self.bytes.is_ascii() {
             return self;
@@ -170,7 +170,7 @@ impl View {
         view
     }
 
-    /// What it undoes.
+    /// Returns the escapes that it undoes.
     pub(super) fn undo(&self) -> Undo {
         self.undo
     }

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub const GRANTS_MAX: i64 = 100_000;
 /// And so many of them one caller has given at most: a token or a group that gives without end takes nobody else's places.
 pub const GRANTS_MAX_OF_ONE: i64 = 10_000;
-/// And so many living ones one caller has given for one agent.
+/// The most living accesses that one caller gives for one agent.
 pub const LIVING_MAX_OF_AGENT: i64 = 16;
 /// For so long one that is over is still told from one that never was.
 const REMEMBERED: Duration = Duration::from_hours(24);
@@ -65,8 +65,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// As what its sessions and limits are counted, with those of every other access that the same caller has given for the
-    /// same agent: `agent:` and 32 digits of the actor's hash.
+    /// Returns the key under which its sessions and limits count: `agent:` and 32 digits of the actor's hash. All
+    /// accesses that the same caller has given for the same agent share it.
     pub fn counted_as(&self) -> String {
         let digits: String = self.actor.hex().chars().take(32).collect();
         format!("agent:{digits}")
@@ -283,7 +283,7 @@ pub enum Issued {
     Full,
     /// Who gives it has given [`GRANTS_MAX_OF_ONE`].
     FullOfOne,
-    /// The agent has [`LIVING_MAX_OF_AGENT`] of them that live.
+    /// The agent has [`LIVING_MAX_OF_AGENT`] living accesses.
     FullOfAgent,
 }
 

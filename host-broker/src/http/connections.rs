@@ -1,4 +1,4 @@
-//! The connections that there are, and which of them gives way when there are too many.
+//! The open connections, and the one that gives way when there are too many.
 
 use axum::extract::Request;
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// The connections whose requests have come from nobody who is known, oldest first.
+/// The connections of unauthenticated clients, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connections(Arc<Mutex<VecDeque<Entry>>>);
 
@@ -16,12 +16,12 @@ struct Entry {
     cut: CancellationToken,
 }
 
-/// Whether requests of a connection have come from somebody who is known: signed in, or with a bearer that holds.
+/// Whether a request of the connection came from a known client: signed in, or with a valid bearer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Standing(Arc<AtomicBool>);
 
 impl Standing {
-    /// Notes at its connection that this request has come from somebody who is known.
+    /// Notes at its connection that this request came from a known client.
     pub(super) fn note(request: &Request) {
         if let Some(standing) = request.extensions().get::<Self>() {
             standing.0.store(true, Ordering::Release);
@@ -38,14 +38,14 @@ pub(super) struct Connection {
 }
 
 impl Connections {
-    /// A new connection, of nobody who is known.
+    /// Adds a connection of an unauthenticated client.
     pub(super) fn begin(&self) -> Connection {
         let (standing, cut) = (Standing::default(), CancellationToken::new());
         self.entries().push_back(Entry { standing: standing.clone(), cut: cut.clone() });
         Connection { all: self.clone(), standing, cut }
     }
 
-    /// Ends the oldest connection of nobody who is known, if there is one.
+    /// Ends the oldest connection of an unauthenticated client, if there is one.
     pub(super) fn cut_oldest_unknown(&self) {
         let mut entries = self.entries();
         entries.retain(|entry| !entry.standing.0.load(Ordering::Acquire));
@@ -60,12 +60,12 @@ impl Connections {
 }
 
 impl Connection {
-    /// Where it is noted that its requests come from somebody who is known.
+    /// Returns the note that its requests come from a known client.
     pub(super) fn standing(&self) -> Standing {
         self.standing.clone()
     }
 
-    /// Ends when the connection has to give way.
+    /// Returns when the connection has to give way.
     pub(super) async fn is_cut(&self) {
         self.cut.cancelled().await;
     }

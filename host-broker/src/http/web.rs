@@ -183,7 +183,7 @@ fn on_to(place: &str, cookie: &str) -> Response {
 }
 
 impl Shared {
-    /// The request, of which its connection knows now whether somebody signed in has sent it.
+    /// Returns the request, and notes at its connection if a signed-in person has sent it.
     fn noted(&self, request: Request) -> Request {
         if self.visitor(request.headers(), Use::Watch).is_some() {
             Standing::note(&request);

@@ -1,4 +1,4 @@
-//! What waits of one group: the names of its documents, and when they are read.
+//! The waiting documents of one group: their names, and when they are read.
 
 use super::worker::{Job, Reading};
 use super::{ForeignTypes, ParseWorker};
@@ -19,13 +19,13 @@ const NAMES_MAX: usize = 4096;
 const LISTED_MAX: usize = 128;
 /// The largest document, in bytes, that is read and parsed on the loop's thread.
 const SHORT_BYTES_MAX: usize = 4 * 1024;
-/// Listing takes a tenth of the time at most: whoever fills a directory does not hold the others up with it.
+/// Listing takes a tenth of the time at most, so a full directory does not delay the other groups.
 const LISTING_REST: u32 = 9;
 /// When a directory that cannot be listed is tried again.
 const LISTING_RETRY: Duration = Duration::from_secs(1);
 /// The long documents of one group take half of the worker's time at most.
 const PARSING_REST: u32 = 1;
-/// How many documents that come to nothing a group may send at once, and how many a second in the long run.
+/// How many unproductive documents a group may send at once, and how many a second in the long run.
 const UNPRODUCTIVE_BURST: u64 = 1_000;
 const UNPRODUCTIVE_PER_SECOND: u64 = 100;
 
@@ -75,11 +75,11 @@ impl Queue {
         &self.room.group
     }
 
-    /// Whether the group's directories were replaced; the new ones are open then.
+    /// Opens the group's directories again if they were replaced. Returns whether they were.
     pub(super) fn refresh(&mut self) -> Result<bool, RoomError> {
         let replaced = self.room.refresh();
         if matches!(replaced, Ok(true)) {
-            // It is a listing of the directory before.
+            // The listing is of the earlier directory.
             self.listing = None;
         }
         replaced
@@ -89,7 +89,7 @@ impl Queue {
         self.again = true;
     }
 
-    /// Whether there is something that no notice will tell of.
+    /// Returns whether there is work that no notice will announce.
     pub(super) fn waits(&self) -> bool {
         self.again || self.listing.is_some() || !self.names.is_empty() || !self.long.is_empty() && !self.is_parsing
     }
@@ -107,7 +107,7 @@ impl Queue {
         if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
     }
 
-    /// Counts a notice about the group's directory; gives how many there were within the second.
+    /// Counts a notice about the group's directory. Returns how many there were within the second.
     pub(super) fn count_notice(&mut self, now: Instant) -> u32 {
         if now.saturating_duration_since(self.noticed_since) >= Duration::from_secs(1) {
             (self.notices, self.noticed_since) = (0, now);
@@ -129,7 +129,7 @@ impl Queue {
         self.spent = Duration::ZERO;
     }
 
-    /// How long the group was served in this turn.
+    /// Returns how long the group was served in this turn.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }
@@ -166,7 +166,7 @@ impl Queue {
                 found.push(name.to_owned());
             }
         })?;
-        // What is in hand already would only be skipped again.
+        // The queue would only skip a file in hand again.
         found.retain(|name| handles.tasks.look(name).is_some_and(|identity| !self.room.has(name, identity)));
         self.names.extend(found);
         if !more {
@@ -176,7 +176,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether the group has sent few enough documents that came to nothing.
+    /// Returns whether the group has sent few enough unproductive documents.
     fn is_calm(&self) -> bool {
         let unproductive = self.room.unproductive();
         unproductive < UNPRODUCTIVE_BURST || {
@@ -189,13 +189,13 @@ impl Queue {
         !self.is_parsing && self.parses_from <= now && self.room.takes_long()
     }
 
-    /// The worker has parsed the group's document, in this time.
+    /// Notes that the worker has parsed the group's document, in this time.
     pub(super) fn is_parsed(&mut self, took: Duration) {
         self.is_parsing = false;
         self.parses_from = Instant::now() + took * PARSING_REST;
     }
 
-    /// What a document turned out to be, as an event; `None` for one that is left alone.
+    /// Returns the event of a parsed document; `None` for one that is left alone.
     pub(super) fn accept(&self, parsed: Parsed, desk: &Desk) -> Option<Event> {
         if let Parsed::Rubbish(rubbish) = &parsed {
             self.room.count_unproductive();
@@ -206,8 +206,8 @@ impl Queue {
         Some(Event::Arrived(parsed))
     }
 
-    /// Reads, parses and hands on one short document, or hands a long one to the worker; `false` if there was none, or no
-    /// place for it.
+    /// Handles one short document, or hands a long one to the worker. Returns `false` if there was none, or no place
+    /// for it.
     pub(super) fn serve(
         &mut self,
         index: usize,

@@ -17,19 +17,19 @@ use tokio::time::Instant;
 /// A file that was read, before it is understood.
 #[derive(Debug)]
 pub struct Inbound {
-    /// Whose.
+    /// The group's directory.
     pub room: Arc<Room>,
     /// Its name in `tasks/`.
     pub name: String,
     /// Its bytes, or why they were not read.
     pub bytes: Result<Vec<u8>, (Code, String)>,
-    /// What was read.
+    /// The identity of the file.
     pub identity: FileIdentity,
-    /// How old it was.
+    /// The age of the file.
     pub age: Duration,
-    /// When it was found, on the monotonic clock.
+    /// The time at which it was found, on the monotonic clock.
     pub arrived: Instant,
-    /// When it was found, on the wall.
+    /// The time at which it was found, on the wall clock.
     pub wall: Timestamp,
     /// Its place in the group's queue.
     pub slot: Slot,
@@ -96,16 +96,16 @@ impl Job {
     }
 }
 
-/// Why there is nothing to be decided on.
+/// The reason why there is no document to decide on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unparsed {
     /// The file cannot be read now.
     Later,
-    /// Parsing failed in a way that it must not: the file stays in hand, unanswered.
+    /// Parsing panicked: the file stays in hand, unanswered.
     Fault,
 }
 
-/// What the worker has made of a document.
+/// The worker's result for a document.
 #[derive(Debug)]
 pub struct ParsedDocument {
     pub(super) queue: usize,
@@ -113,18 +113,18 @@ pub struct ParsedDocument {
     pub(super) took: Duration,
 }
 
-/// The way to the worker. It ends with the last of these.
+/// The sender of jobs to the worker. The worker ends when the last sender is dropped.
 #[derive(Debug, Clone)]
 pub struct ParseWorker(Sender<(Job, Arc<Desk>)>);
 
 impl ParseWorker {
-    /// A worker that reports here, and what its thread runs until the way to it is gone.
+    /// Makes a worker that reports here, and the function of its thread, which runs until the last sender is gone.
     pub fn new(reports: Reports) -> (Self, impl FnOnce() + Send + 'static) {
         let (sender, jobs) = channel();
         (Self(sender), move || work(&jobs, &reports))
     }
 
-    /// Hands a document over; `false` if the worker is gone, which it is only at the end.
+    /// Hands a document over. Returns `false` if the worker is gone, which happens only at the end.
     pub(super) fn take(&self, job: Job, desk: &Arc<Desk>) -> bool {
         self.0.send((job, Arc::clone(desk))).is_ok()
     }

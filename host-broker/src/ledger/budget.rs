@@ -1,11 +1,11 @@
 //! How much evidence a caller may cause in an hour, in bytes of rows and stored replies.
 //!
 //! Two buckets for each group and each external grant leak steadily over an hour. Every row and stored reply fills the
-//! first; when it is full, new calls are refused. Rows about requests that changed nothing also fill the second, which is
-//! smaller; when that is full, such requests are counted in one row a minute instead of a row each. On a nearly full disk
-//! the caller that has used most is held to that first.
+//! first; when it is full, the broker refuses new calls. Rows about requests that changed nothing also fill the second,
+//! which is smaller. When that is full, the broker counts such requests in one row a minute instead of a row each. On a
+//! nearly full disk, both buckets count as full: first those of the caller that has used most.
 //!
-//! Everything here is in memory: a restart empties the buckets, which no sandbox can cause.
+//! Everything here is in memory. A restart empties the buckets; no sandbox can cause a restart.
 
 use shared::Timestamp;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const HOUR_US: i64 = 3_600_000_000;
 /// The part of the hour's bytes that may go into rows about requests that changed nothing: one of so many.
 const MINOR_PART: u64 = 8;
-/// After so long the next caller is held to nothing, if the disk is still nearly full.
+/// The time after which the next caller's buckets count as full, if the disk is still nearly full.
 const NEXT_CALLER: Duration = Duration::from_secs(5);
 
 /// The buckets of all callers.
@@ -23,7 +23,7 @@ pub struct Budgets {
     // Bytes in an hour; none is no bound.
     hourly: Option<u64>,
     callers: HashMap<String, Buckets>,
-    // Those that are held to nothing while the disk is nearly full, and since when the last of them is.
+    // Callers whose buckets count as full while the disk is nearly full, and when the last one was added.
     stopped: BTreeSet<String>,
     stopped_since: Option<Timestamp>,
 }
@@ -36,23 +36,24 @@ struct Buckets {
 }
 
 impl Budgets {
-    /// From now on a caller may cause this many bytes of evidence in an hour.
+    /// Sets how many bytes of evidence a caller may cause in an hour.
     pub fn set_hourly(&mut self, bytes: Option<u64>) {
         self.hourly = bytes.filter(|bytes| *bytes > 0);
     }
 
-    /// The bytes that a caller may cause in an hour; `None` is no bound.
+    /// Returns the bytes that a caller may cause in an hour; `None` is no bound.
     pub fn hourly(&self) -> Option<u64> {
         self.hourly
     }
 
-    /// Whether the caller's requests that change nothing get no rows of their own now.
+    /// Returns whether the caller's requests that change nothing get no rows of their own now.
     pub fn folds(&self, caller: &str, now: Timestamp) -> bool {
         self.stopped.contains(caller)
             || self.callers.get(caller).is_some_and(|buckets| buckets.minor - micros(now) > HOUR_US)
     }
 
-    /// Why a new call of this caller is refused, if it is: how long to wait, or `None` for as long as the disk is nearly full.
+    /// Returns how long a new call of this caller must wait, if it is refused. The inner `None` means: as long as the
+    /// disk is nearly full.
     pub fn refuses(&self, caller: &str, now: Timestamp) -> Option<Option<Duration>> {
         if self.stopped.contains(caller) {
             return Some(None);
@@ -61,7 +62,7 @@ impl Budgets {
         (over > 0).then(|| Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))))
     }
 
-    /// The caller has caused this many bytes.
+    /// Charges the caller with this many bytes.
     pub fn charge(&mut self, caller: &str, bytes: usize, minor: bool, now: Timestamp) {
         let Some(hourly) = self.hourly.filter(|_| is_bounded(caller)) else { return };
         let buckets = match self.callers.get_mut(caller) {
@@ -79,8 +80,8 @@ impl Budgets {
         self.callers.retain(|_, buckets| buckets.all > micros(now));
     }
 
-    /// The disk is nearly full, or not. The caller that has used most is held to nothing first; every few seconds the
-    /// next one is. Gives the caller to whom that has happened now.
+    /// Notes whether the disk is nearly full. The buckets of the caller that has used most then count as full; every
+    /// few seconds, also those of the next. Returns the caller that was added now.
     pub fn heed_space(&mut self, nearly_full: bool, now: Timestamp) -> Option<String> {
         if !nearly_full {
             self.stopped.clear();
@@ -99,7 +100,8 @@ impl Budgets {
     }
 }
 
-/// Only what comes from sandboxes and from external agents is bounded: people and the broker itself are not attackers.
+/// Returns whether the caller is bounded: groups and external agents are. People and the broker itself are not
+/// attackers.
 fn is_bounded(caller: &str) -> bool {
     caller.starts_with("group:") || caller.starts_with("outside:")
 }

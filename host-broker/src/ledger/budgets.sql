@@ -1,9 +1,9 @@
--- What one sandbox may cost the others.
+-- The cost of one sandbox for the others.
 
--- The replies to a request are looked up by its name, however often the name was used.
+-- Replies to a request are found by its name, however often the name was used.
 CREATE INDEX replies_of ON replies (caller, request_id, seq);
 
--- How many bytes of replies are stored for each caller: nobody has to add them up.
+-- The bytes of stored replies of each caller, so that no query adds them up.
 CREATE TABLE reply_bytes (
     caller TEXT    PRIMARY KEY,
     bytes  INTEGER NOT NULL
@@ -21,10 +21,10 @@ END;
 -- The oldest replies of a caller go first.
 CREATE INDEX replies_by ON replies (caller, seq);
 
--- A key may be anybody's where the call is nobody's.
+-- A call without a person may match the key of any person.
 CREATE INDEX idempotency_key ON idempotency (caller, account, provider, action, key);
 
--- Calls to which a person said no: they are not asked about again at once.
+-- Calls that a person refused: the broker does not ask about them again at once.
 CREATE TABLE denials (
     caller        TEXT    NOT NULL,
     person        TEXT    NOT NULL,  -- on whose behalf; empty where nobody is known
@@ -40,11 +40,11 @@ CREATE INDEX denials_over ON denials (until);
 -- Rates that are over are found by their time.
 CREATE INDEX buckets_over ON buckets (empty_at);
 
--- How many notices of late a channel was to be sent.
+-- The recent notices of a channel are counted by their due time.
 CREATE INDEX notices_lately ON notices (channel, due_at);
 
--- What external agents have been exposed to and have used up counts for the agent, however many grants it has: an agent is
--- who gave the grants and for whom.
+-- Exposures and used-up limits of external agents count for the agent, however many grants it has. The issuer of the
+-- grants and the actor identify an agent.
 CREATE INDEX flow_grants_agent ON flow_grants (issued_by, actor);
 INSERT INTO exposures
 SELECT 'agent:' || substr(lower(hex(actor)), 1, 32), provider, action, exposes, seq, at
@@ -58,10 +58,10 @@ BEGIN
     DELETE FROM quotas WHERE caller = 'agent:' || substr(lower(hex(OLD.actor)), 1, 32);
 END;
 
--- Few questions are open, and ever more are closed.
+-- Few questions are open; the number of closed ones only grows.
 CREATE INDEX approvals_of_caller ON approvals (caller, id) WHERE state <> 'closed';
 CREATE INDEX approvals_not_closed ON approvals (id) WHERE state <> 'closed';
--- What is kept back of each caller, and what persons have begun.
+-- Quarantined results, begun sign-ins and unknown outcomes of each caller.
 CREATE INDEX quarantine_of ON quarantine (caller, seq);
 CREATE INDEX auth_flows_of ON auth_flows (caller, person);
 CREATE INDEX unknown_outcomes_of ON unknown_outcomes (caller, request_id);

@@ -218,7 +218,7 @@ pub struct Row {
 const FORMAT: &[u8] = b"ext-broker ledger row v1\n";
 
 impl Row {
-    /// How many bytes it takes in the database and its index, about.
+    /// Returns how many bytes it takes in the database and its index, about.
     pub fn cost(&self) -> usize {
         // Numbers, digests and hashes, and the pages' own needs.
         const FIXED: usize = 320;

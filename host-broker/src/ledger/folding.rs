@@ -1,8 +1,8 @@
-//! Requests that came to nothing and have no row of their own.
+//! Requests that changed nothing and have no row of their own.
 //!
-//! The first of a caller, kind and code has its own row, which stands for the others of the next minute; how many they
-//! were is a row after that minute. So nobody can fill the disk that all depend on. A crash loses the count of the last
-//! minute at most, never the row that they are counted with.
+//! The first request of a caller, kind and code has its own row. That row stands for the others of the next minute; a
+//! later row says how many they were. So no caller can fill the disk that all depend on. A crash loses the count of the
+//! last minute at most, never the row that stands for it.
 
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What is counted together: the caller, what became of the request, and why.
+/// The key of a count: the caller, the kind of row, and the code.
 pub(super) type Key = (String, &'static str, Option<Code>);
 
-/// What is being counted.
+/// The running counts.
 #[derive(Debug, Default)]
 pub struct Folding(BTreeMap<Key, Fold>);
 
@@ -30,7 +30,7 @@ struct Fold {
 }
 
 impl Folding {
-    /// Counts one more, if a row of the last minute stands for it; that row is its evidence.
+    /// Counts one more, if a row of the last minute stands for it. Returns that row as its evidence.
     pub(super) fn count(&mut self, key: &Key, now: Timestamp) -> Option<Evidence> {
         let fold = self.0.get_mut(key)?;
         if now.since(fold.since) >= WINDOW {
@@ -40,18 +40,18 @@ impl Folding {
         Some(fold.first)
     }
 
-    /// This row stands for the others of the next minute. Gives what was counted with the last one, to be written.
+    /// Makes this row stand for the others of the next minute. Returns the count of the last one, to be written.
     pub(super) fn begin(&mut self, key: Key, first: Evidence, now: Timestamp) -> Option<Counted> {
         let last = self.0.insert(key.clone(), Fold { first, since: now, more: 0 })?;
         Counted::of(key, &last)
     }
 
-    /// Forgets everything that rests on rows that were not committed.
+    /// Forgets the counts of rows that were not committed.
     pub(super) fn forget_after(&mut self, seq: i64) {
         self.0.retain(|_, fold| fold.first.seq <= seq);
     }
 
-    /// Takes out what is over, or everything.
+    /// Takes out the counts whose minute is over, or all.
     pub(super) fn take(&mut self, now: Timestamp, all: bool) -> Vec<Counted> {
         let is_over = |fold: &Fold| all || now.since(fold.since) >= WINDOW;
         let over: Vec<Key> = self.0.iter().filter(|(_, fold)| is_over(fold)).map(|(key, _)| key.clone()).collect();
@@ -59,13 +59,13 @@ impl Folding {
         taken.filter_map(|(key, fold)| Counted::of(key, &fold)).collect()
     }
 
-    /// Whether something is over and has to be written.
+    /// Returns whether the minute of a count is over.
     pub fn has_finished(&self, now: Timestamp) -> bool {
         self.0.values().any(|fold| now.since(fold.since) >= WINDOW)
     }
 }
 
-/// How many requests a row stands for.
+/// The number of requests that a row stands for.
 #[derive(Debug)]
 pub(super) struct Counted {
     key: Key,

@@ -8,14 +8,14 @@ use crate::ledger::transaction::Transaction;
 use shared::reply::Evidence;
 use std::time::Duration;
 
-/// What bounds minor rows: each caller's budget, and the requests that share a row.
+/// The bounds of minor rows: each caller's budget, and the requests that share a row.
 #[derive(Debug, Default)]
 pub(super) struct Minor {
     pub(super) budgets: Budgets,
     pub(super) folding: Folding,
 }
 
-/// The evidence of a request that changed nothing: a row of its own, or a row that it shares with others.
+/// The evidence of a request that changed nothing: its own row, or one that it shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinorRow {
     evidence: Evidence,
@@ -23,25 +23,25 @@ pub struct MinorRow {
 }
 
 impl MinorRow {
-    /// A row of the request's own.
+    /// Makes a row of the request's own.
     pub fn own(evidence: Evidence) -> Self {
         Self { evidence, folded: false }
     }
 
-    /// Whether the caller has caused too many rows.
+    /// Returns whether the caller has caused too many rows.
     pub fn is_folded(&self) -> bool {
         self.folded
     }
 
-    /// The row.
+    /// Returns the row.
     pub fn evidence(&self) -> Evidence {
         self.evidence
     }
 }
 
 impl Transaction<'_> {
-    /// Appends a minor row. If the caller has caused too many, an earlier row of the same kind and code stands for this
-    /// request, and the ledger writes the count within a minute.
+    /// Appends a minor row. If the caller has caused too many, an earlier row of the same kind and code stands for it.
+    /// The ledger then writes the count within a minute.
     ///
     /// # Errors
     /// [`LedgerError`]; nothing was written.
@@ -52,7 +52,7 @@ impl Transaction<'_> {
         self.append(draft).map(MinorRow::own)
     }
 
-    /// Appends a row that stands for all of the same caller, kind and code in the next minute, or counts with such a row.
+    /// Appends a row for all requests of this caller, kind and code in the next minute, or counts with one.
     ///
     /// # Errors
     /// [`LedgerError`]; nothing was written.
@@ -69,7 +69,7 @@ impl Transaction<'_> {
         Ok(MinorRow { evidence, folded: self.folds(draft.caller) })
     }
 
-    /// Writes how many requests shared a row in the minutes that are over, or in all.
+    /// Writes how many requests shared a row, for the minutes that are over or for all.
     ///
     /// # Errors
     /// [`LedgerError`]; the counts are lost.
@@ -78,8 +78,7 @@ impl Transaction<'_> {
         counted.iter().try_for_each(|counted| counted.write(self))
     }
 
-    /// The reason to refuse a new call of a caller that has caused too much evidence, and how long to wait, if that is
-    /// known.
+    /// Returns the reason to refuse a caller that has caused too much evidence, and the wait if it is known.
     pub fn refuses(&self, caller: &str) -> Option<(String, Option<Duration>)> {
         let minor = self.minor.borrow();
         Some(match minor.budgets.refuses(caller, self.now())? {

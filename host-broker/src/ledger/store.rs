@@ -24,7 +24,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Whether it asked the same as this request, and is over.
+    /// Returns whether it asked the same as this request, and is over.
     pub fn is_same_and_over(&self, header: &crate::call::Header) -> bool {
         self.request_digest == Some(header.request_digest) && !self.open
     }
@@ -59,7 +59,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The provider that it called, if it was a call.
+    /// Returns the provider that it called, if it was a call.
     pub fn called(&self) -> Option<Provider> {
         self.provider.as_deref()?.parse().ok()
     }
@@ -313,11 +313,11 @@ pub(super) fn keep_reply(
     Ok(())
 }
 
-/// So many requests may have been answered from each other.
+/// The longest chain of requests that were answered with each other's reply.
 const COPIES_MAX: usize = 4;
 
-/// The last reply to a request, if it is still kept. A request that was answered with another one's reply has no copy of its
-/// own: its row says whose reply it was, and is the reply's evidence.
+/// Returns the last reply to a request, if it is still kept. A request that was answered with another one's reply has
+/// no copy. Its row names the other request, and is the reply's evidence.
 ///
 /// # Errors
 /// [`LedgerError`].
@@ -353,7 +353,7 @@ fn own_reply(
     caller: &str,
     id: &str,
 ) -> Result<Option<Box<[u8]>>, LedgerError> {
-    // An empty one only says that a copy is to be handed over.
+    // An empty reply only marks that a copy is due.
     const SELECT: &str = "SELECT reply FROM replies
         WHERE caller = ?1 AND request_id = ?2 AND stored_at >= ?3 AND length(reply) > 0 ORDER BY seq DESC LIMIT 1";
     let since = now.minus(limits::REPEAT_KEEP).millis();
@@ -363,7 +363,7 @@ fn own_reply(
         .map_err(at("look a reply up"))
 }
 
-/// The request with whose reply this one was answered, if its first row says so, and that row.
+/// Returns the request whose reply answered this one, and this one's first row, if that row says so.
 fn answered_with(connection: &Connection, caller: &str, id: &str) -> Result<Option<(String, Evidence)>, LedgerError> {
     const FIRST: &str = "SELECT kind = 'answered', json_extract(body, '$.of_request'), seq, event_hash, prev_hash
         FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
@@ -381,8 +381,7 @@ fn answered_with(connection: &Connection, caller: &str, id: &str) -> Result<Opti
     Ok(found.and_then(|(answered, of, evidence)| Some((of.filter(|_| answered)?, evidence))))
 }
 
-/// Puts another document in the place of the last reply to a request, if it is still kept. Whether it is still to be
-/// handed over stays as it is.
+/// Replaces the last reply to a request, if it is still kept. Whether the reply is due stays as it is.
 ///
 /// # Errors
 /// [`LedgerError`].
@@ -511,9 +510,9 @@ pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerEr
     Ok(())
 }
 
-/// So many bytes of replies are stored for one caller; above it the oldest go first, if they were handed over.
+/// The most bytes of stored replies of one caller. Above it the oldest go first, if they were handed over.
 const REPLY_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// So many rows are forgotten at once: the loop does not stand while much has grown old.
+/// The most rows that are deleted at once, so that the loop does not stand still.
 const FORGOTTEN_MAX: i64 = 1_000;
 
 /// Forgets replies and keys that nobody may ask for any more. A key stays while its outcome is open or unknown.
@@ -521,7 +520,7 @@ const FORGOTTEN_MAX: i64 = 1_000;
 /// # Errors
 /// [`LedgerError`].
 pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerError> {
-    // Rows are kept in the order of time, so the oldest are all that has to be looked at.
+    // Rows are in the order of time, so the statement looks only at the oldest.
     const OLD_REPLIES: &str = "DELETE FROM replies WHERE seq <= (SELECT max(seq) FROM (
          SELECT seq, stored_at FROM replies ORDER BY seq LIMIT ?2) WHERE stored_at < ?1)";
     const OLD_KEYS: &str = "DELETE FROM idempotency WHERE (caller, person, account, provider, action, key) IN (
@@ -538,7 +537,7 @@ pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerErro
     shed_replies(tx)
 }
 
-/// Callers that have more replies stored than they may lose the oldest.
+/// Deletes the oldest replies of callers that have too many bytes stored.
 fn shed_replies(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     const LARGE: &str = "SELECT caller FROM reply_bytes WHERE bytes > ?1";
     const SHED: &str = "DELETE FROM replies WHERE seq IN (

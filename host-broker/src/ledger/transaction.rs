@@ -248,7 +248,7 @@ impl Intended {
 }
 
 impl Settled {
-    /// Whether the request has no row of its own, because its caller has caused too many.
+    /// Returns whether the request has no row of its own, because its caller has caused too many.
     pub fn is_folded(&self) -> bool {
         self.0.folded
     }
@@ -446,8 +446,8 @@ impl<'c> Transaction<'c> {
         Answer { folded: row.is_folded(), ..self.answer_again(request_id, document, row.evidence().seq) }
     }
 
-    /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second document:
-    /// the row names the request whose reply it is.
+    /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second
+    /// document. The row names the request whose reply it is.
     ///
     /// # Errors
     /// [`LedgerError`]; the reply must not be handed over.
@@ -507,7 +507,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
     }
 }
 
-/// The body of a row with what the call says of itself.
+/// Adds the call's public members to the body of a row.
 pub(crate) fn with_about(mut body: Value, invocation: Option<&dyn Invocation>) -> Value {
     if let (Some(about), Some(members)) = (invocation.and_then(Invocation::about), body.as_object_mut()) {
         members.insert("about".to_owned(), about);

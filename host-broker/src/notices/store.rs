@@ -187,7 +187,7 @@ pub fn next_due(connection: &Connection, channel: &str) -> Result<Option<Timesta
         .map_err(at("look notices up"))
 }
 
-/// How many questions of this caller the channel was to be told of since then, and when it is to be told of the last.
+/// Returns how many questions of this caller were due on the channel since then, and the last due time.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be counted.

@@ -76,7 +76,7 @@ pub struct Obligations {
     pub invokes: Option<GrantId>,
     /// What it uses up.
     pub charges: Vec<Charge>,
-    /// As whose use and exposure it counts.
+    /// The key under which its use and exposure count.
     pub counted_as: String,
 }
 
@@ -287,7 +287,8 @@ fn yes(approval: Approval) -> Agreed {
 /// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
 /// parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact, grant: &GrantFact) -> RulesFact {
-    // Of a call that nobody made, an operator wants to know what the rules would say.
+    // Only a call from a mailbox has a weight. Any other (`explain`, an agent outside, a readmitted call) reaches the
+    // rules without a grant, too.
     let is_made = call.header.weight.is_some();
     if is_made && !is_granted(grant, call) {
         return RulesFact::Unasked;
@@ -332,14 +333,14 @@ fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> 
     }
 }
 
-/// Whether the caller has the authority for the call, so that more is worth finding out: an attacker without a grant costs the
-/// others no time.
+/// Returns whether the caller has the authority for the call. Only then are the costly checks made: an attacker without
+/// a grant costs the others no time.
 fn is_granted(grant: &GrantFact, call: &Call) -> bool {
     let GrantFact::Live(grant) = grant else { return false };
     grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere
 }
 
-/// As whose use and exposure a call counts: an external agent's, whichever of its accesses it shows.
+/// Returns the key under which a call's use and exposure count. All accesses of one external agent share one key.
 fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
     let own = || call.header.caller_key.to_string();
     let Caller::Outside(access) = &call.header.caller else { return Ok(own()) };

@@ -42,7 +42,7 @@ pub struct Facts {
     pub session: SessionFact,
     /// What an inspection found in what the call would let leave.
     pub departing: DepartingFact,
-    /// As whose use and exposure it counts.
+    /// The key under which its use and exposure count.
     pub counted_as: String,
     /// Rate, quota and breaker.
     pub limits: LimitsFact,

@@ -112,7 +112,7 @@ impl Profile {
     }
 }
 
-/// SECURITY: absence is the strict case. `rules` is always a line that somebody wrote.
+/// SECURITY: absence is the strict case. `rules` is always an explicit line.
 fn by_level(level: Level) -> Setting {
     match level {
         Level::None | Level::Read => Setting::Auto,
@@ -121,7 +121,7 @@ fn by_level(level: Level) -> Setting {
 }
 
 impl Profiles {
-    /// These; a group without one has the strict one, [`Profile::default`].
+    /// Makes profiles from these. A group without one has the strict profile, [`Profile::default`].
     pub fn new(profiles: BTreeMap<Group, Profile>) -> Self {
         Self(profiles)
     }
@@ -168,7 +168,7 @@ impl Profiles {
         Digest::of(&shared::json::canonical(&self.0))
     }
 
-    /// The setting for a call of this group. A caller without a group has the strict profile.
+    /// Returns the setting for a call of this group. A caller without a group has the strict profile.
     pub fn setting(&self, group: Option<&Group>, declaration: &Declaration, demanded: Level) -> Setting {
         match group.and_then(|group| self.0.get(group)) {
             Some(profile) => profile.setting(declaration, demanded),

@@ -59,13 +59,13 @@ impl Accepted {
         Self { said, flagged: BTreeSet::new() }
     }
 
-    /// The same, with the names of what looks like an attack on an agent and was accepted all the same.
+    /// Returns the same with the names of the flagged items that were accepted.
     #[must_use]
     pub fn with_flagged(self, flagged: BTreeSet<String>) -> Self {
         Self { flagged, ..self }
     }
 
-    /// The same, with those names of `before` whose tools still say what they said then.
+    /// Returns the same with the flagged names of `before` whose tools still say the same.
     #[must_use]
     pub fn keeping_flagged(self, before: &Self) -> Self {
         let is_same =
@@ -74,7 +74,7 @@ impl Accepted {
         self.with_flagged(flagged)
     }
 
-    /// The names of what looks like an attack on an agent and was accepted by name: tools, capabilities, operations.
+    /// Returns the flagged names that were accepted: tools, capabilities, operations.
     pub fn flagged(&self) -> &BTreeSet<String> {
         &self.flagged
     }
@@ -107,7 +107,7 @@ impl Accepted {
         };
         let damaged = || AcceptedError::Damaged { path: path.into() };
         let mut file = shared::json::parse_object(&bytes).map_err(|_fault| damaged())?;
-        // Files from before there were such names have none.
+        // Older files have no such names.
         let flagged = file.remove("flagged").unwrap_or_else(|| Value::Array(Vec::new()));
         let flagged: BTreeSet<String> = serde_json::from_value(flagged).map_err(|_fault| damaged())?;
         match (file.remove("digest"), file.remove("said")) {
@@ -149,7 +149,7 @@ impl Accepted {
     }
 }
 
-/// What is said of the tool with this name.
+/// Returns the description of the tool with this name.
 fn tool<'a>(said: &'a Map<String, Value>, wanted: &str) -> Option<&'a Value> {
     let tools = said.get("tools")?.as_array()?;
     tools.iter().find(|tool| name(tool) == Some(wanted))

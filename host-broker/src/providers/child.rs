@@ -74,12 +74,12 @@ impl Settings {
         "secrets",
     ];
 
-    /// Whether it can reach anything.
+    /// Returns whether it can reach anything.
     pub fn has_network(&self) -> bool {
         self.network || self.isolation == Isolation::None || !self.all_hosts().is_empty()
     }
 
-    /// What is wrong with a program that fetches another one first, where it can reach nothing: it would try for a minute.
+    /// Returns the fault of a program that fetches another one but can reach nothing. It would try for a minute.
     pub fn fetches_in_vain(&self) -> Option<String> {
         let program = Path::new(self.command.first()?).file_name()?.to_str()?;
         let registry = FETCHERS.iter().find(|(fetcher, _)| *fetcher == program).map(|(_, registry)| *registry)?;

@@ -88,7 +88,7 @@ pub enum Exposes {
 }
 
 impl Exposes {
-    /// The word in the file.
+    /// Returns the word in the file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -178,8 +178,8 @@ pub trait Invocation: Send + Sync {
     /// What it will do, in one line made of public parts only: names, numbers, states. It goes into the ledger.
     fn summary(&self) -> String;
 
-    /// What its record says of it beside the summary, also where it is refused: `{"op": "read_file", "path": "src/a.rs"}`.
-    /// Public parts only.
+    /// Returns the members that its record has beside the summary, also if it is refused:
+    /// `{"op": "read_file", "path": "src/a.rs"}`. They are public.
     fn about(&self) -> Option<Value> {
         None
     }
@@ -241,8 +241,7 @@ pub fn unprepared(invocation: Box<dyn Invocation>) -> Running<Result<Box<dyn Inv
 pub enum Needs<'a> {
     /// Nothing.
     Nothing,
-    /// The changes of a proposal, which its call makes if a person has agreed to them, and once: its name, and the path
-    /// that it goes by.
+    /// The changes of a proposal: its name and its path. The call makes them once, and only if a person has agreed.
     ToApply(&'a ProposalId, &'a str),
     /// That a proposal is taken back.
     ToWithdraw(&'a ProposalId),

@@ -59,7 +59,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     /// One line made of public parts only.
     fn summary(&self) -> String;
 
-    /// What its record says of it beside the summary ([`Invocation::about`]).
+    /// Returns the members that its record has beside the summary ([`Invocation::about`]).
     fn about(&self) -> Option<Value> {
         None
     }

@@ -23,7 +23,7 @@ pub struct Catalogue {
 pub struct Listed {
     /// `Err` says, for the operator, why it takes no calls.
     pub state: Result<(), String>,
-    /// Of which kind the reason is, if it takes no calls.
+    /// The kind of that reason, if it takes no calls.
     pub outage: Outage,
     /// How long a caller should wait, if not as configured for all.
     pub patience: Option<Duration>,
@@ -64,7 +64,7 @@ impl Listed {
 pub enum Entry {
     /// No such provider.
     NoProvider,
-    /// A provider that takes no calls and does not list this action: nobody knows whether it has it.
+    /// A provider that takes no calls and does not list this action, so it is unknown whether it has it.
     Unusable,
     /// No such action.
     NoAction,

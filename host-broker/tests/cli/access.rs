@@ -42,7 +42,7 @@ fn a_mistyped_name_is_not_found_and_the_nearest_one_is_named() {
             done.fails(3, words);
         }
     }
-    // What was granted can be revoked although it is configured no more.
+    // A grant can be revoked although its provider is no longer configured.
     world.run(&["grant", "developer", "mock", "1"]).ok();
     let config = world.read("broker.toml");
     let (without, _) = config.split_once("[providers.mock]").unwrap();

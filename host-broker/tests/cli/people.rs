@@ -20,7 +20,7 @@ uid = 77003
 relays = true
 ";
 
-/// What a user of the group comes to.
+/// Runs a command as a user of this group.
 fn run_as(world: &World, uid: u32, group: u32, arguments: &[&str]) -> Done {
     finish(world.command(arguments).uid(uid).gid(group))
 }
@@ -56,7 +56,7 @@ fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_sa
     world.append("broker.toml", PEOPLE);
     let open = |path: &std::path::Path| std::fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap();
     if std::os::unix::fs::chown(&world.home, None, Some(GROUP)).is_err() {
-        // Whoever is not root cannot be another user.
+        // Only root can run a command as another user.
         return;
     }
     let config = world.read("broker.toml").replace("[broker]", "");
@@ -75,6 +75,6 @@ fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_sa
     run_as(&world, RITA, GROUP, &["answer", "--from", "telegram:1", "--", "approve aaaaaa"])
         .fails(3, &["nobody known"]);
     run_as(&world, 77_009, GROUP, &grant("1")).fails(3, &["user 77009 is not in the configuration"]);
-    // Whoever is not in the group of users does not get that far.
+    // A user outside the group of users cannot connect.
     run_as(&world, ADAM, 77_010, &grant("1")).fails(3, &["broker.sock", "socket_group"]);
 }

@@ -32,7 +32,7 @@ fn a_new_home_asks_a_person_for_every_write_and_a_line_relaxes_one_action() {
     assert_eq!(of("echo"), (json!(null), json!("DENIED")));
 }
 
-/// What both commands warn of.
+/// Returns the warnings of both commands.
 fn warnings(world: &World) -> Vec<String> {
     let of = |command: &[&str]| -> Vec<String> {
         serde_json::from_value(world.run(command).json()["warnings"].clone()).expect("texts")

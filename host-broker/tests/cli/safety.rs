@@ -1,4 +1,4 @@
-//! What others could change, and what is missing: refused, or said aloud.
+//! Homes that others could change, and homes that lack files: refused, or reported.
 
 use super::world::World;
 use std::fs::Permissions;
@@ -39,7 +39,7 @@ fn nothing_starts_and_no_command_reads_a_home_that_others_can_write() {
         }
         std::fs::set_permissions(&path, before).unwrap();
     }
-    // A script is named by the configuration.
+    // The configuration names a script.
     mode(&world.home.join("mock.toml"), 0o666);
     for reader in &readers[..5] {
         world.run(reader).fails(4, &["mock.toml", "mode 0666", "chmod go-w "]);

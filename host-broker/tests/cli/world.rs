@@ -168,7 +168,7 @@ impl World {
         daemon
     }
 
-    /// A daemon that takes requests, and the file of its log.
+    /// Starts a daemon that takes requests, and returns the file of its log.
     pub(super) fn serve_with_log(&self) -> (Running, PathBuf) {
         let log = self.folder.path().join("log");
         let file = std::fs::File::create(&log).unwrap();

@@ -1,7 +1,7 @@
 //! How SQLite looks things up: no statement of the product scans more rows than it returns.
 //!
-//! The statements are read from the source, so that none is forgotten. Each one is prepared on a ledger of this version and
-//! its plan is printed; a plan that scans a table is a fault, unless the list below says why that table is small.
+//! The test reads the statements from the source, so that none is forgotten. It prepares each one on a ledger of this
+//! version. A plan that scans a table is a fault, unless the list below says why that table is small.
 
 use super::world::World;
 use regex::Regex;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What may be scanned, in which file, and why.
+/// The permitted scans: the file, the step of the plan, and the reason.
 const SCANNED: [(&str, &str, &str); 30] = [
     ("", "SCAN delivered", "one row"),
     ("", "SCAN flow_grants_count", "one row"),
@@ -43,12 +43,12 @@ const SCANNED: [(&str, &str, &str); 30] = [
     ("proposals.rs", "SCAN p", "questions that are open"),
 ];
 
-/// The SQL of one file: whole statements, and conditions that are put into a statement of the same file.
+/// Returns the SQL of one file: whole statements, and conditions that are put into a statement of the same file.
 fn statements(source: &str) -> Vec<String> {
     let literal = Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap();
     let verb = Regex::new(r"^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\s").unwrap();
     let constant = Regex::new(r#"(?s)const (COLUMNS|FROM): &str =\s*"((?:[^"\\]|\\.)*)""#).unwrap();
-    // Code under test only is not the product's.
+    // Code under test only is not part of the product.
     let product = source.split("#[cfg(test)]").next().unwrap_or_default();
     let product: String =
         product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");

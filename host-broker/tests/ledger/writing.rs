@@ -201,8 +201,8 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
         vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
     let batch = world.admit(Durability::Normal, calls);
     assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
-    // Two rows and what belongs to them (the refusal's reply, and its bytes), and then one more change, whose commit syncs
-    // all that came before it.
+    // Two rows and their records (the refusal's reply, and its bytes). Then one more change, whose commit syncs all
+    // that came before it.
     assert_eq!(synced(&world), (2, before + 3 + 6 + 1));
     assert_eq!(turn(&world), 1);
 

@@ -5,8 +5,8 @@ use host_broker::control::Control;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Who asks: the daemon's own user; somebody who administers and approves up to L2; somebody who approves everything;
-/// somebody who relays; somebody with a login and nothing else.
+/// The callers besides the daemon's own user. Adam administers and approves up to L2. Anna approves everything. Rita
+/// relays. Greg has a login and nothing else.
 const PEOPLE: &str = "
 [people.adam]
 uid = 77001
@@ -23,8 +23,8 @@ uid = 77004
 ";
 const OTHERS: [u32; 4] = [77001, 77002, 77003, 77004];
 
-/// Every command that becomes a row, and whether it is refused to each of these for want of a right: `y` it is not, `n` it
-/// is. What the command itself checks is not refused here.
+/// Every command that becomes a row, and whether each of these has the right: `y` yes, `n` refused. Refusals by the
+/// command's own check are not in this table.
 fn table() -> Vec<(Value, &'static str)> {
     let grant = |level: u8, group: &str| json!({ "type": "grant", "group_folder": group, "provider": "mock", "access_level": level });
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -70,7 +70,7 @@ fn table() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// The word of each command. A new one does not compile until it is in a table.
+/// Returns the word of each command. A new one does not compile until it is in a table.
 fn word(control: &Control) -> &'static str {
     match control {
         Control::Grant(_) => "grant",
@@ -96,7 +96,7 @@ fn word(control: &Control) -> &'static str {
         Control::KillGroup { .. } => "kill_group",
         Control::Release { .. } => "release",
         Control::ResetSession { .. } => "reset_session",
-        // What a relay hands in is in `relaying`; the others concern the process, and their table is beside them.
+        // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
         Control::ChatAnswer { .. }
         | Control::Look { .. }
         | Control::Exchange { .. }

@@ -196,7 +196,7 @@ impl World {
         Self::with_people("")
     }
 
-    /// With more people in the configuration, after alice, whose user id is the test's own, and bob.
+    /// Makes a world with more people, after alice, who has the test's own user id, and bob.
     pub(crate) fn with_people(more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(START)));

@@ -1,12 +1,12 @@
-//! What one hostile group costs the others: each of its weapons in turn, then all together, at full speed.
+//! Measures what one hostile group costs the others: each weapon in turn, then all together, at full speed.
 //!
 //! ```text
 //! cargo bench -p tests --bench siege                 # ten seconds a weapon
 //! SIEGE_SECONDS=50 cargo bench -p tests --bench siege  # ten minutes for each kind of group
 //! ```
-//! Another group's reads are timed alone, beside the same attack on a directory that nobody serves (what the attacker takes
-//! from the machine, whatever the broker does), and beside the attack itself. Then: the daemon's memory, the bytes of its
-//! home, and whether its evidence verifies.
+//! The bench times another group's reads alone, beside an attack on an unserved directory, and beside the attack
+//! itself. The attack on the unserved directory shows what the attacker takes from the machine without the broker. The
+//! bench also shows the daemon's memory, the bytes of its home, and whether its evidence verifies.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::indexing_slicing, reason = "figures")]
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many documents of the attacker lie in its directory at most: what it does with its own disk is not measured.
+/// The most documents of the attacker in its directory: the use of its own disk is not measured.
 const PENDING: u64 = 2_000;
 
 /// A document by its number.
@@ -98,7 +98,7 @@ impl Attack {
         Self { stop, threads }
     }
 
-    /// Ends it, and says how many documents there were.
+    /// Ends the attack, and returns how many documents there were.
     fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().map(|thread| thread.join().unwrap()).sum()
@@ -134,7 +134,7 @@ async fn siege(programs: &Programs, home: &Path, level: Option<u8>, each: Durati
     Broker::furnish(home, 2);
     let config = home.join("broker.toml");
     let text = std::fs::read_to_string(&config).unwrap();
-    // The one who is timed is not limited; the attacker has the limits of every group.
+    // The timed group has no limits; the attacker has the limits of every group.
     let text = text.replace("[limits.\"*\".\"*\"]", "[limits.g0.\"*\"]").replace("1000000", "64");
     std::fs::write(&config, text).unwrap();
     let grants = [Some((0, 1)), level.map(|level| (1, level))];

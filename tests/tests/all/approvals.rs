@@ -213,7 +213,7 @@ fn whoever_may_not_answer_changes_nothing_and_is_on_record() {
     let mut world = world_down().down();
     let text = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     let approves = |world: &World, what: &str| world.rewrite("broker.toml", &text.replace("approves = {}", what));
-    // Who grants approves up to the level of the grant, and this person will not.
+    // A person who grants must approve up to the level of the grant; later, this person does not.
     world.start();
     world.grant("developer", 2);
     world.stop();

@@ -210,7 +210,7 @@ fn a_check_tells_an_author_what_is_wrong() {
     } else {
         skipped("there is no node to run the example of a bridge with");
     }
-    // One that refuses everybody in the same words looks at nothing, or finds no key.
+    // A bridge that refuses all callers in the same words checks nothing, or finds no key.
     let beside = tempfile::tempdir().unwrap();
     let program = beside.path().join("bridge.sh");
     std::fs::write(&program, REFUSES).unwrap();

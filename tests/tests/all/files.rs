@@ -122,7 +122,7 @@ fn a_proposal_is_known_only_by_its_own_path_and_says_so_at_once() {
     let developer = world.group("developer");
     write(&world, "src/a.txt", "old\n");
     let id = propose(&developer, "src/a.txt", "new\n");
-    // Before the yes, nobody waits for a person about it; after the yes, it is as unknown.
+    // Before the yes, the call does not wait for a person; after the yes, the answer is the same.
     for _ in 0..2 {
         for wrong in ["src/b.txt", "src", "src/a.txt.bak"] {
             let reply = apply(&developer, wrong, &id);

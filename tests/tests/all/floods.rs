@@ -1,4 +1,4 @@
-//! One group that sends too much: nobody else pays for it, and neither does the disk.
+//! One group that sends too much: neither the other groups nor the disk pay for it.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use tests::group::{call, code, error, with};
 use tests::world::CONFIG;
 use tests::{Group, World, evidence, skipped, until};
 
-/// The daemon's memory is bounded, whatever a group sends.
+/// The bound on the daemon's memory, for any load of a group.
 const MEMORY_MAX_KIB: u64 = 256 * 1024;
 
-/// A world whose daemon is a process, so that its memory can be read.
+/// Makes a world whose daemon is a process, so that its memory can be read.
 fn measured(config: &str) -> World {
     let mut world = World::builder().config(config).down();
     world.start();
@@ -116,7 +116,7 @@ fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
     }
     let kept = world.query("SELECT sum(length(reply)) AS bytes FROM replies");
     assert!(kept[0]["bytes"].as_i64().unwrap() < 300_000, "{kept:?}");
-    // The same request once more is answered anew, from the one copy.
+    // The same request is answered again, from the one copy.
     let again = with(json!({ "type": "ext_result", "of": first }), "request_id", "once-more");
     assert_eq!(developer.ask(again.clone())["data"], developer.ask(again)["data"]);
 }
@@ -130,7 +130,7 @@ fn what_is_only_read_is_answered_again_after_a_restart() {
     assert_eq!(code(&first), "executed");
     world.restart();
     assert_eq!(code(&developer.ask(asked.clone())), "executed");
-    // The id is taken all the same.
+    // The id is still taken.
     assert_eq!(code(&developer.ask(with(call("echo", json!({})), "request_id", "what-may-i"))), "replayed_request");
 }
 

@@ -30,7 +30,7 @@ pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group
     Ok(())
 }
 
-/// What people answered, by the question that the rows name.
+/// Returns the answers of people, by the question that the rows name.
 fn agreed(ledger: &Connection, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
     let mut found = BTreeMap::new();
     for reference in rows.iter().filter_map(|row| row.approval.as_ref()) {

@@ -4,7 +4,7 @@ use crate::ledger::chain::Row;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What calls under way say of themselves, by the number of their intent's row.
+/// The public members of calls under way, by the number of their intent's row.
 pub(super) type Intended = BTreeMap<i64, Map<String, Value>>;
 
 /// The record of a row, if it says what became of a call to `files`.
@@ -15,7 +15,8 @@ pub(super) type Intended = BTreeMap<i64, Map<String, Value>>;
 ///  "status": "hitl_required", "prev_hash": "sha256:…", "event_hash": "sha256:…"}
 /// ```
 ///
-/// Rows come in their order: what did not succeed has its path from the row that refuses it, or from its intent's.
+/// The caller passes rows in their order. An unsuccessful call has its path from the row that refuses it, or from its
+/// intent.
 pub(super) fn record(row: &Row, intended: &mut Intended) -> Option<Value> {
     if row.provider.as_deref() != Some("files") {
         return None;

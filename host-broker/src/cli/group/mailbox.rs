@@ -1,14 +1,14 @@
-//! The directories that a group's sandbox writes, given to its user.
+//! Gives the directories that a group's sandbox writes to the sandbox's user.
 
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use shared::mailbox::{RESPONSES, TASKS};
 use std::io::Error;
 use std::path::Path;
 
-/// Makes what is missing of a mailbox, and gives what the sandbox writes to its user.
+/// Makes the missing directories of a mailbox, and gives them to the sandbox's user.
 ///
 /// # Errors
-/// What the system said; only root gives something away.
+/// The system's error; only root can give a directory away.
 pub(super) fn give(mailbox: &Path, uid: u32) -> Result<(), Error> {
     for name in [TASKS, RESPONSES] {
         let path = mailbox.join(name);
@@ -16,7 +16,7 @@ pub(super) fn give(mailbox: &Path, uid: u32) -> Result<(), Error> {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        // SECURITY: through a handle that follows no link: the sandbox can put one in its place.
+        // SECURITY: the handle follows no link, because the sandbox can put one in this place.
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = rustix::fs::open(&path, flags, Mode::empty())?;
         if rustix::fs::fstat(&made)?.st_uid != uid {

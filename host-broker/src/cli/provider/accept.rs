@@ -51,11 +51,12 @@ pub(super) struct Accept {
     /// Accept what has this digest.
     #[arg(long)]
     digest: Option<Digest>,
-    /// Accept also what looks like an attack under this name, as it is shown; may be given several times.
+    /// Accept this flagged name too, as it is shown; may be given several times.
     #[arg(long = "accept-flagged", value_name = "NAME", requires = "digest")]
     flagged: Vec<String>,
-    /// Write the proposed level and exposures of every tool of a server that broker.toml says nothing of, and the proposed
-    /// exposures of those without any.
+    /// Write the proposed lines to broker.toml.
+    ///
+    /// A tool without a line gets a level and exposures. A tool without exposures gets exposures.
     #[arg(long = "accept-proposed", requires = "digest")]
     proposed: bool,
     /// Start the program with its secrets: for a server that signs in before it says what it can do.
@@ -164,7 +165,7 @@ fn of_bridge(
     let read = definitions::read(said.clone()).map_err(Fault::provider)?;
     let attacks = definitions::flagged(&read);
     let flagged: BTreeSet<String> = attacks.keys().cloned().collect();
-    // What only looks like an attack is shown, and can be accepted by name.
+    // A flagged definition is shown, and the operator can accept it by name.
     let registered = definitions::register(name, &read, &flagged);
     let registered = registered.map_err(|mut faults| {
         let all = definitions::register(name, &read, &BTreeSet::new()).err().unwrap_or_default();
@@ -223,14 +224,14 @@ struct Parts {
     tables: Vec<String>,
     // What a person should know before saying yes.
     warnings: Vec<String>,
-    // The names of what looks like an attack, with the reason.
+    // The names of the flagged items, with the reason.
     flagged: BTreeMap<String, String>,
-    // What could be written of tools, as lines.
+    // The proposed lines for tools.
     proposed: Vec<proposals::Line>,
 }
 
 impl Parts {
-    /// SECURITY: what looks like an attack is accepted only by name.
+    /// SECURITY: a flagged item is accepted only by name.
     fn agreed(&self, provider: &Name, accepted: &BTreeSet<String>) -> Result<(), Fault> {
         if let Some(unknown) = accepted.iter().find(|name| !self.flagged.contains_key(*name)) {
             return Err(Fault::usage(format!(

@@ -1,8 +1,9 @@
-//! What a program says of its own tools, before an operator accepts it: an agent reads it as it reads its own instructions.
+//! A program's descriptions of its own tools, inspected before an operator accepts them. An agent reads them as it
+//! reads its own instructions.
 //!
-//! A definition says what a tool does and what it takes. So rules count here that no result is held to: a definition gives no
-//! orders about other tools, hides nothing, keeps nothing from the user, and asks for no files, conversations, instructions or
-//! credentials. They are applied to every name and text of it, also to what is hidden or encoded in one.
+//! A definition says what a tool does and what it takes. So it is held to rules that no result is held to. A definition
+//! gives no orders about other tools, hides nothing, and keeps nothing from the user. It asks for no files,
+//! conversations, instructions or credentials. The rules apply to every name and text, also to hidden and encoded ones.
 //!
 //! Like the rest of this module it knows known tricks, and nothing relies on it.
 
@@ -36,20 +37,20 @@ static WRITTEN: LazyLock<Book> = LazyLock::new(|| {
     Book::new(6, rules)
 });
 
-/// Rules for what describes a parameter.
+/// Rules for descriptions of parameters.
 static PARAMETERS: LazyLock<Book> = LazyLock::new(|| Book::new(7, requests::of_parameters()));
 
-/// Rules for names, titles and values that are to choose from.
+/// Rules for names, titles and the values of a choice.
 static LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(8, labels::rules()));
 
-/// The same as they are written.
+/// Rules for the same, as they are written.
 static WRITTEN_LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(9, labels::written()));
 
-/// How often what was decoded is decoded again.
+/// How often a decoded text is decoded again.
 const LEVELS: usize = 1;
 
-/// Inspects a definition: `{"name", "description", "inputSchema", …}` of a tool, or what a bridge says of an operation.
-/// `Clean` says only that nothing was found.
+/// Inspects a definition: `{"name", "description", "inputSchema", …}` of a tool, or a bridge's description of an
+/// operation. `Clean` says only that nothing was found.
 ///
 /// The value must not nest deeper than the filter allows.
 pub fn inspect_definition(definition: &Value) -> Verdict {
@@ -58,22 +59,22 @@ pub fn inspect_definition(definition: &Value) -> Verdict {
     found.max(super::all_of(definition, super::Way::Definition))
 }
 
-/// Where a text of a definition is.
+/// The place of a text in a definition.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of a place")]
 struct Place {
-    /// Below what a tool takes.
+    /// Whether it is below the input schema.
     is_input: bool,
-    /// Below the description of a parameter.
+    /// Whether it is below the description of a parameter.
     is_parameter: bool,
-    /// The members of this object are called as the author likes.
+    /// Whether the author chooses the names of this object's members.
     has_names: bool,
-    /// It is a name, a title or a value.
+    /// Whether it is a name, a title or a value.
     is_label: bool,
 }
 
 impl Place {
-    /// Where the member of an object is that is at this place.
+    /// Returns the place of this member of the object.
     fn member(self, key: &str) -> Self {
         let is_input = self.is_input || matches!(key, "inputSchema" | "input_schema");
         if self.has_names {
@@ -109,7 +110,7 @@ fn note(text: &str, place: Place, found: &mut Verdict) {
     *found = std::mem::replace(found, Verdict::Clean).max(verdict);
 }
 
-/// Inspects one text and, as often as `levels` says, what is encoded in it.
+/// Inspects one text, and the texts encoded in it, `levels` deep.
 fn one(text: &str, place: Place, levels: usize, budget: &mut Budget) -> Verdict {
     let mut signs = Signs::default();
     plain(text, place, &mut signs);

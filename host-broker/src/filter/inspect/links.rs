@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 const PRIVATE: &str = "(?:secrets?|passwords?|credentials?|api_?keys?|tokens?|conversations?|chat(?:_?history)?|history|system_?prompt|prompt|summary|\
     context|memory|memories|messages?|user_?(?:data|info|name|input|email|messages?|query)|emails?|data|info|leak|stolen|env|ssh_?key|private_?key|your_?[a-z_]{1,20}|insert_?[a-z_]{1,20})";
 
-/// Parameters that are left without a value for data to be put there.
+/// Parameters without a value, to which data is to be added.
 const BLANK: &str = "(?:q|query|d|data|c|content|text|msg|message|m|info|secret|token|summary|history|chat|context|x|p|payload|log|leak|key|value|\
     user|email|body)";
 

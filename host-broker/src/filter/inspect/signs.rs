@@ -37,12 +37,12 @@ pub(super) struct Signs {
     weak: Vec<Sign>,
     strong: Vec<Sign>,
     certain: Reasons,
-    /// Whether weak signs say nothing here, however close together they are.
+    /// Whether weak signs say nothing here, even close together.
     without_weak: bool,
 }
 
 impl Signs {
-    /// Signs in a text in which ordinary sentences have what is a weak sign elsewhere.
+    /// Makes signs for a text in which weak signs are ordinary.
     pub(super) fn without_weak() -> Self {
         Self { without_weak: true, ..Self::default() }
     }

@@ -4,7 +4,7 @@ use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::signs::Strength;
 use crate::filter::inspect::verdict::Reason;
 
-/// Each with the alternatives that it stands for. One may name an earlier one.
+/// Terms, each with its alternatives. A term may name an earlier one.
 const TERMS: [(&str, &str); 11] = [
     (
         "ai",
@@ -57,13 +57,13 @@ const TERMS: [(&str, &str); 11] = [
     ),
 ];
 
-/// A rule on the view with one space between words. In its pattern `<6>` stands for up to six words, each with a space
-/// before it, and `<user>` for a term.
+/// Makes a rule on the view with one space between words. In its pattern `<6>` stands for up to six words, each with a
+/// space before it. `<user>` stands for a term.
 pub(in crate::filter::inspect) fn rule(reason: Reason, words: &[&str], pattern: &str) -> Rule {
     Rule::new(reason, Strength::Strong, words, format!("(?-u) {} ", expanded(pattern)))
 }
 
-/// A rule on the text as it is written, in either case.
+/// Makes a rule on the text as it is written, in either case.
 pub(in crate::filter::inspect) fn written(reason: Reason, words: &[&str], pattern: &str) -> Rule {
     Rule::new(reason, Strength::Strong, words, format!("(?i){pattern}"))
 }

@@ -1,4 +1,4 @@
-//! The automata for some secrets: every form in the views of a text, and halves of forms at the seams of its pieces.
+//! The automata for some secrets: every form in the views of a text, and halves of forms at its seams.
 
 use super::Found;
 use crate::filter::forms::{self, Needle};
@@ -21,7 +21,7 @@ pub(super) struct Search {
     decimal: Patterns,
 }
 
-/// What is looked for in views of one kind.
+/// The patterns for views of one kind.
 struct Patterns {
     whole: AhoCorasick,
     all: Vec<Pattern>,
@@ -38,7 +38,7 @@ struct Pattern {
     needle: Needle,
 }
 
-/// One part of a pattern at the edge of a piece.
+/// One part of a pattern, at the edge of a piece.
 struct Part {
     pattern: usize,
     /// Where the pattern is split.
@@ -89,22 +89,22 @@ impl Search {
         })
     }
 
-    /// How many secrets it looks for.
+    /// Returns how many secrets it looks for.
     pub(super) fn len(&self) -> usize {
         self.marks.len()
     }
 
-    /// Whether it looks for none.
+    /// Returns whether it looks for none.
     pub(super) fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// Whether a form is in the bytes of a view.
+    /// Returns whether a form is in the bytes of a view.
     pub(super) fn may_find(&self, undo: Undo, bytes: &[u8]) -> bool {
         self.patterns(undo).whole.is_match(bytes)
     }
 
-    /// Whether half of a form is in the bytes of a view.
+    /// Returns whether half of a form is in the bytes of a view.
     pub(super) fn may_find_apart(&self, undo: Undo, bytes: &[u8]) -> bool {
         self.patterns(undo).halves.is_match(bytes)
     }
@@ -120,7 +120,7 @@ impl Search {
         }
     }
 
-    /// Finds the two parts of a form that is split over two pieces of the view, wherever the two pieces are.
+    /// Finds both parts of a form that is split over any two pieces of the view.
     pub(super) fn find_apart(&self, view: &View, found: &mut Vec<Found>) {
         let patterns = self.patterns(view.undo());
         for Part { pattern, range, piece, .. } in patterns.parts(view.bytes()) {
@@ -153,8 +153,8 @@ impl Search {
         }
     }
 
-    /// Adds a place, or widens the last one. Hits come in the order of their ends, so that a text made of nothing
-    /// but overlapping hits stays one place instead of millions.
+    /// Adds a place, or widens the last one. Hits are ordered by their ends. So a text of nothing but overlapping hits
+    /// stays one place instead of millions.
     fn add(&self, found: &mut Vec<Found>, range: Range<usize>, secret: usize) {
         match found.last_mut() {
             Some(last) if range.start < last.range.end && last.range.start < range.end => {
@@ -179,9 +179,9 @@ impl Patterns {
         Ok(Self { whole, all, halves, splittable, longest })
     }
 
-    /// Every part of a pattern at the edge of a piece whose other part is at the edge of a piece too.
+    /// Returns each part of a pattern at the edge of a piece whose other part is at an edge too.
     ///
-    /// Wherever a pattern is split, one of its halves is whole, so halves are looked for first.
+    /// However a pattern is split, one of its halves is whole. So the search looks for halves first.
     fn parts(&self, bytes: &[u8]) -> Vec<Part> {
         let pieces: Vec<Range<usize>> = pieces(bytes);
         let mut long = Vec::new();
@@ -197,7 +197,7 @@ impl Patterns {
         parts
     }
 
-    /// The parts at both edges of the piece that hold a half of their pattern.
+    /// Adds the parts at both edges of the piece that hold a half of their pattern.
     fn long_parts(&self, bytes: &[u8], piece: &Range<usize>, parts: &mut Vec<Part>) {
         let windows = if piece.len() <= 2 * self.longest {
             [piece.clone(), piece.end..piece.end]
@@ -214,7 +214,7 @@ impl Patterns {
                     continue;
                 };
                 let middle = needle.len() / 2;
-                // What is between the half and the edge of the piece must belong to the pattern, too.
+                // The bytes between the half and the edge of the piece must belong to the pattern, too.
                 let (at, between, expected, range) = match edge {
                     Edge::End => {
                         let at = middle + (piece.end - end);
@@ -232,8 +232,8 @@ impl Patterns {
         }
     }
 
-    /// The other parts of the long ones: where a pattern is split so that both parts are there, and those of the other
-    /// parts that say something.
+    /// Finds the other parts of the long ones. Returns the splits with both parts, and the other parts that are not too
+    /// short.
     fn short_parts(&self, bytes: &[u8], pieces: &[Range<usize>], long: &[Part]) -> (BTreeSet<Split>, Vec<Part>) {
         let mut wanted: BTreeMap<(Edge, Vec<u8>), BTreeSet<Split>> = BTreeMap::new();
         for part in long {
@@ -271,7 +271,7 @@ impl Patterns {
         (met, parts)
     }
 
-    /// The part of a pattern that is not the long one.
+    /// Returns the part of a pattern that is not the long one.
     fn other(&self, Split { pattern, at, long }: Split) -> Option<&[u8]> {
         let needle = self.bytes(pattern)?;
         match long {
@@ -292,7 +292,7 @@ impl Part {
 }
 
 impl Edge {
-    /// First halves end a piece, second halves begin one.
+    /// Returns the edge of a half: first halves end a piece, second halves begin one.
     fn of_half(index: usize) -> Self {
         if index.is_multiple_of(2) { Self::End } else { Self::Beginning }
     }
@@ -305,7 +305,7 @@ impl Edge {
     }
 }
 
-/// So many bytes at this edge of the text, with the letters of ASCII small.
+/// Returns this many bytes at this edge of the text, with ASCII letters in lower case.
 fn edge_of(text: &[u8], edge: Edge, length: usize) -> Vec<u8> {
     let bytes = match edge {
         Edge::Beginning => text.get(..length),
@@ -318,7 +318,7 @@ fn is_same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
 }
 
-/// The pieces of a view, without those that are empty.
+/// Returns the pieces of a view, without those that are empty.
 fn pieces(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut seam = [0; 4];
     let seam = SEAM.encode_utf8(&mut seam).as_bytes();

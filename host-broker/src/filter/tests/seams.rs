@@ -1,7 +1,7 @@
 //! Every listed form of a secret, split at every kind of seam, in documents of every shape.
 //!
-//! A document is built from two parts of a form. In the cleaned document the longer part must not be in any text, and
-//! neither may the shorter one if it is a third of the form.
+//! Each document holds two parts of a form. The longer part must be in no text of the cleaned document. Neither may the
+//! shorter one, if it is a third of the form.
 
 use super::*;
 use base64::Engine as _;
@@ -16,7 +16,7 @@ const SECRETS: [&str; 6] = [
     "a&b<c>d=e;f(g)h#i",
 ];
 
-/// A form as the units between which it may be split; within a unit it is one character's or one byte's.
+/// The units of a form, between which it may be split. A unit is one character's or one byte's.
 type Units = Vec<String>;
 
 fn bytes(text: &str, write: impl Fn(u8) -> String) -> Units {

@@ -40,8 +40,7 @@ pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mu
     }
 }
 
-/// The name that the separator at this place parts from its value, where the separator ends, and whether there are no
-/// blanks around it.
+/// Returns the name before the separator at this place, where the separator ends, and whether no blanks surround it.
 fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     let bytes = text.as_bytes();
     let next = |offset: usize| bytes.get(at + offset).copied();
@@ -56,7 +55,7 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     if separator == b'>' {
         return Some((names::ending(tag(text, at)?)?, after, true));
     }
-    // A header's name and its value are parted by a colon; what else has such a name is a variable's.
+    // A colon separates a header's name from its value; with another separator, such a name is a variable's.
     let takes =
         |name: Name| name.sort != Sort::Header || separator == b':' || text.get(after..).is_some_and(begins_quoted);
     let (name, is_quoted) = name_before(text, at)?;
@@ -79,7 +78,7 @@ fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
     if let Some(listed) = names::ending(text.get(name.clone())?) {
         return takes(listed).then_some((listed, after, is_tight));
     }
-    // `password: str = "…"`: what stands before the separator is the name's type.
+    // `password: str = "…"`: the word before the separator is the name's type.
     let of_type = name.start - bytes.get(..name.start)?.iter().rev().take_while(|byte| **byte == b'&').count();
     let colon = of_type - blanks_before(bytes, of_type);
     let colon = colon.checked_sub(1).filter(|colon| separator == b'=' && bytes.get(*colon) == Some(&b':'))?;
@@ -91,7 +90,7 @@ fn begins_quoted(text: &str) -> bool {
     text.trim_start_matches([' ', '\t']).trim_start_matches('\\').starts_with(['"', '\'', '`'])
 }
 
-/// The name of the tag that ends here.
+/// Returns the name of the tag that ends here.
 fn tag(text: &str, end: usize) -> Option<&str> {
     let from = text.floor_char_boundary(end.saturating_sub(TAG_BYTES_MAX));
     let tag = text.get(from..end)?;
@@ -99,7 +98,7 @@ fn tag(text: &str, end: usize) -> Option<&str> {
     tag.split([' ', '\t', '\n']).next().filter(|name| name.bytes().all(is_name_byte))
 }
 
-/// Where the name before this place is, and whether it is quoted.
+/// Returns the place of the name before this place, and whether the name is quoted.
 fn name_before(text: &str, at: usize) -> Option<(Range<usize>, bool)> {
     let bytes = text.as_bytes();
     let mut end = at - blanks_before(bytes, at);
@@ -124,7 +123,7 @@ struct Value {
     is_quoted: bool,
 }
 
-/// The value from this place on.
+/// Returns the value from this place on.
 fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
     let rest = text.get(from..)?;
     let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
@@ -164,7 +163,8 @@ fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
     Some(Value { range: rest_at..rest_at + length, is_quoted: is_tagged })
 }
 
-/// How long what is quoted is. The quotes of a text in a text are escaped, and end where such a quote does.
+/// Returns the length of a quoted value. In a text within a text, the quotes are escaped, and the value ends at such a
+/// quote.
 fn quoted(text: &str, quote: u8, is_escaped: bool) -> Option<usize> {
     let mut after_backslash = false;
     for (at, byte) in text.bytes().enumerate().take(VALUE_BYTES_MAX) {

@@ -137,13 +137,13 @@ pub(super) fn is_user_and_password(credential: &str) -> bool {
         .is_some_and(|text| text.contains(':') && !text.contains(char::is_control))
 }
 
-/// The last word of what was matched is no placeholder, and not a plain word.
+/// Returns whether the last word of the match is no placeholder, and not a plain word.
 pub(super) fn last_word(text: &str) -> bool {
     let word = text.rsplit([' ', '\t', '\n', '=', ':', '"', '\'']).find(|word| !word.is_empty()).unwrap_or_default();
     plausible::password(word)
 }
 
-/// The last field of a line of fields is no placeholder.
+/// Returns whether the last field of a line of fields is no placeholder.
 pub(super) fn last_field(line: &str) -> bool {
     let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
     field.len() >= 4 && !plausible::is_placeholder(field)

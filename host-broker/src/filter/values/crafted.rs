@@ -149,7 +149,7 @@ pub(super) static FORMATS: [Format; 19] = [
         checks::bare_authorization,
     )
     .unbounded(),
-    // What a name tells that a blank parts from its value: `.netrc`, command lines, SQL; and fields told by their place.
+    // Names that a blank separates from their value: `.netrc`, command lines, SQL. Also fields known by their position.
     Format::new(
         "password",
         &["machine ", "login "],

@@ -75,7 +75,7 @@ pub fn rules(text: &str, off: &[&str]) -> Result<Vec<Rule>, RuleFault> {
     unchecked(text, off)?.into_iter().map(checked).collect()
 }
 
-/// The same, of a set that a test checks.
+/// Returns the same for a set that a test checks.
 ///
 /// # Errors
 /// The text is no such set.

@@ -1,5 +1,5 @@
-//! What a value is like that stands beside the name of a credential: something that was chosen or made to be secret, not
-//! a word of a program, a reference to where the secret is, or the placeholder of a manual.
+//! The look of a credential beside its name: a value chosen or made to be secret. Words of a program, references to a
+//! secret and placeholders of a manual are none.
 
 use super::checks;
 use crate::filter::names::Sort;
@@ -11,7 +11,7 @@ pub(super) struct Written {
     pub(super) is_quoted: bool,
     /// Without blanks around what separates it from its name.
     pub(super) is_tight: bool,
-    /// What follows it.
+    /// The byte that follows it.
     pub(super) next: Option<u8>,
 }
 
@@ -49,7 +49,7 @@ const PLACEHOLDER_WORDS: [&str; 30] = [
     "not_a_secret",
 ];
 
-/// What a value begins with that says where the secret is.
+/// Beginnings of values that refer to the place of a secret.
 const REFERENCES: [&str; 22] = [
     "/",
     "./",
@@ -80,7 +80,7 @@ const PASSWORD_BYTES_MIN: usize = 5;
 const KEY_BYTES_MIN: usize = 10;
 const BARE_KEY_BYTES_MIN: usize = 16;
 
-/// Whether a value in a text is a credential.
+/// Returns whether a value in a text is a credential.
 pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
     match sort {
         Sort::Header => header(value),
@@ -98,12 +98,12 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
     }
 }
 
-/// Whether the value of a member of JSON is a credential, where the name is not enough.
+/// Returns whether the value of a member of JSON is a credential, where the name is not enough.
 pub(in crate::filter) fn in_json(value: &str, sort: Sort) -> bool {
     in_text(value, sort, Written { is_quoted: true, is_tight: true, next: None })
 }
 
-/// Whether a word may be a password that a person chose.
+/// Returns whether a word may be a password that a person chose.
 pub(super) fn password(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let has_sign = value.bytes().any(is_strong_sign);
@@ -115,7 +115,7 @@ pub(super) fn password(value: &str) -> bool {
         && !is_word_with_number(value)
 }
 
-/// Whether a text was made at random: a key, a token.
+/// Returns whether a text was made at random: a key, a token.
 pub(super) fn key(value: &str, least: usize) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let strange = value.bytes().filter(|byte| is_strong_sign(*byte)).count();
@@ -129,7 +129,7 @@ pub(super) fn key(value: &str, least: usize) -> bool {
         && !is_camel_case(value)
 }
 
-/// Whether what a header carries is more than its name and a word for a person to fill in.
+/// Returns whether a header carries more than its name and a placeholder.
 fn header(value: &str) -> bool {
     let is_attribute = |name: &str| {
         ["path", "domain", "expires", "max-age", "samesite", "version"]
@@ -145,7 +145,7 @@ fn header(value: &str) -> bool {
     !value.contains(['(', '{']) && !value.contains("<redacted: ") && !value.contains("::") && credentials.any(told)
 }
 
-/// Whether this stands for a credential, or says where it is.
+/// Returns whether the value stands for a credential, or says where it is.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_lowercase();
     REFERENCES.iter().any(|start| lower.starts_with(start))
@@ -157,7 +157,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || lower.matches("\\x").count() >= 2
 }
 
-/// One letter, or one short row of letters, again and again.
+/// Returns whether the value repeats one letter, or one short row of letters.
 fn is_monotonous(value: &str) -> bool {
     let mut letters: Vec<char> = value.chars().filter(|c| c.is_alphanumeric()).collect();
     letters.sort_unstable();
@@ -178,14 +178,14 @@ fn is_strong_sign(byte: u8) -> bool {
     byte.is_ascii_punctuation() && !matches!(byte, b'_' | b'-' | b'.' | b'/' | b':' | b'*' | b'"' | b'\'' | b'\\')
 }
 
-/// No call, no index, no path of names.
+/// Returns whether the value is no call, no index and no path of names.
 fn is_bare(value: &str) -> bool {
     let is_name = |part: &str| part.len() < 24 && part.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_path = value.contains('.') && value.split('.').all(is_name);
     !value.contains(['(', '[', '{', '*']) && !is_path && !value.starts_with("0x")
 }
 
-/// Where a value of a file of settings, of a command or of an address ends; in a program something else follows.
+/// Returns whether a value of a settings file, a command or an address ends here. In a program, other bytes follow.
 fn ends_there(next: Option<u8>) -> bool {
     next.is_none_or(|next| {
         next.is_ascii_whitespace() || matches!(next, b'&' | b'"' | b'\'' | b'`' | b'<' | b'\\' | b';')
@@ -270,7 +270,7 @@ fn is_uuid(parts: &[&str]) -> bool {
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Shannon's entropy, in bits a byte.
+/// Returns Shannon's entropy, in bits a byte.
 fn surprise(value: &str) -> f64 {
     super::rule::entropy(value.as_bytes())
 }

@@ -1,9 +1,9 @@
 //! A format that is data: from the list `rules.toml`, from the operator's configuration, or from a rule set.
 //!
-//! A rule of an operator is checked when it is made: its pattern compiles within bounds and matches nothing short, so
-//! that what can go wrong goes wrong at the start. Those of the broker's own lists are checked by a test. What was
-//! compiled for the check is dropped; it is compiled again when a word of the rule is met, because a thousand rules in
-//! memory are for nothing where two are ever met.
+//! An operator's rule is checked when it is made: its pattern compiles within bounds and matches nothing short. So a
+//! faulty rule shows at the start. A test checks the rules of the broker's own lists. The compiled pattern is dropped
+//! after the check, and compiled again when a word of the rule occurs. A thousand compiled rules would waste memory,
+//! because few of them ever occur.
 
 use super::BLOCK_BYTES;
 use regex::bytes::{Captures, Match, Regex, RegexBuilder};
@@ -103,7 +103,7 @@ struct Compiled {
     pattern: Regex,
     except_secret: Vec<Regex>,
     except_whole: Vec<Regex>,
-    /// The longest match in bytes, or as far as one is looked for if there is no longest.
+    /// The longest match in bytes. If there is no longest, how far the search looks.
     reach: usize,
     is_endless: bool,
 }
@@ -117,7 +117,7 @@ impl Rule {
         Self::listed(table).checked()
     }
 
-    /// A format of a list that a test checks, so that a start does not wait for it.
+    /// Makes a format of a list that a test checks, so that the start does not wait for the check.
     pub(super) fn listed(table: RuleTable) -> Self {
         let RuleTable { kind, words, pattern, entropy, except } = table;
         let except = Except { secret: except.into_iter().collect(), ..Except::default() };
@@ -137,7 +137,7 @@ impl Rule {
         Self { kind, words, pattern, group, entropy, except, compiled: OnceLock::new() }
     }
 
-    /// The format, if it can be used. What is compiled for this is dropped.
+    /// Returns the format if it can be used. The pattern that is compiled for this is dropped.
     ///
     /// # Errors
     /// What is wrong with it, and what to write instead.

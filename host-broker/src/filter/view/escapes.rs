@@ -9,7 +9,7 @@ use std::ops::Range;
 /// The most digits of a reference or an escape; more are only zeros before it.
 const DIGITS_MAX: usize = 8;
 
-/// The digits of the text's numbers in small letters, and what parts pieces; where each is.
+/// Returns the digits of the text's numbers in small letters, and the seams between pieces, each with its place.
 pub(super) fn digits(text: &str, undo: Undo) -> impl Iterator<Item = (usize, char)> {
     let is_sign = move |at: usize, c: char| {
         undo == Undo::Hexadecimal && c == '0' && matches!(text.as_bytes().get(at + 1), Some(b'x' | b'X'))
@@ -27,7 +27,7 @@ enum Meaning {
     Gap,
 }
 
-/// The views that make a difference for this text; of numbers only where so many digits stand in a row of them.
+/// Returns the views that make a difference for this text. A view of numbers needs a row with this many digits.
 pub(super) fn useful_for(text: &str, digits: usize) -> impl Iterator<Item = Undo> {
     let signs = [
         (Undo::Markup, text.match_indices('&').any(|(at, _)| reference(tail(text, at)).is_some())),
@@ -39,7 +39,7 @@ pub(super) fn useful_for(text: &str, digits: usize) -> impl Iterator<Item = Undo
     signs.into_iter().filter_map(|(undo, is_useful)| is_useful.then_some(undo))
 }
 
-/// Whether what follows a backslash makes an escape that JSON does not have.
+/// Returns whether the text after a backslash makes an escape that JSON does not have.
 fn is_of_programs(text: &str) -> bool {
     match text.as_bytes() {
         [b'x' | b'U', ..] | [b'u', b'{', ..] => true,
@@ -48,8 +48,7 @@ fn is_of_programs(text: &str) -> bool {
     }
 }
 
-/// Whether so many digits stand in a row of numbers. The first and the last number of a row may be lost to what
-/// stands beside them.
+/// Returns whether a row of numbers has this many digits. The text beside a row may hide its first and its last number.
 fn has_numbers(text: &str, undo: Undo, digits: usize) -> bool {
     let mut row = 0;
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).any(|part| {
@@ -58,7 +57,7 @@ fn has_numbers(text: &str, undo: Undo, digits: usize) -> bool {
     })
 }
 
-/// How many digits this part of a text has, if it is made of numbers alone.
+/// Returns how many digits this part of a text has, if it is made of numbers alone.
 fn digits_of(part: &str, undo: Undo) -> Option<usize> {
     let is_sign = |byte: u8| undo == Undo::Hexadecimal && matches!(byte, b'x' | b'X');
     let is_digit = |byte: u8| char::from(byte).is_digit(radix(undo));
@@ -89,7 +88,7 @@ impl View {
         view
     }
 
-    /// The digits of the text's numbers in a row, whatever stands between them; of `0x6b`, the digits `6b`.
+    /// Makes a row of the digits of the text's numbers, without the text between them; of `0x6b`, the digits `6b`.
     pub(super) fn of_numbers(text: &str, marks: &[Range<usize>], undo: Undo) -> Self {
         let mut view = Self::empty(undo, 0);
         let mut marks = marks.iter().peekable();

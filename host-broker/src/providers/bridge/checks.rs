@@ -1,8 +1,7 @@
 //! How a bridge behaves: what `provider check` asks it, so that an author learns what is wrong with theirs.
 //!
-//! Nothing that is asked here does anything: what is called is an operation that changes nothing, with tokens that no proper
-//! bridge believes, and one of a person whom it cannot know. What is signed is signed with a key that is good for a check and
-//! for nothing else.
+//! No check has an effect. The checks call an operation that changes nothing. Their tokens are ones that no proper
+//! bridge believes, and one of an unknown person. The signing key is good for a check and for nothing else.
 
 use super::{Bridge, Fault, PUBLIC_KEY, Vouching, answer, definitions};
 use crate::identity::ChatType;
@@ -125,8 +124,7 @@ impl Bridge {
         }
     }
 
-    /// Whether it says something else to one request than to the other. A person whom it does not know it may refuse, but not
-    /// for the token.
+    /// Checks that it answers the two requests differently. It may refuse an unknown person, but not for the token.
     async fn told_apart(&self, proper: String, wrong: String) -> Result<(), String> {
         match (self.told(proper).await?, self.told(wrong).await?) {
             (Err(Fault::Said { code, message }), Err(Fault::Said { code: other, message: why }))
@@ -169,7 +167,7 @@ impl Bridge {
         }
     }
 
-    /// A token with nothing wrong, of a person whom nobody knows.
+    /// Returns a correct token of an unknown person.
     fn proper_token(&self) -> String {
         signed(self.name.as_str(), self.clock.now())
     }

@@ -137,15 +137,15 @@ pub fn read(result: Map<String, Value>) -> Result<Vec<Definition>, String> {
     Ok(result.definitions)
 }
 
-/// What looks like an attack on an agent in these definitions, under the names of what says it: a capability's id, with a
-/// period and the operation's name where an operation says it.
+/// Returns the flagged items of these definitions, by name. The name is a capability's id; for an operation, a period
+/// and its name follow.
 pub fn flagged(definitions: &[Definition]) -> BTreeMap<String, Verdict> {
     let mut flagged = BTreeMap::new();
     for definition in definitions {
         let own = inspect_definition(&json!({ "name": definition.id, "description": definition.description }));
         flagged.insert(named(&definition.id), own);
         for operation in &definition.operations {
-            // As an agent reads it.
+            // The form in which an agent reads it.
             let text = json!({
                 "name": operation.name,
                 "description": operation.description,
@@ -159,8 +159,7 @@ pub fn flagged(definitions: &[Definition]) -> BTreeMap<String, Verdict> {
     flagged
 }
 
-/// Holds definitions against the rules of registration. `accepted` has the names of those that look like an attack and were
-/// accepted all the same.
+/// Checks definitions against the rules of registration. `accepted` has the flagged names that were accepted.
 ///
 /// # Errors
 /// Every fault, each a sentence that begins with what it is about.
@@ -184,7 +183,7 @@ pub fn register(
         }
         registered.extend(capability(namespace, definition, &mut faults));
     }
-    // SECURITY: agents read it in every list of tools, and whoever accepts it may not have read it as they do.
+    // SECURITY: agents read it in every list of tools. The person who accepts it may not have read it as they do.
     for (name, verdict) in flagged(definitions).into_iter().filter(|(name, _)| !accepted.contains(name)) {
         let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
         let why = why.join(" ");

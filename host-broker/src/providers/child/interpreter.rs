@@ -1,7 +1,7 @@
-//! What a program needs that lies elsewhere: an interpreter to which a virtual environment only has a link.
+//! The interpreter of a program, if a virtual environment only has a link to it.
 //!
-//! `/opt/venv/bin/server` begins with `#!/opt/venv/bin/python`, which is a link to `/opt/python/bin/python3.12`. Where the
-//! environment is shown to a program and the link leads out of it, the interpreter would not be found.
+//! `/opt/venv/bin/server` begins with `#!/opt/venv/bin/python`, which is a link to `/opt/python/bin/python3.12`. If a
+//! program sees the environment and the link leads out of it, the interpreter would not be found.
 
 use super::Settings;
 use std::fs::File;
@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 const LINE_MAX: u64 = 256;
 /// The longest file that describes a virtual environment, in bytes.
 const VENV_MAX: u64 = 4096;
-/// Where programs are that every sandbox has.
+/// The directories of programs that every sandbox has.
 const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// What is to be readable, too, for the program to start: the interpreter that a link leads to, and the installation that a
-/// virtual environment was made from. Nothing is added for a program whose interpreter is shown anyway.
+/// Returns the paths that the program needs besides those that it is given. They are the target of an interpreter's
+/// link, and the installation that a virtual environment was made from. An interpreter that is shown anyway adds
+/// nothing.
 pub(super) fn beside(settings: &Settings) -> Vec<PathBuf> {
     let Some(program) = settings.command.first().map(Path::new).filter(|program| program.is_absolute()) else {
         return Vec::new();
@@ -37,7 +38,7 @@ pub(super) fn beside(settings: &Settings) -> Vec<PathBuf> {
     found
 }
 
-/// The interpreter that a script names in its first line.
+/// Returns the interpreter that a script names in its first line.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(File::open(script).ok()?.take(LINE_MAX));
@@ -47,7 +48,7 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// The installation that the virtual environment of this interpreter was made from: what holds its `bin`.
+/// Returns the installation that this interpreter's virtual environment was made from: the directory above its `bin`.
 fn installation(interpreter: &Path) -> Option<PathBuf> {
     let description = interpreter.parent()?.parent()?.join("pyvenv.cfg");
     let mut text = String::new();
@@ -57,7 +58,7 @@ fn installation(interpreter: &Path) -> Option<PathBuf> {
         (key.trim() == "home").then(|| PathBuf::from(value.trim()))
     })?;
     let home = home.canonicalize().ok()?;
-    // SECURITY: only a directory of programs has such a parent; `/` and a person's own directory are none.
+    // SECURITY: only an installation has a `bin` and a `lib`; `/` and a person's own directory are none.
     let installation = (home.file_name()? == "bin").then(|| home.parent().map(Path::to_owned))??;
     installation.join("lib").is_dir().then_some(installation).filter(|path| path.parent().is_some())
 }
@@ -87,7 +88,7 @@ mod tests {
         let expected = [python.join("bin/python3.12"), python.clone()];
         assert_eq!(beside(&settings(&script, &[&venv])), expected);
         assert_eq!(beside(&settings(&venv.join("bin/python"), &[&venv])), expected);
-        // What is shown anyway is not named again.
+        // A path that is shown anyway is not named again.
         assert_eq!(beside(&settings(&script, &[&venv, &python])), Vec::<PathBuf>::new());
         assert_eq!(beside(&settings(Path::new("/bin/sh"), &[])), Vec::<PathBuf>::new());
     }

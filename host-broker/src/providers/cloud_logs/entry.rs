@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) service: String,
     /// What it says.
     pub(crate) parsed: Parsed,
-    /// Whether it says more than was kept of it.
+    /// Whether the entry is longer than the kept part.
     pub(crate) cut: bool,
 }
 

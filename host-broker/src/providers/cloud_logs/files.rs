@@ -1,8 +1,8 @@
 //! Logs in files: plain, rotated, compressed with gzip.
 //!
-//! [`listing`] says which files there are and opens them without being led astray; [`lines`] reads bytes as lines
-//! within limits; [`head`] tells how the lines of a file are read; [`scan`] looks through one file, and [`gather`] makes
-//! entries of lines. Here they come together.
+//! [`listing`] finds the files, and opens them without being led astray. [`lines`] reads bytes as lines within limits.
+//! [`head`] finds how the lines of a file are read. [`scan`] looks through one file, and [`gather`] makes entries of
+//! lines. This module joins them.
 //!
 //! All of it is blocking work and runs on a blocking thread. It stops by itself at the deadline, and when whoever
 //! asked stops waiting.
@@ -217,7 +217,7 @@ fn note(fault: ScanFault, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result
     Ok(())
 }
 
-/// What of a file was not looked at.
+/// Returns the note on the part of a file that was not looked at.
 fn depth_note(depth: Depth) -> Option<&'static str> {
     match depth {
         Depth::AsAsked => None,
@@ -227,7 +227,7 @@ fn depth_note(depth: Depth) -> Option<&'static str> {
     }
 }
 
-/// What no entry of a service shows, counted over its files.
+/// Counts of unplaced lines and unsearched parts of entries, over the files of a service.
 #[derive(Debug, Default)]
 struct Unplaced(BTreeMap<String, (u64, u64)>);
 

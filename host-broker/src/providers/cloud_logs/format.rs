@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl Profile {
-    /// How to read a file with these first lines, empty ones included.
+    /// Learns how to read a file with these first lines, empty ones included.
     pub(crate) fn learn(format: Format, head: &[Vec<u8>], frame: Frame) -> Self {
         let mut head: Vec<Vec<u8>> = head.to_vec();
         if let Some(first) = head.first_mut() {
@@ -90,7 +90,7 @@ impl Profile {
         if self.kind == Kind::Raw {
             return raw(&self.prefix);
         }
-        // A foreign line with a time at its very front is an entry as well, and one in the form of the first lines.
+        // A foreign line with a time at its front, or in the form of the first lines, is an entry.
         self.kind.time(line, self.frame).or_else(|| raw(&raw::Prefix::FRONT)).or_else(|| raw(&self.prefix))
     }
 
@@ -123,12 +123,12 @@ impl Profile {
     }
 }
 
-/// The line without the byte order mark that a file, or a part of it, begins with.
+/// Returns the line without the byte order mark with which a file, or a part of it, begins.
 pub(crate) fn unmarked(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// The frame with the order of two-digit dates in which most of the first lines are possible, and the latest.
+/// Returns the frame whose order of two-digit dates fits most of the first lines; of equals, the latest.
 fn ordered(head: &[Vec<u8>], frame: Frame) -> Frame {
     if !head.iter().any(|line| raw::is_short(line)) {
         return frame;
@@ -144,7 +144,7 @@ fn ordered(head: &[Vec<u8>], frame: Frame) -> Frame {
 }
 
 impl Kind {
-    /// The time of a line in this form, in milliseconds since 1970.
+    /// Returns the time of a line in this form, in milliseconds since 1970.
     fn time(self, line: &[u8], frame: Frame) -> Option<i64> {
         match self {
             Self::Json => json::time(line, frame),

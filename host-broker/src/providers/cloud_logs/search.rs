@@ -43,8 +43,7 @@ impl Search {
             && self.needle.as_deref().is_none_or(|needle| parsed.mentions(needle))
     }
 
-    /// Whether the part of an entry that was not kept could make it one that is looked for, although what was kept does
-    /// not.
+    /// Returns whether the part of an entry that was not kept could match, although the kept part does not.
     pub(crate) fn could_want(&self, parsed: &Parsed) -> bool {
         self.level.is_none_or(|least| parsed.level.is_none_or(|level| level >= least))
     }

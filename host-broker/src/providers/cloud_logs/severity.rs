@@ -53,7 +53,7 @@ impl Severity {
         WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, severity)| *severity)
     }
 
-    /// The severity that Android's letters mean: `V`, `D`, `I`, `W`, `E`, `F`, `A`.
+    /// Returns the severity that Android's letters mean: `V`, `D`, `I`, `W`, `E`, `F`, `A`.
     pub(crate) fn of_letter(letter: &str) -> Option<Self> {
         match letter {
             "V" | "D" => Some(Self::Debug),
@@ -111,8 +111,8 @@ impl Severity {
         }
     }
 
-    /// The severity that a line of prose announces among its first words: in capitals, in brackets, before a colon, or
-    /// behind a comma, as in a table.
+    /// Returns the severity that a line of prose announces among its first words. The word is in capitals, in brackets,
+    /// before a colon, or behind a comma, as in a table.
     pub(crate) fn announced(text: &str) -> Option<Self> {
         // `, Info  CBS`: the comma ends the time.
         if let Some(rest) = text.strip_prefix(',') {

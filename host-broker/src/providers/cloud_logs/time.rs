@@ -89,7 +89,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The latest time that a line can have, in milliseconds; a day of grace for clocks and zones.
+    /// Returns the latest time that a line can have, in milliseconds; a day of grace for clocks and zones.
     pub(crate) fn ceiling(self) -> i64 {
         self.latest.saturating_add(DAY_MS)
     }
@@ -155,7 +155,7 @@ impl Stamp {
         instant.filter(|instant| *instant >= 0)
     }
 
-    /// Whether its date is read according to [`Frame::order`].
+    /// Returns whether its date is read according to [`Frame::order`].
     pub(crate) fn is_short(self) -> bool {
         matches!(self.date, Date::Short(_))
     }
@@ -171,7 +171,7 @@ impl Stamp {
         }
     }
 
-    /// The latest year in which the stamp is not later than the frame allows.
+    /// Returns the latest year in which the stamp is not later than the frame allows.
     fn infer_year(self, month: u32, day: u32, frame: Frame) -> Option<i64> {
         use chrono::Datelike as _;
         let ceiling = frame.ceiling();

@@ -48,7 +48,7 @@ fn refuse(code: shared::Code, reason: String) -> Guard {
     Guard::Refuse(Refusal { code, reason })
 }
 
-/// A path as it was given, for a record; a long one is cut.
+/// Returns a path as it was given, for a record; a long one is cut.
 fn clipped(path: &str) -> String {
     path.chars().take(PATH_CHARS_MAX).collect()
 }

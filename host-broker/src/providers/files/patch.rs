@@ -134,7 +134,7 @@ impl PatchFault {
     }
 }
 
-/// The first file that a patch names, as it names it, also where the patch or the name is not acceptable.
+/// Returns the first file name in a patch, as written, even if the patch or the name is not acceptable.
 pub fn first_name(patch: &str) -> Option<String> {
     let mut named = None;
     for line in patch.lines() {
@@ -154,7 +154,7 @@ pub fn first_name(patch: &str) -> Option<String> {
     named
 }
 
-/// A name without git's prefix and without what stands behind a tab.
+/// Returns a name without git's prefix and without the text behind a tab.
 fn bare(name: &str) -> String {
     let name = name.split('\t').next().unwrap_or(name).trim_end();
     let name = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name);

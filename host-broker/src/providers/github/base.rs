@@ -75,7 +75,7 @@ impl BaseUrl {
         }
     }
 
-    /// Where the next page of a list begins, as the answer's `Link` headers say (RFC 8288).
+    /// Returns where the next page of a list begins, as the answer's `Link` headers say (RFC 8288).
     ///
     /// SECURITY: the link is the remote's text. It must name our own origin, and even then only its position is
     /// taken; path and filters stay those that were asked for.

@@ -1,9 +1,9 @@
 //! The way to GitHub: octocrab, narrowed to what the broker allows itself.
 //!
-//! SECURITY and ORDER, all tested on the wire: only the base URL's origin is ever contacted; no redirect is followed;
-//! a write is sent once and never again; a read at most three times, or seven where it looks for a lost effect; every
-//! request ends at the execution's deadline; bodies are bounded before they are read; the token is in one sensitive
-//! header of one request and nowhere else.
+//! SECURITY and ORDER, all tested on the wire. Only the base URL's origin is ever contacted; no redirect is followed. A
+//! write is sent once and never again. A read is sent at most three times, or seven where it looks for a lost effect.
+//! Every request ends at the execution's deadline. Bodies are bounded before they are read. The token is in one
+//! sensitive header of one request and nowhere else.
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
-/// Pauses before further tries of a read that looks for a lost effect: what broke the connection lasts for a while.
+/// Pauses before further tries of a read that looks for a lost effect: a broken connection lasts for a while.
 const MORE_PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 /// The revision of GitHub's REST API whose shapes are read here.
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
         Self { agreed, ..self }
     }
 
-    /// The same, which tries a read again for longer, up to its deadline.
+    /// Returns the same client, which tries a read again for longer, up to its deadline.
     pub(super) fn patient(self) -> Self {
         Self { pauses: &MORE_PAUSES, ..self }
     }

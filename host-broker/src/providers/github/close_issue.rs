@@ -38,9 +38,9 @@ pub(super) struct CloseIssue {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reason {
-    /// What it asks for is done.
+    /// The request of the issue is fulfilled.
     Completed,
-    /// What it asks for will not be done.
+    /// The request of the issue will not be fulfilled.
     NotPlanned,
 }
 

@@ -82,7 +82,7 @@ impl Guardrails {
         }
     }
 
-    /// Whether this branch is production.
+    /// Returns whether this branch is production.
     pub(super) fn is_production(&self, branch: &BranchName) -> bool {
         self.production.iter().any(|pattern| pattern.matches_with(branch.as_str(), BROADLY))
     }

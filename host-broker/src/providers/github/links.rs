@@ -1,6 +1,6 @@
 //! `Link` headers (RFC 8288, section 3): `<https://…?page=2>; rel="next", <…>; rel="last"`.
 
-/// The address of the first link of a header value whose relation is `next`. What is no link ends the search.
+/// Returns the address of a header value's first link whose relation is `next`. Text that is no link ends the search.
 pub(super) fn next(header: &str) -> Option<&str> {
     let mut rest = header;
     loop {
@@ -14,7 +14,7 @@ pub(super) fn next(header: &str) -> Option<&str> {
     }
 }
 
-/// Whether the parameters of one link say that it leads to the next page, and what follows them; `None` if they are no
+/// Returns whether one link's parameters say that it leads to the next page, and the rest. `None` if they are no
 /// parameters.
 fn parameters(text: &str) -> Option<(bool, &str)> {
     let mut rest = text;
@@ -49,7 +49,7 @@ fn parameters(text: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// Returns the text up to the closing quote, and what follows it.
 fn unquoted(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut chars = quoted.chars();

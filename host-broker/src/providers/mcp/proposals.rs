@@ -1,6 +1,6 @@
-//! What an operator could write of a tool: a level and what it exposes, from what the server says of it.
+//! Proposed levels and exposures of a tool, from the server's description.
 //!
-//! A proposal is a suggestion to a person. It never counts by itself: what counts is what stands in `broker.toml`. Where a
+//! A proposal is a suggestion to a person. It never counts by itself: only lines in `broker.toml` count. If a
 //! definition says too little, the stricter value is proposed.
 
 use super::tools::{Said, ToolTable};
@@ -57,7 +57,7 @@ const COSTS: [&str; 12] = [
     "pay", "payment", "transfer", "charge", "refund", "purchase", "buy", "order", "payout", "deploy", "merge",
     "release",
 ];
-/// Words in the names of tools that look for what is public.
+/// Words in the names of tools that look for public data.
 const PUBLIC: [&str; 8] = ["web", "internet", "url", "website", "news", "wikipedia", "time", "weather"];
 /// Words in the names of parameters that choose where a request goes.
 const ADDRESSES: [&str; 14] = [
@@ -80,13 +80,13 @@ const ADDRESSES: [&str; 14] = [
 /// A proposal, and why it is made.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    /// What could be written.
+    /// The proposed settings.
     pub table: ToolTable,
-    /// Why, for a person: half a sentence each.
+    /// The reasons for a person, half a sentence each.
     pub why: Vec<&'static str>,
 }
 
-/// What an operator could write of this tool. `has_network` says whether the server can reach anything.
+/// Proposes settings for this tool. `has_network` says whether the server can reach anything.
 pub fn propose(said: &Said, has_network: bool) -> Proposal {
     let mut why = Vec::new();
     let name = words(said.name());
@@ -162,7 +162,7 @@ fn exposes(
     exposes
 }
 
-/// The words of a name: `getFile_info` has three.
+/// Returns the words of a name: `getFile_info` has three.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -179,7 +179,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The words of the names of what it takes.
+/// Returns the words in the names of its parameters.
 fn parameters(said: &Said) -> Vec<String> {
     let schema = said.input_schema();
     let properties = schema.get("properties").and_then(Value::as_object);

@@ -83,7 +83,7 @@ impl Said {
         self.0.get("outputSchema")
     }
 
-    /// What it hints at about itself.
+    /// Returns the tool's hints about itself.
     pub fn annotations(&self) -> Option<&Map<String, Value>> {
         self.0.get("annotations")?.as_object()
     }
@@ -108,7 +108,8 @@ impl Said {
         inspect_definition(&Value::Object(self.0.clone()))
     }
 
-    /// Why it looks like an attack on an agent: then it is offered only if an operator has accepted it by name.
+    /// Returns why it looks like an attack on an agent. Such a tool is offered only if an operator has accepted its
+    /// name.
     pub fn flagged(&self) -> Option<String> {
         let verdict = self.verdict();
         let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
@@ -172,17 +173,17 @@ pub struct Offered<'a> {
     pub table: &'a ToolTable,
 }
 
-/// Of the tools of which something is said those that can be called, and why others cannot.
+/// The configured tools that can be called, and why the others cannot.
 #[derive(Debug, Clone, Default)]
 pub struct Offer<'a> {
-    /// Those that are offered.
+    /// The offered tools.
     pub tools: Vec<Offered<'a>>,
-    /// What is wrong with the others: sentences without a period that begin with the key.
+    /// The faults of the others: sentences without a period that begin with the key.
     pub faults: Vec<String>,
 }
 
-/// Of these tools those of which something is said. What is wrong with one of them is no reason to leave the others out.
-/// `flagged` has the names of tools that look like an attack and were accepted all the same.
+/// Returns those of the tools that are configured. A fault of one tool does not leave the others out. `flagged` has the
+/// flagged names that were accepted.
 pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>, flagged: &BTreeSet<String>) -> Offer<'a> {
     let mut offer = Offer::default();
     for (action, wanted) in wanted {
@@ -190,7 +191,7 @@ pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>, flag
             offer.faults.extend(wanted.by_operator.then(|| absent(action, tools)));
             continue;
         };
-        // SECURITY: an operator who says yes to a hundred tools has read none of them as an agent does.
+        // SECURITY: an operator who accepts a hundred tools has read none of them as an agent does.
         let attack = || {
             let why = said.flagged().filter(|_| !flagged.contains(said.name()))?;
             Some(format!("{why} Accept it by name with --accept-flagged {action}, or leave it out"))
@@ -203,7 +204,7 @@ pub fn offered<'a>(tools: &'a [Said], wanted: &'a BTreeMap<Action, Wanted>, flag
     offer
 }
 
-/// What the operator says of a tool that is not there, with the name that was perhaps meant.
+/// Returns the fault of a configured tool that the server lacks, with the nearest name.
 pub fn absent(action: &Action, tools: &[Said]) -> String {
     let distance = |name: &&str| strsim::damerau_levenshtein(action.as_str(), name);
     let near = tools.iter().map(Said::name).filter(|name| distance(name) <= 2.max(action.as_str().len() / 3));
@@ -357,7 +358,7 @@ mod tests {
         let offer = offered(&tools, &tables, &BTreeSet::new());
         assert_eq!((names(&offer), offer.faults.len()), (vec!["read".to_owned()], 2), "{:?}", offer.faults);
         assert!(offer.faults[1].contains("kept from the user"), "{:?}", offer.faults);
-        // By name it is offered all the same.
+        // The tool is offered if its name was accepted.
         let offer = offered(&tools, &tables, &BTreeSet::from(["odd".to_owned()]));
         assert_eq!((names(&offer), offer.faults.len()), (vec!["odd".to_owned(), "read".to_owned()], 1));
     }

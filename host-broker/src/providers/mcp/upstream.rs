@@ -25,9 +25,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server may take until it answers for the first time: some are fetched, compiled or unpacked first.
 pub const START_PATIENCE: Duration = Duration::from_secs(60);
-/// So much of what a program complains of before it ends is told to whoever looks at it, in bytes.
+/// The most bytes of a program's last standard error that a failed look shows.
 const COMPLAINTS_TOLD: usize = 2048;
-/// How long it is waited for what a program has complained of that has ended.
+/// How long to wait for the last standard error of a program that has ended.
 const COMPLAINTS_PAUSE: Duration = Duration::from_millis(100);
 /// For so long a look at a server's tools counts.
 const LOOK_COUNTS: Duration = Duration::from_secs(30);
@@ -354,7 +354,7 @@ impl Upstream {
         };
         let said = timeout(START_PATIENCE, asked).await.unwrap_or_else(|_elapsed| Err(self.slow()));
         if said.is_err() {
-            // What it complains of comes by another pipe than its end.
+            // Standard error arrives by another pipe than the end of the program.
             sleep(COMPLAINTS_PAUSE).await;
         }
         said.map_err(|why| {
@@ -367,7 +367,7 @@ impl Upstream {
         format!("{} has not answered within {} s", self.name, START_PATIENCE.as_secs())
     }
 
-    /// Connects. The end of what a child complains of is also left in `complaints`.
+    /// Connects. `complaints` also gets the end of a child's standard error.
     async fn connect(&self, beginning: Beginning, complaints: Option<&Arc<Mutex<String>>>) -> Result<Link, String> {
         let command = match beginning {
             Beginning::Child(command) => command,

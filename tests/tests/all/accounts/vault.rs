@@ -1,4 +1,4 @@
-//! The vault: what accounts are worked with is closed by a key, which changes and may come from elsewhere.
+//! The vault: a key closes the credentials of accounts. The key changes, and may come from elsewhere.
 
 use super::*;
 
@@ -25,14 +25,14 @@ fn a_new_master_key_opens_what_the_old_one_closed() {
         (&status["credentials"], &status["waiting"], &status["unreadable"]),
         (&json!(1), &json!(1), &json!(false))
     );
-    // A master key that is lost is not made anew in silence.
+    // The daemon does not silently replace a lost master key.
     world.stop();
     let good = std::fs::read(&key).unwrap();
     std::fs::write(&key, &before).unwrap();
     let served = world.cli(&["serve"]);
     assert_eq!(served.status.code(), Some(4), "{}", said(&served));
     assert!(said(&served).contains("master key that is not there"), "{}", said(&served));
-    // Nor by whoever looks.
+    // A command that only looks does not replace it either.
     let held = world.home().join("keys/held");
     std::fs::rename(&key, &held).unwrap();
     let looked = world.cli(&["vault", "status"]);
@@ -49,7 +49,7 @@ fn a_new_master_key_opens_what_the_old_one_closed() {
     world.stop();
     assert!(world.cli(&["vault", "renew"]).status.success());
     assert_eq!(std::fs::read(&key).unwrap(), next);
-    // What nobody can open any more is cleared, and its account is unlinked.
+    // `--forget` clears the records that no key opens, and unlinks their account.
     std::fs::write(&key, [8; 32]).unwrap();
     let left: Value = serde_json::from_slice(&world.cli(&["--json", "vault", "renew"]).stdout).unwrap();
     assert!(left["data"]["unreadable"].as_u64().unwrap() >= 2, "{left}");

@@ -1,8 +1,8 @@
-//! What an operator sees of a server before saying yes, and what has to be said for it to count.
+//! The operator's view of a server before acceptance, and the options that acceptance needs.
 
 use super::*;
 
-/// What `provider accept` shows, as a document.
+/// Returns the output of `provider accept` as a document.
 fn shown(world: &World, name: &str, more: &[&str]) -> Value {
     let shown = world.cli(&[&["--json", "provider", "accept", name], more].concat());
     serde_json::from_slice(&shown.stdout).unwrap_or_else(|_| panic!("{}", said(&shown)))
@@ -41,7 +41,7 @@ fn what_looks_like_an_attack_is_accepted_only_by_name() {
     assert!(accepted.status.success(), "{}", said(&accepted));
     let developer = granted(&mut world);
     assert_eq!(code(&developer.ask(call("odd", "page", &json!({ "mode": "echo" })))), "executed");
-    // The ledger has what was accepted by name.
+    // The ledger has the names that were accepted.
     let rows = world.rows();
     let noted = rows.iter().filter_map(|row| serde_json::from_str::<Value>(&row.body).ok());
     assert!(noted.into_iter().any(|body| body["flagged"] == json!(["page"])));
@@ -51,7 +51,7 @@ fn what_looks_like_an_attack_is_accepted_only_by_name() {
 fn a_flagged_tool_that_nobody_accepted_by_name_is_left_out_and_the_others_work() {
     let table = "read = { level = 1, exposes = [] }";
     let Some(mut world) = odd_home(&["--poisoned"], table) else { return };
-    // It has no level, so nobody is asked about it now.
+    // The tool has no level, so its flag needs no option yet.
     accept(&world, "odd");
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.rewrite("broker.toml", &config.replace(table, &format!("{table}\npage = {{ level = 1, exposes = [] }}")));
@@ -74,7 +74,7 @@ fn a_tool_that_the_server_does_not_have_is_one_clear_error_and_the_others_work()
 
 #[test]
 fn proposed_exposures_count_once_they_are_accepted_and_then_a_read_asks_nobody() {
-    // Without a word about exposures every read counts as all three, and takes a person.
+    // Without configured exposures every read counts as all three, and takes a person.
     let bare = "read = { level = 1 }";
     let Some(mut world) = odd_home(&[], bare) else { return };
     let look = shown(&world, "odd", &[]);
@@ -125,7 +125,7 @@ fn a_server_that_signs_in_at_its_start_is_looked_at_with_its_secrets_on_an_expli
     assert!(why.contains("the token was refused") && why.contains("--with-secrets"), "{why}");
     let look = shown(&world, "odd", &["--with-secrets"]);
     assert_eq!(look["tools"].as_array().unwrap().len(), 5, "{look}");
-    // Whoever sees a secret has an intent in the ledger.
+    // A look with a secret has an intent in the ledger.
     assert!(!world.rows().is_empty());
     let digest = look["digest"].as_str().unwrap();
     let accepted = world.cli(&["provider", "accept", "odd", "--with-secrets", "--digest", digest]);

@@ -60,7 +60,7 @@ fn the_accepted_proposals_for_a_server_spare_a_question_for_each_read() {
     for _ in 0..3 {
         assert_eq!(code(&developer.ask(call("memory", "read_graph", &json!({})))), "executed");
     }
-    // What takes something away still asks a person.
+    // A destructive tool still asks a person.
     let id = developer.send(call("memory", "delete_entities", &json!({ "entityNames": ["a"] })));
     until("the question", || {
         world.query("SELECT request_id FROM approvals").into_iter().find(|asked| asked["request_id"] == id.as_str())

@@ -223,7 +223,7 @@ fn who_is_greedy_or_slow_is_cut_off_and_calls_go_on() {
     }
     let developer = world.group("developer");
     assert_eq!(code(&developer.ask(call("echo", json!({})))), "executed", "the broker has other things to do");
-    // They give way, and whoever comes later has a place.
+    // The idle connections give way, and a later client has a place.
     let mut first = idle.swap_remove(0);
     assert_eq!(operator.get("/").status, 200);
     first.set_read_timeout(Some(tests::DEADLINE)).unwrap();

@@ -1,4 +1,4 @@
-//! What an operator could write of a server's tools, shown as lines of `broker.toml`, and written there on request.
+//! Proposed lines of `broker.toml` for a server's tools: shown to the operator, and written on request.
 
 use super::Name;
 use crate::cli::Context;
@@ -10,7 +10,7 @@ use crate::providers::mcp::proposals::Proposal;
 use crate::providers::mcp::tools::{Said, ToolTable};
 use shared::Action;
 
-/// A line that could be written.
+/// A proposed line.
 pub(super) struct Line {
     tool: Action,
     table: ToolTable,
@@ -18,7 +18,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Of a tool that can be offered and of which the operator has not said everything.
+    /// Returns the line of an unflagged tool that can be offered and whose exposures are not configured.
     pub(super) fn of(said: &Said, table: Option<&ToolTable>, proposal: &Proposal) -> Option<Self> {
         let tool: Action = said.name().parse().ok()?;
         if said.fault().is_some() || said.flagged().is_some() || table.is_some_and(|table| table.exposes.is_some()) {
@@ -46,13 +46,13 @@ fn listed(exposes: &[Exposes]) -> String {
     format!("[{}]", words.join(", "))
 }
 
-/// A key of a table, between quotes where it has a period.
+/// Returns the key of a table, between quotes where it has a period.
 fn key(tool: &Action) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if tool.as_str().chars().all(is_bare) { tool.to_string() } else { format!("\"{tool}\"") }
 }
 
-/// What is proposed, for a person; nothing where everything is said.
+/// Returns the proposal as text for a person; `None` if there are no lines.
 pub(super) fn text(name: &Name, proposed: &[Line]) -> Option<String> {
     let lines: Vec<String> = proposed.iter().map(|line| format!("{}  # {}", line.text(), line.why)).collect();
     (!lines.is_empty()).then(|| {
@@ -73,7 +73,7 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    /// Writes it.
+    /// Writes the configuration.
     ///
     /// # Errors
     /// [`Fault`]; the file is as it was.
@@ -120,7 +120,7 @@ fn with_lines(text: &str, name: &Name, proposed: &[Line]) -> Result<String, Faul
         let known = tools.get(line.tool.as_str()).cloned();
         match (known, at) {
             (Some(known), Some(at)) => {
-                // What the operator has written stays; only the exposures are added to it.
+                // The operator's own line stays; the edit only adds the exposures.
                 let exposes = listed(line.table.exposes.as_deref().unwrap_or_default());
                 let own = lines.iter_mut().skip(at + 1).take_while(|line| !line.trim_start().starts_with('['));
                 let is_its = |own: &&mut String| {
@@ -152,7 +152,7 @@ fn with_lines(text: &str, name: &Name, proposed: &[Line]) -> Result<String, Faul
     }
     let mut edited = lines.join("\n");
     edited.push('\n');
-    // Where the file has the table in another form, it would say something else now.
+    // If the file has the table in another form, the edit would change its meaning.
     if toml::from_str::<toml::Table>(&edited).is_ok_and(|found| found == expected) {
         Ok(edited)
     } else {

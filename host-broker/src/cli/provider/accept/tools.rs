@@ -21,7 +21,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
     let gone = gone.map(|tool| format!("[providers.{name}] {}. The other tools work.", absent(tool, said)));
     let proposals: Vec<Proposal> = said.iter().map(|said| propose(said, has_network)).collect();
     let proposed = said.iter().zip(&proposals).filter_map(|(said, proposal)| Line::of(said, table(said), proposal));
-    // A tool that is off is shown to nobody; it is flagged when it is given a level.
+    // Agents do not see a tool that is off; it is flagged once it has a level.
     let offered = said.iter().filter(|said| said.fault().is_none() && table(said).is_some());
     let flagged = offered.filter_map(|said| {
         let why = said.flagged()?;
@@ -76,7 +76,7 @@ fn row(said: &Said, table: Option<&ToolTable>) -> Vec<String> {
 fn known(said: &Said, table: Option<&ToolTable>) -> Option<String> {
     let name = shown(said.name());
     let fault = said.fault().map(|fault| format!("{name} cannot be offered: {fault}."));
-    // One that has a level is flagged, which takes a word of its own.
+    // A tool with a level is in the flagged list, which needs an option of its own.
     let off = || Some(format!("{name} is off, and {}", said.flagged().filter(|_| table.is_none())?));
     fault.or_else(off)
 }

@@ -1,4 +1,4 @@
-//! Names of parameters, titles, and values to choose from that ask for something by what they are called.
+//! Names of parameters, titles, and values of a choice that ask for something by their wording.
 
 use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::terms::{rule, written as as_written};
@@ -59,7 +59,7 @@ pub(super) fn rules() -> Vec<Rule> {
     ]
 }
 
-/// As they are written: a path to a file with secrets is no value to choose from.
+/// Rules for labels as they are written: a path to a file with secrets is no value of a choice.
 pub(super) fn written() -> Vec<Rule> {
     vec![
         as_written(SecretRequest, &["$"], r"\$\{?(?-i:[A-Z_]{0,40}(?:KEY|TOKEN|SECRET|PASSWORD))\b"),

@@ -16,7 +16,7 @@ pub(super) fn rules() -> Vec<Rule> {
 const OTHER_TOOLS: &str = "(?: (?:search|weather|web|similar|such|available|competing|built in|mail|email|file|existing|\
     external|third party|time|math|installed|of these))? (?:tools?|ones?|functions?|servers?)";
 
-/// This before or after everything else.
+/// Orders to call this tool before or after everything else.
 fn sequence() -> Vec<Rule> {
     vec![
         rule(
@@ -105,7 +105,7 @@ fn sequence() -> Vec<Rule> {
     ]
 }
 
-/// This in the place of everything else.
+/// Orders to use this tool in the place of everything else.
 fn preference() -> Vec<Rule> {
     let not_others = format!(
         "(?:do not|dont|never|must not|should not|stop|avoid|ignore|ignoring|instead of|rather than|over|skip|disregard)<2> \
@@ -168,7 +168,7 @@ fn preference() -> Vec<Rule> {
     ]
 }
 
-/// What other tools are called with.
+/// Orders about the arguments of other tools.
 fn changes() -> Vec<Rule> {
     vec![
         rule(
@@ -211,7 +211,7 @@ fn changes() -> Vec<Rule> {
     ]
 }
 
-/// Above other instructions.
+/// Claims to stand above other instructions.
 fn authority() -> Vec<Rule> {
     vec![
         rule(

@@ -1,5 +1,5 @@
-//! Requests for what a tool has no business with: files with secrets, the conversation, an agent's instructions, what other
-//! tools answered; for data to be sent away, and for programs to be run.
+//! Requests for data that a tool does not need: files with secrets, the conversation, an agent's instructions, other
+//! tools' answers. Also requests to send data away and to run programs.
 
 use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::terms::{rule, written as as_written};
@@ -10,7 +10,7 @@ use crate::filter::inspect::verdict::Reason::{
 /// Files that hold secrets, as paths.
 const PATHS: &str = r"(?:~/\.(?:ssh|aws/credentials|netrc|npmrc|pypirc|bash_history|zsh_history|bashrc|zshrc|profile|cursor/mcp|claude\.json|gnupg|git-credentials|kube/config|docker/config|config/gh)|/\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\bwallet\.dat\b|/etc/(?:passwd|shadow)\b)";
 
-/// What belongs to the conversation and not to a call: words that are in every match, and the pattern.
+/// Data of the conversation, not of a call: words that are in every match, and the pattern.
 const CONTEXT: [(&[&str], &str); 11] = [
     (
         &["conversation", "chat"],
@@ -72,7 +72,7 @@ const CONTEXT: [(&[&str], &str); 11] = [
     ),
 ];
 
-/// For every text.
+/// Rules for every text.
 pub(super) fn rules() -> Vec<Rule> {
     let context = CONTEXT.map(|(words, pattern)| rule(ContextRequest, words, &format!("<fill><8> {pattern}")));
     let mut rules = Vec::from(context);
@@ -83,7 +83,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules
 }
 
-/// For what describes a parameter: there it is enough to name it.
+/// Rules for descriptions of parameters: there it is enough to name the data.
 pub(super) fn of_parameters() -> Vec<Rule> {
     let mut rules = Vec::from(CONTEXT.map(|(words, pattern)| rule(ContextRequest, words, pattern)));
     rules.extend([
@@ -263,7 +263,7 @@ fn commands() -> Vec<Rule> {
     ]
 }
 
-/// For every text as it is written.
+/// Rules for every text as it is written.
 pub(super) fn written() -> Vec<Rule> {
     let read = r"(?:\b(?:read|open|load|locate|find|fetch|retrieve|access|cat|copy|include|attach|append|pass|put|supply|send|collect|(?:contents?|text) (?:of|from)|extract|dump|upload|post|edit|modify|add|write|lee|lies|lisez|lis|leggi)\b|读取)";
     let mail = r"\b[a-z0-9._+-]+@[a-z0-9.-]+\.[a-z]{2,}\b";

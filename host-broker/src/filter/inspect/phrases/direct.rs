@@ -1,7 +1,7 @@
-//! English phrases of texts that want something of an agent in plain words, without setting earlier instructions aside.
+//! English phrases that want something of an agent in plain words, without setting earlier instructions aside.
 //!
-//! An ordinary text tells people what to do, too. So what is looked for is what only makes sense to somebody who works for
-//! another: "your user", "your next action", "the tools that you have", or private data with an address.
+//! An ordinary text tells people what to do, too. So the rules look for phrases that fit only a reader who works for
+//! another. Examples are "your user", "your next action", "the tools that you have", and private data with an address.
 
 mod address;
 mod answers;
@@ -9,7 +9,7 @@ mod demands;
 
 use crate::filter::inspect::rules::Rule;
 
-/// Every rule.
+/// Returns every rule.
 pub(super) fn rules() -> Vec<Rule> {
     let mut rules = address::rules();
     rules.extend(demands::rules());

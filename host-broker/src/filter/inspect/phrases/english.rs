@@ -10,10 +10,10 @@ use Reason::{ExfiltrationRequest, InstructionOverride, PromptDisclosure, RoleMim
 const IGNORE: &str = "(?:ignore|ignoring|disregard|disregarding|forget|pay no attention to|(?:do not|dont|stop) \
     (?:follow|following|obey|obeying|comply with|listen to|listening to))";
 
-/// Those of them that say what is to be done.
+/// The verbs among them that give an order.
 const SET_ASIDE: &str = "(?:ignore|ignoring|disregard|disregarding|forget|pay no attention to)";
 
-/// Those that say what is not to be done. Whoever warns of instructions that others wrote says so, too.
+/// The verbs among them that forbid. A warning about others' instructions uses them, too.
 const NOT_FOLLOW: &str = "(?:do not|dont|stop) (?:follow|following|obey|obeying|comply with|listen to|listening to)";
 
 /// Verbs that ordinary text uses for much else.

@@ -54,7 +54,7 @@ impl<'a> Gather<'a> {
         self.newest.floor()
     }
 
-    /// How many entries may be searched for in the part that was not kept of them.
+    /// Returns how many entries may match in the part that was not kept.
     pub(super) fn unsearched(&self) -> u64 {
         self.unsearched
     }
@@ -64,8 +64,8 @@ impl<'a> Gather<'a> {
         self.unsearched = 0;
     }
 
-    /// All entries that start in the lines; each one's time is shown to `seen`. A last line without an end is left for
-    /// later unless the file is settled: the rest of it would change its id.
+    /// Gathers all entries that start in the lines, and shows the time of each one to `seen`. A last line without an
+    /// end waits unless the file is settled: the rest of it would change its id.
     pub(super) fn lines<R: Read>(
         &mut self,
         lines: &mut Lines<R>,
@@ -96,7 +96,7 @@ impl<'a> Gather<'a> {
 
     fn begin(&mut self, time: i64, line: Line<'_>) {
         let at = |check| Position { time, stream: self.stream.key, born: self.born, place: line.offset, check };
-        // The digest is made only of what is offered.
+        // The digest is made only of offered entries.
         if self.search.admits(at(0)) && self.newest.floor().is_none_or(|floor| at(u64::MAX) >= floor) {
             self.pending = Some(Pending { position: at(0), text: Text::of(line) });
         }
@@ -143,17 +143,17 @@ impl Text {
         }
     }
 
-    /// Whether nothing more is kept, and there was more.
+    /// Returns whether nothing more is kept, and there was more.
     pub(super) fn is_full(&self) -> bool {
         self.cut && self.rest.len() >= REST_KEPT
     }
 
-    /// The line that begins the entry.
+    /// Returns the line that begins the entry.
     pub(super) fn line(&self) -> &[u8] {
         &self.line
     }
 
-    /// The entry at this position.
+    /// Returns the entry at this position.
     pub(super) fn record(&self, profile: &Profile, stream: &Stream, position: Position) -> Record {
         let parsed = profile.parse(&self.line, &self.rest);
         Record { position, service: stream.service.clone(), parsed, cut: self.cut }

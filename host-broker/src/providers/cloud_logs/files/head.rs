@@ -1,4 +1,4 @@
-//! What a log file's beginning tells: how its lines are read, and where its first entry is.
+//! The beginning of a log file: how its lines are read, and where its first entry is.
 
 use super::lines::Lines;
 use super::scan::PROBE;
@@ -11,7 +11,7 @@ const HEAD_LINES: usize = 32;
 /// How far into a file its first time stamp may stand.
 pub(super) const HEAD_BYTES: u64 = 256 * 1024;
 
-/// What a file's beginning tells.
+/// The facts that a file's beginning gives.
 pub(super) struct Head {
     /// How its lines are read.
     pub(super) profile: Profile,
@@ -58,7 +58,7 @@ impl Head {
     }
 }
 
-/// A file's first lines. An empty one may end a paragraph, and many end no more.
+/// Returns a file's first lines. An empty line may end a paragraph; further empty lines end nothing.
 fn first_lines<R: Read>(lines: &mut Lines<R>) -> io::Result<Vec<Vec<u8>>> {
     let mut first: Vec<Vec<u8>> = Vec::new();
     let mut texts = 0;
@@ -74,7 +74,7 @@ fn first_lines<R: Read>(lines: &mut Lines<R>) -> io::Result<Vec<Vec<u8>>> {
     Ok(first)
 }
 
-/// How many of the lines, empty ones left out, stand before the first that begins an entry.
+/// Returns how many of the lines, empty ones left out, stand before the first that begins an entry.
 fn texts_before_entry(lines: &[Vec<u8>], profile: &Profile) -> u64 {
     let before = lines.iter().take_while(|line| profile.time(line).is_none());
     before.map(|line| u64::from(!line.is_empty())).sum()

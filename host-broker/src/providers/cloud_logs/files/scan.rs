@@ -1,12 +1,12 @@
 //! One log file, looked through for the newest of its entries.
 //!
 //! A small file is read whole, and so is a compressed one, up to a limit. A large one is searched by time: a binary
-//! search finds where the window ends, and from there segments are read towards the front until the window begins or
-//! enough was found. So what is read of it depends on the answer and not on the file.
+//! search finds where the window ends. From there, segments are read towards the front until the window begins or
+//! enough was found. So the amount that is read depends on the answer and not on the file.
 //!
-//! INVARIANT: of a large file, what is left unread is left because its lines are in the order of time, except for a
-//! disorder of at most [`slack`]. Samples from the whole file and all that is read have to bear that out; else the file is
-//! read whole as well, or, if it is too large for that, the answer says so.
+//! INVARIANT: a large file stays partly unread only if its lines are in the order of time, within [`slack`]. Samples
+//! from the whole file and all that is read must confirm that order. Otherwise the file is read whole, or, if it is too
+//! large for that, the answer says so.
 //!
 //! SECURITY: that order is the writers' word, and a line break in a request may forge a line with any time, to make a
 //! search stop or turn away before it reaches what it should not see. So no single line decides: medians do, and a
@@ -68,14 +68,14 @@ pub(super) enum ScanFault {
     Compression(&'static str),
 }
 
-/// What was looked at, and what was not.
+/// The part of a file that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// How much of the file.
+    /// The depth to which the file was read.
     pub(super) depth: Depth,
     /// How many lines, empty ones left out, stand before the first entry and belong to none.
     pub(super) leading: u64,
-    /// How many entries may be searched for in the part that was not kept of them.
+    /// How many entries may match in the part that was not kept.
     pub(super) unsearched: u64,
 }
 
@@ -146,7 +146,7 @@ impl LogFile {
         } else {
             self.plain_newest(&head, &mut gather, &scope).map_err(|e| fault(&e, meter, false))?
         };
-        // What a file holds that was last changed before the window is nobody's question.
+        // The leading lines of a file that was last changed before the window do not count.
         let leading = if self.changed.saturating_add(DAY_MS) < window.since { 0 } else { head.leading };
         Ok(Looked { depth, leading, unsearched: gather.unsearched() })
     }
@@ -288,7 +288,7 @@ impl LogFile {
         Ok(Depth::AsAsked)
     }
 
-    /// Whether the lines are in the order of time, as far as a look at a few places tells.
+    /// Returns whether the lines are in the order of time, judged by a few places.
     fn samples_are_ordered(&self, scope: &Scope<'_>) -> io::Result<bool> {
         let mut latest = i64::MIN;
         for sample in 0..SAMPLES {
@@ -302,7 +302,7 @@ impl LogFile {
         Ok(true)
     }
 
-    /// Reads segments from the window's end towards the front. Says whether everything that was read is in the order of
+    /// Reads segments from the window's end towards the front. Returns whether all that was read is in the order of
     /// time.
     fn walk(&self, last: i64, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<bool> {
         let Scope { profile, window, slack, meter } = *scope;

@@ -12,7 +12,7 @@ pub(super) use prefix::Prefix;
 /// How far into a line its stamp may stand.
 const FRONT: usize = 80;
 
-/// The time of a line that begins an entry.
+/// Returns the time of a line that begins an entry.
 pub(super) fn time(line: &[u8], prefix: &Prefix, frame: Frame) -> Option<i64> {
     match prefix.find(line, frame)? {
         Found::Stamp(stamp, _) => stamp.instant(frame),
@@ -20,7 +20,7 @@ pub(super) fn time(line: &[u8], prefix: &Prefix, frame: Frame) -> Option<i64> {
     }
 }
 
-/// Whether a line has a date of three two-digit numbers.
+/// Returns whether a line has a date of three two-digit numbers.
 pub(super) fn is_short(line: &[u8]) -> bool {
     let stamp = at_front(line).map(|(stamp, _)| stamp).or_else(|| prefix::inside(line).map(|(_, stamp, _)| stamp));
     stamp.is_some_and(Stamp::is_short)
@@ -48,7 +48,7 @@ pub(super) fn parse(line: &str, prefix: &Prefix, frame: Frame) -> Parsed {
     Parsed { level, message: message.trim_end().to_owned(), ..Parsed::default() }
 }
 
-/// The severity in `  1702  2395 D WindowManager: …` and in ` D/Camera( 1702): …`.
+/// Returns the severity in `  1702  2395 D WindowManager: …` and in ` D/Camera( 1702): …`.
 fn logcat(after: &str) -> Option<Severity> {
     let mut words = after.split_ascii_whitespace();
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());

@@ -27,7 +27,7 @@ pub(in crate::providers::cloud_logs) struct Decoded {
     pub(in crate::providers::cloud_logs) record: Record,
 }
 
-/// What `journalctl` printed.
+/// The output of `journalctl`.
 #[derive(Debug, Default)]
 pub(in crate::providers::cloud_logs) struct Output {
     /// The entries, in its order.
@@ -36,7 +36,7 @@ pub(in crate::providers::cloud_logs) struct Output {
     pub(in crate::providers::cloud_logs) undecoded: usize,
 }
 
-/// The entries among the lines. Where the output was cut, so is its last line, which counts for nothing.
+/// Returns the entries among the lines. If the output was cut, its last line counts for nothing.
 pub(in crate::providers::cloud_logs) fn entries(output: &[u8], cut: bool, stream: StreamKey, shown: Shown) -> Output {
     let mut found = Output::default();
     let mut lines = output.split(|b| *b == b'\n').peekable();

@@ -190,7 +190,7 @@ async fn what_goes_wrong_with_journalctl_is_told_apart() {
     );
 }
 
-/// A line of `journalctl` about an entry at so many milliseconds after ten.
+/// Returns a line of `journalctl` about an entry at this many milliseconds after ten.
 fn printed(after_ten: i64) -> String {
     let micros = (TEN + after_ten) * 1000;
     format!(

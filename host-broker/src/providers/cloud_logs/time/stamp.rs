@@ -198,7 +198,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The digits at the front.
+    /// Returns the digits at the front.
     fn digits(&mut self) -> &'a [u8] {
         let count = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
         self.take(count).unwrap_or_default()

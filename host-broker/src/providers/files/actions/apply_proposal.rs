@@ -28,7 +28,7 @@ pub(super) struct ApplyProposal {
 }
 
 impl ApplyProposal {
-    /// The path, as proposals are stored under it.
+    /// Returns the path under which proposals are stored.
     fn path(&self) -> &str {
         self.path.strip_prefix("./").unwrap_or(&self.path)
     }

@@ -1,15 +1,16 @@
 //! Hunks put in their places.
 //!
-//! Every context line and every removed line must be there, byte for byte: there is no fuzz. What `git apply` refuses is
-//! refused, and what is taken is put where `git apply` puts it:
+//! Every context line and every removed line must be there, byte for byte: there is no fuzz. The engine refuses what
+//! `git apply` refuses, and puts every other hunk where `git apply` puts it:
 //!
 //! - A hunk whose head states line 1 belongs to the file's beginning, and nowhere else.
 //! - A hunk without context behind its last change belongs to the file's end, and nowhere else.
-//! - Any other belongs where its head states, or to the nearest place that fits, of two equally near the later.
-//! - What one hunk wrote, no other may match.
+//! - Any other belongs where its head states, else to the nearest place that fits, of two equally near the later.
+//! - No hunk may match what another hunk wrote.
 //!
-//! Two things that git takes are refused, because GNU patch puts them elsewhere or refuses them too: a hunk that belongs
-//! before the one that precedes it, and new lines without any context that are not stated to be the file's last ones.
+//! Two things that git takes are refused, because GNU patch puts them elsewhere or refuses them too. One is a hunk that
+//! belongs before the one that precedes it. The other is new lines without any context that are not stated to be the
+//! file's last ones.
 
 use crate::providers::files::patch::sections::HunkText;
 use diffy::{Line, Patch};
@@ -202,7 +203,7 @@ impl<'a> Image<'a> {
         let stated = hunk.place.min(count);
         let last = count.checked_sub(hunk.before.len());
         if hunk.before.is_empty() {
-            // Git would put them at the end, whatever their head states.
+            // Git would put them at the end, even if their head states another place.
             let is_end = count == 0 || !hunk.at_beginning && hunk.place == count;
             return if is_end { Ok(count) } else { Err(HunkFault::NoContext) };
         }
@@ -227,11 +228,11 @@ impl<'a> Image<'a> {
         Err(self.why_not(hunk, stated, work)?)
     }
 
-    /// Whether the hunk's lines are there.
+    /// Returns whether the hunk's lines are there.
     fn fits(&self, hunk: &Hunk<'_>, place: usize, work: &mut Work) -> Result<bool, HunkFault> {
         let is_end = place + hunk.before.len() == self.lines.len();
         let is_open = is_end && self.lines.last().is_some_and(|line| is_open_ended(line));
-        // Context that ends without a newline is found by git where there is one, too; the newline is then taken away.
+        // Git also finds context without a final newline where there is one, and then takes the newline away.
         let ends_fit = hunk.is_open == is_open || hunk.is_open && !hunk.at_end;
         Ok(self.matches(&hunk.before, place, work)? && ends_fit)
     }

@@ -90,7 +90,7 @@ fn git_apply(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     applied.then(|| read(&root))
 }
 
-/// What GNU patch makes of it, without fuzz; `None` if it refuses.
+/// Applies it with GNU patch, without fuzz; `None` if GNU patch refuses.
 #[expect(clippy::disallowed_methods, reason = "GNU patch is what the engine is compared with")]
 fn gnu_patch(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     let home = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn gnu_patch(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     output.status.success().then(|| read(&root))
 }
 
-/// Whether a program can be run here; if not, says that its test is skipped.
+/// Returns whether a program can be run here. If not, reports that its test is skipped.
 #[expect(clippy::disallowed_methods, reason = "these programs are what the engine is compared with")]
 fn is_installed(program: &str) -> bool {
     let found = std::process::Command::new(program).arg("--version").output().is_ok();

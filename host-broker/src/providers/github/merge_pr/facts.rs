@@ -110,7 +110,7 @@ fn mergeable(v: &Value) -> Option<bool> {
 }
 
 impl Checks {
-    /// Both kinds: statuses (the older interface) and check runs.
+    /// Fetches both kinds: statuses (the older interface) and check runs.
     async fn fetch(session: &Session<'_>, repo: Repo<'_>, sha: &str) -> Result<Self, Failure> {
         let commit = Target::repo(repo).then("commits").commit(sha);
         let mut checks = Self::default();
@@ -132,7 +132,7 @@ impl Checks {
         Ok(checks)
     }
 
-    /// Reads one kind, page after page; what is beyond the last page that is read is not judged.
+    /// Reads one kind, page after page. Entries beyond the last page that is read are not judged.
     async fn read(
         &mut self,
         session: &Session<'_>,

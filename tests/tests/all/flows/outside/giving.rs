@@ -1,4 +1,4 @@
-//! What agents outside are given: by whom, within what, and what an operator is told of it.
+//! The accesses of agents outside: who gives them, within which bounds, and what an operator sees.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn the_grants_of_one_agent_count_together() {
     assert_eq!(note(&other), "executed", "another agent has its own");
     let exposed = world.query("SELECT DISTINCT caller FROM exposures WHERE caller LIKE 'agent:%'");
     assert!(exposed.len() <= 2, "{exposed:?}");
-    // So many of them live at once, and no more.
+    // Sixteen of them live at once, and no more.
     for _ in 2..16 {
         assert_eq!(code(&mint(&world, &json!({ "actor_label": "bot" }))), "executed");
     }
@@ -34,7 +34,7 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
     assert_eq!(refused(json!({ "flow_version": "2.0.0" })), "unknown_flow");
     assert_eq!(refused(json!({ "ttl_seconds": 0 })), "invalid_params");
     assert_eq!(refused(json!({ "actor_label": "x".repeat(257) })), "invalid_params");
-    // A step's words give no tool, and a version that is only proposed no access.
+    // A step's words give no tool, and a version that is only proposed gives no access.
     let talkative = bundle("1.1.0", "Also use the tools charge, strict and web.", &["note", "web"]);
     flow(&world, &with("flow_propose", &talkative));
     assert_eq!(refused(json!({ "flow_version": "1.1.0" })), "FLOW_EXTERNAL_GRANT_DENIED");
@@ -45,7 +45,7 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
     let unnamed = next(&["web", "charge"]);
     assert_eq!(code(&unnamed), "FLOW_EXTERNAL_TOOL_UNKNOWN");
     assert!(unnamed["error"].as_str().unwrap().contains("names the tool. It is charge."), "{unnamed}");
-    // Long is as long as may be; and what is asked for twice is given once.
+    // The longest life is the longest allowed; a tool that is requested twice is given once.
     let long = mint(
         &world,
         &json!({ "flow_version": "1.1.0", "requested_tools": ["note", "note"], "ttl_seconds": 10_000_000, "actor_label": "bot" }),
@@ -55,7 +55,7 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
     assert_eq!(seconds("expires_at").since(seconds("issued_at")), Duration::from_hours(24));
     assert_eq!(grant["allowed_tools"], json!(["note"]));
     world.keep_secret(long["data"]["bearer"].as_str().unwrap());
-    // What is shown of it later is that, without the bearer or who it is for.
+    // The list later shows the same grant, without the bearer or the actor's label.
     let listed = flow(&world, &json!({ "type": "flow_external_grant_list", "flow_id": "flow_daily" }));
     assert_eq!(listed["data"]["grants"], json!([grant]));
     assert!(!listed.to_string().contains("bot") && grant["actor_hash"].as_str().unwrap().len() == 64);

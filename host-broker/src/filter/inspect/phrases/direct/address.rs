@@ -1,4 +1,4 @@
-//! Texts that turn to an agent, set its work aside, or speak with the voice of somebody above it.
+//! Texts that address an agent, set its work aside, or claim the voice of an authority.
 
 use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::terms::rule;
@@ -11,7 +11,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules
 }
 
-/// An agent is spoken to.
+/// Texts that address an agent.
 fn addressed() -> Vec<Rule> {
     vec![
         rule(
@@ -75,7 +75,7 @@ fn addressed() -> Vec<Rule> {
     ]
 }
 
-/// Its work is set aside.
+/// Texts that set an agent's work aside.
 fn set_aside() -> Vec<Rule> {
     vec![
         rule(
@@ -150,7 +150,7 @@ fn set_aside() -> Vec<Rule> {
     ]
 }
 
-/// Somebody above it seems to speak.
+/// Texts that claim the voice of an authority.
 fn authority() -> Vec<Rule> {
     vec![
         rule(

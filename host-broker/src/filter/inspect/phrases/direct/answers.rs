@@ -1,4 +1,4 @@
-//! Texts that want to be kept from the user, decide what an agent answers, or ask for what it was told.
+//! Texts that want secrecy from the user, decide an agent's answer, or ask for its instructions.
 
 use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::terms::rule;

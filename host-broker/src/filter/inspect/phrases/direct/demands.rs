@@ -1,4 +1,4 @@
-//! Texts that demand data or acts: what is to be sent where, and which tool is to be called.
+//! Texts that demand data or acts: which data goes where, and which tool is called.
 
 use crate::filter::inspect::rules::Rule;
 use crate::filter::inspect::terms::rule;
@@ -10,7 +10,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules
 }
 
-/// Data is to be sent.
+/// Demands for data.
 fn data() -> Vec<Rule> {
     vec![
         rule(ExfiltrationRequest, &[" to "], "<post><7> <private><6> to <elsewhere>"),
@@ -52,7 +52,7 @@ fn data() -> Vec<Rule> {
     ]
 }
 
-/// Something is to be done.
+/// Demands for acts.
 fn acts() -> Vec<Rule> {
     vec![
         rule(

@@ -3,17 +3,17 @@
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From 1970 on, so that every entry is inside.
+/// Returns a search from 1970 on, so that every entry is inside.
 fn always() -> Search {
     Search { limit: 100_000, ..search("1970-01-01T00:00:00Z", "2100-01-01T00:00:00Z") }
 }
 
-/// How many lines the notes of a search count.
+/// Returns how many lines the notes of a search count.
 fn counted(skipped: &[Skipped]) -> usize {
     skipped.iter().filter_map(|note| note.reason.split(' ').next()?.parse::<usize>().ok()).sum()
 }
 
-/// In how many entries each mark `#17;` is.
+/// Returns in how many entries each mark `#17;` is.
 fn marks(records: &[Record]) -> BTreeMap<usize, usize> {
     let mut seen = BTreeMap::new();
     for record in records {
@@ -145,7 +145,7 @@ fn a_text_that_is_only_partly_kept_is_said_to_be_cut() {
     world.write("app.log", &text);
     let cut: Vec<bool> = world.records(&day()).iter().map(|record| record.cut).collect();
     assert_eq!(cut, [false, true, true]);
-    // What was not kept may have held what is searched for.
+    // The part that was not kept may have held the text.
     let found = world.found(&Search { needle: Some("needle".into()), ..day() });
     assert_eq!(found.records.len(), 1);
     assert_eq!(found.skipped, [Skipped::new("app", "2 entries are too long to be searched to their end")]);

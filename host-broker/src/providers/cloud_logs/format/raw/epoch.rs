@@ -1,8 +1,7 @@
 //! Times written as seconds or milliseconds since 1970.
 //!
-//! Any number of ten digits could be one. So a number counts as a time only in a file of which half of the lines have
-//! one as their word of the same number, none is later than the file's last change, and no written date stands
-//! before it.
+//! Any number of ten digits could be one. So such a number counts as a time only if half of the lines have one as the
+//! same word. None may be later than the file's last change, and no written date may stand before it.
 
 use super::prefix::inside;
 use super::{FRONT, at_front};
@@ -13,7 +12,7 @@ const WORDS: usize = 8;
 /// How far into a line they may reach.
 const REACH: usize = 256;
 
-/// The number of the word that is a time, counted from 0, in a file with these first lines.
+/// Returns the number of the word that is a time, counted from 0, in a file with these first lines.
 pub(super) fn column(head: &[Vec<u8>], frame: Frame) -> Option<usize> {
     let begins = |line: &&Vec<u8>| line.first().is_some_and(|b| !b.is_ascii_whitespace());
     let lines = head.iter().filter(begins).count();
@@ -29,11 +28,11 @@ pub(super) fn column(head: &[Vec<u8>], frame: Frame) -> Option<usize> {
         Some((_, rest)) => Some(rest.len()),
         None => inside(first).map(|(_, _, rest)| rest.len()),
     };
-    // What leaves more of the line behind it stands further in front.
+    // The stamp that leaves more of the line behind it stands further in front.
     dated.is_none_or(|rest| rest < after.len()).then_some(column)
 }
 
-/// The time in this word of a line, in milliseconds, and what follows it.
+/// Returns the time in this word of a line, in milliseconds, and what follows it.
 pub(super) fn at(line: &[u8], column: usize, frame: Frame) -> Option<(i64, &[u8])> {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return None;

@@ -1,10 +1,9 @@
-//! What stands before the time stamps of a file's lines, learned from its first lines.
+//! The text before the time stamps of a file's lines, learned from its first lines.
 //!
-//! An entry must not be taken for the continuation of another: so in a file whose stamps stand behind a prefix, every
-//! line with a stamp begins an entry, whatever its prefix. Two things are excepted. In a file of paragraphs only the
-//! first line of a paragraph begins one: `Start-Date: …` begins an entry of apt's history, and `End-Date: …` a few
-//! lines later does not. In a file whose stamps stand at the front, a stamp further in begins an entry only if the
-//! first lines have that form more than once.
+//! An entry must not be taken for the continuation of another. So if stamps stand behind a prefix, every line with a
+//! stamp begins an entry, with any prefix. There are two exceptions. In a file of paragraphs only the first line of a
+//! paragraph begins one. `Start-Date: …` begins an entry of apt's history, and `End-Date: …` a few lines later does
+//! not. If stamps stand at the front, a stamp further in counts only if the first lines repeat its form.
 
 use super::{FRONT, at_front, epoch};
 use crate::providers::cloud_logs::time::{self, Frame, Stamp};
@@ -44,7 +43,7 @@ impl Prefix {
     /// Only the front.
     pub(in crate::providers::cloud_logs::format) const FRONT: Self = Self { front: true, inside: Inside::None };
 
-    /// The prefix of a file with these first lines, empty ones included.
+    /// Returns the prefix of a file with these first lines, empty ones included.
     pub(in crate::providers::cloud_logs::format) fn learn(head: &[Vec<u8>], frame: Frame) -> Self {
         if let Some(column) = epoch::column(head, frame) {
             return Self { front: false, inside: Inside::Epoch(column) };
@@ -67,7 +66,7 @@ impl Prefix {
         Self { front: !front.is_empty() || inside == Inside::None, inside }
     }
 
-    /// The stamp of a line, if it begins an entry.
+    /// Returns the stamp of a line, if it begins an entry.
     pub(super) fn find<'l>(&self, line: &'l [u8], frame: Frame) -> Option<Found<'l>> {
         if self.front
             && let Some((stamp, after)) = at_front(line)
@@ -94,7 +93,7 @@ impl Prefix {
     }
 }
 
-/// What stands before the first stamp, if that stamp begins a paragraph and its prefix does so wherever it stands.
+/// Returns the text before the first stamp, if every line with that text begins a paragraph.
 fn paragraph(head: &[Vec<u8>]) -> Option<&[u8]> {
     let first = head.iter().position(|line| inside(line).is_some())?;
     let (text, ..) = inside(head.get(first)?)?;
@@ -108,7 +107,7 @@ fn paragraph(head: &[Vec<u8>]) -> Option<&[u8]> {
     same.all(begins).then_some(text)
 }
 
-/// The first stamp further in, what stands before it and behind it. An indented line begins nothing.
+/// Returns the first stamp further in, and the text before and behind it. An indented line begins nothing.
 pub(super) fn inside(line: &[u8]) -> Option<(&[u8], Stamp, &[u8])> {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return None;
@@ -130,7 +129,7 @@ fn without_digits(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The text with each word as `w` and each run of spaces as one: `web-1   | ` is `w | `.
+/// Returns the text with each word as `w` and each run of spaces as one: `web-1   | ` is `w | `.
 fn form(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = text
         .iter()

@@ -1,16 +1,16 @@
-//! Random files and changes, as `git diff` writes them, put into files that are not quite the ones that were compared.
+//! Random files and changes, as `git diff` writes them, applied to slightly different files.
 
 use super::{Tree, changed, git, git_apply, gnu_patch, is_installed, plan_on, tree};
 use crate::providers::files::patch::{HunkFault, PatchFault};
 use proptest::prelude::*;
 use std::fs;
 
-/// Few different lines, so that much of a file looks like much else of it.
+/// Makes few different lines, so that much of a file looks like the rest of it.
 fn text() -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "", "}", "  x", "-- y", "@@ z"]), 0..24)
 }
 
-/// Some lines exchanged, removed and added.
+/// Makes edits: lines that are exchanged, removed and added.
 fn edits() -> impl Strategy<Value = Vec<(prop::sample::Index, usize, Option<&'static str>)>> {
     let line = prop::option::of(prop::sample::select(vec!["a", "b", "new", "}", ""]));
     prop::collection::vec((any::<prop::sample::Index>(), 0_usize..3, line), 0..4)
@@ -31,7 +31,7 @@ fn file(lines: &[&str], has_last_newline: bool) -> String {
     if has_last_newline { text } else { text.strip_suffix('\n').unwrap_or_default().to_owned() }
 }
 
-/// What `git diff` says of two files, both named `f`.
+/// Returns the output of `git diff` for two files, both named `f`.
 fn diff(old: &str, new: &str, context: usize) -> Vec<u8> {
     let home = tempfile::tempdir().unwrap();
     for (side, text) in [("a", old), ("b", new)] {
@@ -42,7 +42,7 @@ fn diff(old: &str, new: &str, context: usize) -> Vec<u8> {
     git(&["diff", "--no-index", "--no-prefix", &context, "a/f", "b/f"], home.path()).1
 }
 
-/// What the engine makes of it, or which hunk's fault it is, if it is one's.
+/// Applies it with the engine. The error is the fault of a hunk, if it is one's.
 fn ours(tree: &Tree, patch: &[u8]) -> Result<Tree, Option<HunkFault>> {
     match plan_on(tree, patch) {
         Ok(set) => Ok(changed(tree, &set)),
