@@ -25,6 +25,7 @@ use crate::providers::mcp::looking::{Looking, Told};
 use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
 use crate::questions::Given;
+use crate::terms::Foundation;
 use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -261,6 +262,8 @@ pub struct Clerk {
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
+    /// The configuration of the running daemon; `None` in a command that works in place.
+    pub foundation: Option<Arc<Foundation>>,
 }
 
 impl Clerk {
@@ -592,6 +595,7 @@ mod tests {
             uid: 1,
             inbox: None,
             callback: None,
+            foundation: None,
         }
     }
 

@@ -206,6 +206,7 @@ impl Office {
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
+            foundation: None,
         }
     }
 }
@@ -299,6 +300,7 @@ impl Host {
         let listener = bind(&socket, group, runtime)?;
         let mut clerk = office.clerk(effects);
         clerk.catalogue = listed;
+        clerk.foundation = Some(Arc::clone(&office.foundation));
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));

@@ -44,7 +44,7 @@ pub fn told(context: &Context, control: &Control, print: impl FnOnce(&Value)) ->
 pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
     let socket = context.home.socket();
     if let Some(reply) = control::send(&socket, control)? {
-        return Ok(reply);
+        return Ok(with_age(context, reply));
     }
     let office = Office::open(context.home.clone(), &context.effects)?;
     for note in &office.notes {
@@ -61,9 +61,29 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
         }
         // Whoever holds the lock may be a daemon that takes commands by now.
         if let Some(reply) = control::send(&socket, control)? {
-            return Ok(reply);
+            return Ok(with_age(context, reply));
         }
     }
+}
+
+/// Adds to a refusal that the daemon uses an earlier configuration, if it does: that may be the reason for the refusal.
+fn with_age(context: &Context, mut reply: Value) -> Value {
+    if reply.get("status").and_then(Value::as_str) != Some("executed")
+        && let Some(Value::String(error)) = reply.get_mut("error")
+        && running(context).is_ok_and(|daemon| daemon.as_ref().is_some_and(is_behind))
+    {
+        *error = format!("{}; {BEHIND}", error.trim_end_matches('.'));
+    }
+    reply
+}
+
+/// The operator's next step if [`is_behind`].
+pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started, and the daemon still uses the \
+                          earlier text; host-broker stop, then host-broker serve, makes it read the new one";
+
+/// Returns whether the daemon of this [`Control::Hello`] reply uses an earlier configuration.
+pub fn is_behind(hello: &Value) -> bool {
+    hello.pointer("/data/is_behind").and_then(Value::as_bool).unwrap_or(false)
 }
 
 fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {

@@ -2,7 +2,7 @@
 //! of it needs a daemon.
 
 use crate::cli::Context;
-use crate::cli::ask::running;
+use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::Fault;
 use crate::config::warnings::warnings;
 use crate::config::{Config, nearest, permissions, profiles};
@@ -80,6 +80,10 @@ impl Context {
         match keys::continuity(&self.home, config.vault.key.is_none()) {
             Ok(notes) => found.extend(notes),
             Err(error) => found.push(error.to_string()),
+        }
+        // The commands that need a daemon say why it does not answer.
+        if running(self).is_ok_and(|daemon| daemon.as_ref().is_some_and(is_behind)) {
+            found.push(BEHIND.to_owned());
         }
         Ok(found)
     }

@@ -55,6 +55,7 @@ impl Own {
                     "pid": std::process::id(),
                     "web": inbox.map(|inbox| inbox.address().url()),
                     "callback": clerk.callback,
+                    "is_behind": clerk.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
                     "servers": servers(clerk),
                 },
             }),

@@ -22,6 +22,31 @@ fn status_says_whether_the_daemon_runs() {
 }
 
 #[test]
+fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
+    const SAYS: &str = "has changed since the daemon started";
+    let world = World::with_mock();
+    let daemon = world.serve();
+    let unknown = world.run(&["grant", "late", "mock", "1"]);
+    assert!(unknown.code == 3 && !unknown.err.contains(SAYS), "{unknown:?}");
+    assert!(!world.run(&["status"]).ok().contains(SAYS));
+    let path = world.home.join("broker.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}\n[groups.late]\n")).unwrap();
+    world.run(&["grant", "late", "mock", "1"]).fails(3, &["late", SAYS, "host-broker stop"]);
+    assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["is_behind"], true);
+    for command in [["status"].as_slice(), &["config", "check"]] {
+        assert!(world.run(command).ok().contains(SAYS), "{command:?}");
+    }
+    // A command that succeeds says nothing of it.
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    let _again = world.serve();
+    assert!(!world.run(&["status"]).ok().contains(SAYS));
+    world.run(&["grant", "late", "mock", "1"]).ok();
+}
+
+#[test]
 fn stopping_what_does_not_run_is_no_fault() {
     let world = World::with_mock();
     assert!(world.run(&["stop"]).ok().contains("No daemon is running"));

@@ -220,6 +220,7 @@ impl World {
                 uid,
                 inbox: None,
                 callback: None,
+                foundation: None,
             },
             home,
             clock,
