@@ -22,10 +22,9 @@ use crate::flows::grants;
 use crate::flows::reads::Reads;
 use crate::identity::Behalf;
 use crate::kill;
-use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
+use crate::ledger::{LedgerError, segments, store};
 use crate::limits;
 use crate::linking;
 use crate::notices::{self, Outgoing};
@@ -137,6 +136,10 @@ impl Scribe<Event> for Broker {
             Event::Renewed(late) => {
                 let stored = linking::keep_late(tx, &late);
                 closed(tx, Event::Renewed(late), stored.map(|()| None))
+            }
+            Event::Rotated(written) => {
+                let noted = segments::note(tx, &written);
+                closed(tx, Event::Rotated(written), noted.map(|()| None))
             }
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
@@ -433,6 +436,7 @@ impl Broker {
     fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
         store::mark_delivered(tx, delivered)?;
         store::forget_old(tx, tx.now())?;
+        segments::delete_rows(tx)?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
         approvals::denials::forget_old(tx)?;

@@ -298,7 +298,9 @@ fn of_ledger(ledger: &LedgerError, error: &dyn std::error::Error) -> Fault {
         LedgerError::File { .. } | LedgerError::Open { .. } | LedgerError::Version { .. } => {
             Fault::configuration(error)
         }
-        LedgerError::Broken(_) => Fault { code: Fault::failed("").code, ..Fault::internal(error) },
+        LedgerError::Broken(_) | LedgerError::Segment { .. } => {
+            Fault { code: Fault::failed("").code, ..Fault::internal(error) }
+        }
         LedgerError::Statement { .. } | LedgerError::Stored { .. } | LedgerError::Clock { .. } => {
             Fault::internal(error)
         }

@@ -112,6 +112,9 @@ pub struct BrokerTable {
     /// The least free space on the disk of the home, in MiB, but at most a fiftieth of the disk. Below it, the caller
     /// that has used most is refused first.
     pub free_space_mib: u64,
+    /// The size of the ledger's database, in MiB, above which the oldest rows move into segments: compressed files in
+    /// `segments/` that `evidence verify` and `export` read. Only rows that are older than a day move. 0 is never.
+    pub ledger_mib: u64,
     /// The group of users, by name or number, whose processes may connect to the control socket. `[people]` says what
     /// each may do there. Absent means the daemon's own user only.
     pub socket_group: Option<String>,
@@ -136,6 +139,7 @@ impl Default for BrokerTable {
             foreign_types: ForeignTypes::Refuse,
             evidence_mib_per_hour: 64,
             free_space_mib: 256,
+            ledger_mib: 1024,
             socket_group: None,
         }
     }

@@ -13,6 +13,7 @@
 mod asked;
 mod exchanging;
 mod notices;
+mod rotating;
 mod unwritten;
 mod waiting;
 
@@ -40,6 +41,7 @@ pub use exchanging::Exchange;
 use asked::Asker;
 use exchanging::Exchanges;
 use notices::Notices;
+use rotating::Rotation;
 use shared::reply::Progress;
 use shared::{Group, RequestId, Timestamp, limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -115,6 +117,8 @@ struct Loop {
     notices: Notices,
     // What was accepted and does not count yet.
     exchanges: Exchanges,
+    // What is moved out of the ledger.
+    rotation: Rotation,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -146,6 +150,7 @@ impl Daemon {
             lapses: None,
             notices: Notices::default(),
             exchanges: Exchanges::default(),
+            rotation: Rotation::default(),
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -281,7 +286,14 @@ impl Loop {
                 News::Parsed(document) if self.stopping.is_none() => {
                     self.pending.extend(self.daemon.intake.parsed(*document));
                 }
-                News::Happened(_) | News::Back(_) | News::Accepted(_) | News::Invoked(_) | News::Parsed(_) => {}
+                // A segment that no row names is written again by the next daemon.
+                News::Segment(result) if self.stopping.is_none() => self.written(*result),
+                News::Happened(_)
+                | News::Back(_)
+                | News::Accepted(_)
+                | News::Invoked(_)
+                | News::Parsed(_)
+                | News::Segment(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -310,6 +322,7 @@ impl Loop {
             || !self.postponed.is_empty()
             || self.exchanges.are_postponed()
             || self.wanted
+            || self.rotation.has_deletable
             || self.daemon.ledger.lives_on_its_reserve()
     }
 
@@ -342,8 +355,9 @@ impl Loop {
             self.take_up_what_was_postponed();
             self.daemon.ledger.heed_space(self.daemon.broker.config.broker.free_space_mib.saturating_mul(1024 * 1024));
             self.daemon.outbox.send_again();
+            self.rotate();
             let delivered = self.daemon.outbox.delivered();
-            if delivered > self.delivered || self.daemon.ledger.has_counted() {
+            if delivered > self.delivered || self.daemon.ledger.has_counted() || self.rotation.has_deletable {
                 self.handle(vec![Event::Ticked { delivered }]);
             }
         }
@@ -486,7 +500,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Renewed(_) => return,
+            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) => return,
             Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {

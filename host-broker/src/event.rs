@@ -5,8 +5,8 @@ use crate::call::{Call, Header, Invoked, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocument;
-use crate::ledger::Durability;
 use crate::ledger::transaction::{Effect, Probe};
+use crate::ledger::{Durability, LedgerError, segments};
 use crate::mailroom::Waker;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
@@ -56,6 +56,8 @@ pub enum Event {
     Exchanged(Box<Exchanged>),
     /// An account's credential was renewed when nobody waited for it any more.
     Renewed(Box<Late>),
+    /// The oldest rows of the ledger are in a segment.
+    Rotated(Box<segments::Written>),
     /// The daemon stops.
     Stopping,
 }
@@ -75,6 +77,8 @@ pub enum News {
     Invoked(Box<Invocation>),
     /// A long document is parsed.
     Parsed(Box<ParsedDocument>),
+    /// A segment of the ledger is written, or could not be.
+    Segment(Box<Result<segments::Written, LedgerError>>),
 }
 
 /// A call of a tool by an agent outside.
@@ -171,6 +175,7 @@ impl Event {
             | Self::Redefined(_)
             | Self::Exchanged(_)
             | Self::Renewed(_)
+            | Self::Rotated(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -194,6 +199,7 @@ impl Event {
             | Self::Redefined(_)
             | Self::Exchanged(_)
             | Self::Renewed(_)
+            | Self::Rotated(_)
             | Self::Stopping => None,
         }
     }
@@ -216,6 +222,7 @@ impl Event {
             | Self::Redefined(_)
             | Self::Exchanged(_)
             | Self::Renewed(_)
+            | Self::Rotated(_)
             | Self::Stopping => None,
         }
     }

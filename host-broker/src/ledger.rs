@@ -12,6 +12,7 @@ pub mod folding;
 pub mod minor;
 pub mod open;
 pub mod reserve;
+pub mod segments;
 pub mod store;
 pub mod transaction;
 pub mod wal;
@@ -25,7 +26,7 @@ use rusqlite::Connection;
 use shared::digest::Digest;
 use std::cell::RefCell;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction, Unwritten};
@@ -97,6 +98,21 @@ pub enum LedgerError {
         /// What SQLite said.
         #[source]
         source: rusqlite::Error,
+    },
+    /// A segment cannot be read or written.
+    #[error(
+        "the segment {path} (rows {first} to {last}) cannot be used: {source}. Put it back from a backup, or read the \
+         rows after it with --from {}", last + 1
+    )]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// Its first row.
+        first: i64,
+        /// Its last row.
+        last: i64,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// A stored value is not what the schema says.
     #[error("the ledger holds a {what} that cannot be read")]
@@ -358,9 +374,8 @@ impl Ledger {
     /// Compares the free space of the disk with the watermark, in bytes, but at most with a fiftieth of the disk. Below
     /// it, the caller that has used most is refused first.
     pub fn heed_space(&mut self, watermark: u64) {
-        let home = self.path.parent().unwrap_or(&self.path);
         // Unknown free space is no reason to refuse: a write shows whether there is space.
-        let nearly_full = rustix::fs::statvfs(home).is_ok_and(|disk| {
+        let nearly_full = rustix::fs::statvfs(self.home()).is_ok_and(|disk| {
             let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
             bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
         });
@@ -370,6 +385,19 @@ impl Ledger {
         if let Some(caller) = budgets.heed_space(nearly_full, now) {
             tracing::error!(%caller, "the disk is nearly full; this caller has used most of it and is refused until there is space");
         }
+    }
+
+    /// Returns the home that the ledger is in.
+    pub fn home(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// Returns the rows that go into the next segment, if the database holds more than so many bytes.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the ledger cannot be read.
+    pub fn due_segment(&self, bytes: u64, rows: i64) -> Result<Option<segments::Due>, LedgerError> {
+        segments::due(&self.connection, self.clock.now(), bytes, rows)
     }
 
     /// Returns whether counted requests have to be written.

@@ -13,6 +13,7 @@ mod cli {
     mod notices;
     mod people;
     mod profiles;
+    mod rotation;
     mod rules;
     mod safety;
     mod scrub;

@@ -8,6 +8,7 @@ mod ledger {
     mod independent;
     mod opening;
     mod plans;
+    mod rotation;
     mod scribe;
     #[path = "../support/world.rs"]
     mod world;

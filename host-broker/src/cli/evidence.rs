@@ -5,7 +5,7 @@ mod verify;
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::ledger::export;
+use crate::ledger::{export, segments};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::digest::Digest;
@@ -41,6 +41,8 @@ struct Head {}
   host-broker evidence verify
   host-broker evidence verify --file ledger.jsonl --kept 1200:sha256:6f…
 
+The oldest rows of a large ledger are in HOME/segments; each file there is a part of the export, compressed with gzip.
+
 --json prints {ok, rows, head: {seq, event_hash, time}, open_intents: [SEQ]};
 on a break {ok: false, rows, first_bad, error, exit: 1}, where rows is the number of rows that are right")]
 struct Verify {
@@ -50,6 +52,10 @@ struct Verify {
     /// A head that was noted earlier; the chain must still hold it.
     #[arg(long, value_name = "SEQ:sha256:HASH")]
     kept: Option<Kept>,
+    /// Begin at this row: the first one of a segment, or any that is still in the database. The row before it is
+    /// believed.
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..), conflicts_with = "file")]
+    from: Option<i64>,
 }
 
 #[derive(Debug, Args)]
@@ -67,6 +73,9 @@ struct Export {
     /// How rows are written.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
+    /// Begin at this row.
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..), default_value_t = 1)]
+    from: i64,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -102,9 +111,9 @@ impl Evidence {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         match self.command {
             Command::Head(Head {}) => head(context),
-            Command::Verify(Verify { file: Some(file), kept }) => verify::file(context, &file, kept),
-            Command::Verify(Verify { file: None, kept }) => verify::ledger(context, kept),
-            Command::Export(Export { format }) => export(context, format),
+            Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
+            Command::Verify(Verify { file: None, kept, from }) => verify::ledger(context, kept, from.unwrap_or(1)),
+            Command::Export(Export { format, from }) => export(context, format, from),
         }
     }
 }
@@ -117,13 +126,13 @@ fn head(context: &Context) -> Result<(), Fault> {
     Ok(())
 }
 
-fn export(context: &Context, format: Format) -> Result<(), Fault> {
+fn export(context: &Context, format: Format, from: i64) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let (mut broken, mut intended) = (None, files::Intended::default());
     context.output.lines(|out| {
         let mut out = BufWriter::new(out);
         let mut written = Ok(());
-        let read = export::each(&ledger, 1, |row| {
+        let read = segments::each(context.home.path(), &ledger, from, |row| {
             written = match format {
                 Format::Jsonl => writeln!(out, "{}", export::line(&row)),
                 Format::Files => files::record(&row, &mut intended).map_or(Ok(()), |record| writeln!(out, "{record}")),

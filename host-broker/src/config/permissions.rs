@@ -20,7 +20,7 @@ const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
 /// Directories of the home that are judged with everything in them.
-const WHOLE: [&str; 3] = ["policy", "keys", "accepted"];
+const WHOLE: [&str; 4] = ["policy", "keys", "accepted", "segments"];
 /// Files and directories of the home that are judged themselves.
 const SINGLE: [&str; 7] = ["broker.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "ipc", "journals"];
 

@@ -194,8 +194,8 @@ pub struct Unsettled {
     pub provider: Option<String>,
     /// The action.
     pub action: Option<String>,
-    /// Since when.
-    pub since: Timestamp,
+    /// Since when; `None` if the row is in a segment.
+    pub since: Option<Timestamp>,
 }
 
 /// The intents without an outcome.
@@ -203,7 +203,7 @@ pub struct Unsettled {
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn open_intents(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
-    unsettled(connection, "SELECT seq FROM open_intents")
+    unsettled(connection, "open_intents")
 }
 
 /// The intents whose outcome nobody knows.
@@ -211,12 +211,14 @@ pub fn open_intents(connection: &Connection) -> Result<Vec<Unsettled>, LedgerErr
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn unknown_outcomes(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
-    unsettled(connection, "SELECT seq FROM unknown_outcomes")
+    unsettled(connection, "unknown_outcomes")
 }
 
-fn unsettled(connection: &Connection, numbers: &'static str) -> Result<Vec<Unsettled>, LedgerError> {
+fn unsettled(connection: &Connection, table: &'static str) -> Result<Vec<Unsettled>, LedgerError> {
+    // The row of an old unknown outcome is in a segment.
     let sql = format!(
-        "SELECT seq, caller, request_id, provider, action, ts FROM ledger WHERE seq IN ({numbers}) ORDER BY seq"
+        "SELECT seq, what.caller, what.request_id, ledger.provider, ledger.action, ts
+         FROM {table} AS what LEFT JOIN ledger USING (seq) ORDER BY seq"
     );
     let found: Result<Vec<_>, _> = connection.prepare(&sql).and_then(|mut s| {
         s.query_map([], |row| {
@@ -226,7 +228,7 @@ fn unsettled(connection: &Connection, numbers: &'static str) -> Result<Vec<Unset
                 request_id: row.get(2)?,
                 provider: row.get(3)?,
                 action: row.get(4)?,
-                since: Timestamp::from_millis(row.get(5)?),
+                since: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis),
             })
         })?
         .collect()

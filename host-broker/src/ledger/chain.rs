@@ -72,6 +72,8 @@ pub enum Kind {
     SessionReset,
     /// A version of a flow was proposed, deprecated or withdrawn.
     Flow,
+    /// The oldest rows are in a segment.
+    Rotated,
     /// Something about the directories or the configuration that an auditor should know.
     Noted,
 }
@@ -108,6 +110,7 @@ impl Kind {
             Self::Released => "released",
             Self::SessionReset => "session_reset",
             Self::Flow => "flow",
+            Self::Rotated => "rotated",
             Self::Noted => "noted",
         }
     }

@@ -34,18 +34,31 @@ pub fn last(connection: &Connection) -> Result<Option<Row>, LedgerError> {
         .transpose()
 }
 
-/// Every row from this number on, in order.
+/// Every row of the database from this number on, in order.
 ///
 /// # Errors
 /// [`LedgerError`] if the ledger cannot be read, or what `each` returns.
 pub fn each(
     connection: &Connection,
     from: i64,
+    each: impl FnMut(Row) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    between(connection, from, i64::MAX, each)
+}
+
+/// Every row from this number to that one, in order.
+///
+/// # Errors
+/// As [`each`].
+pub fn between(
+    connection: &Connection,
+    from: i64,
+    to: i64,
     mut each: impl FnMut(Row) -> Result<(), LedgerError>,
 ) -> Result<(), LedgerError> {
-    let sql = format!("SELECT {COLUMNS} FROM ledger WHERE seq >= ?1 ORDER BY seq");
-    let mut statement = connection.prepare(&sql).map_err(at("read rows"))?;
-    let mut rows = statement.query(params![from]).map_err(at("read rows"))?;
+    let sql = format!("SELECT {COLUMNS} FROM ledger WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq");
+    let mut statement = connection.prepare_cached(&sql).map_err(at("read rows"))?;
+    let mut rows = statement.query(params![from, to]).map_err(at("read rows"))?;
     while let Some(found) = rows.next().map_err(at("read rows"))? {
         each(whole(found)?)?;
     }

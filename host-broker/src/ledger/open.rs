@@ -4,7 +4,7 @@ use crate::effects::clock::Clock;
 use crate::ledger::chain::{Head, Verifier};
 use crate::ledger::reserve::Reserve;
 use crate::ledger::wal::{self, Log};
-use crate::ledger::{Ledger, LedgerError, Tally, at, export};
+use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
 use crate::lock::Lock;
 use rusqlite::{Connection, OpenFlags};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 15] = [
+const VERSIONS: [&str; 16] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -31,8 +31,9 @@ const VERSIONS: [&str; 15] = [
     include_str!("operators.sql"),
     include_str!("issuers.sql"),
     include_str!("budgets.sql"),
+    include_str!("segments.sql"),
 ];
-const SCHEMA_VERSION: i64 = 15;
+const SCHEMA_VERSION: i64 = 16;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
@@ -153,12 +154,9 @@ pub(super) fn head(connection: &Connection) -> Result<Head, LedgerError> {
 /// Verifies the last rows and their links.
 fn verify_tail(connection: &Connection) -> Result<Head, LedgerError> {
     let end = head(connection)?;
-    let from = (end.seq - VERIFIED_AT_START).max(0);
-    let before = if from == 0 { None } else { export::row(connection, from)? };
-    let mut verifier = match before {
-        Some(row) => Verifier::after(Head { seq: row.seq, hash: row.event_hash, ts: row.ts }),
-        None => Verifier::new(),
-    };
+    // Rows that are in segments, too, may be deleted already.
+    let from = (end.seq - VERIFIED_AT_START).max(segments::end(connection)?.seq);
+    let mut verifier = segments::before(connection, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(connection, from + 1, |row| verifier.take(&row).map_err(LedgerError::from))?;
     Ok(end)
 }

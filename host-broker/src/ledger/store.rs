@@ -5,7 +5,7 @@
 use crate::approvals;
 use crate::call::Call;
 use crate::ledger::transaction::{Effect, Transaction};
-use crate::ledger::{LedgerError, at};
+use crate::ledger::{LedgerError, at, segments};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use shared::digest::Digest;
@@ -42,7 +42,10 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
         .prepare_cached(FIRST)
         .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
         .map_err(at("look the request up"))?;
-    let Some(digest) = first else { return Ok(None) };
+    let Some(digest) = first else {
+        let burnt = segments::is_burnt(tx.connection(), caller, id)?;
+        return Ok(burnt.then_some(Earlier { request_digest: None, open: false, reply: None }));
+    };
     let request_digest = digest.and_then(|text| text.parse().ok());
     // Whoever was told that a person is asked has had a reply, which can be given again.
     let open = is_open(tx, caller, id)? && !approvals::is_told(tx, caller, id)?;

@@ -177,7 +177,7 @@ fn the_effective_configuration_says_what_holds_and_means_the_same() {
     assert_eq!(
         values["broker"],
         serde_json::json!({ "patience_ms": 5000, "in_flight": 16, "foreign_types": "refuse",
-            "evidence_mib_per_hour": 64, "free_space_mib": 256 })
+            "evidence_mib_per_hour": 64, "free_space_mib": 256, "ledger_mib": 1024 })
     );
     assert_eq!(values["main_grants"], serde_json::json!({ "max_level": 1, "sensitive": false }));
     let github = &values["providers"]["github"];

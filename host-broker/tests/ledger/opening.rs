@@ -218,7 +218,7 @@ fn a_ledger_of_another_version_is_left_alone() {
 
 #[test]
 fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
-    const VERSIONS: [&str; 13] = [
+    const VERSIONS: [&str; 15] = [
         include_str!("../../src/ledger/schema.sql"),
         include_str!("../../src/ledger/approvals.sql"),
         include_str!("../../src/ledger/notices.sql"),
@@ -232,6 +232,8 @@ fn a_home_of_an_earlier_version_gets_what_was_added_and_keeps_what_it_has() {
         include_str!("../../src/ledger/flows.sql"),
         include_str!("../../src/ledger/outside.sql"),
         include_str!("../../src/ledger/operators.sql"),
+        include_str!("../../src/ledger/issuers.sql"),
+        include_str!("../../src/ledger/budgets.sql"),
     ];
     const KEY: &str = "INSERT INTO idempotency VALUES
         ('group:developer', 'work', 'demo', 'charge', 'k1', x'01', 'r-0', 7, 8)";

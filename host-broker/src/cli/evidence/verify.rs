@@ -3,8 +3,8 @@
 use super::Kept;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::ledger::chain::{Break, Row, Verifier};
-use crate::ledger::{LedgerError, export};
+use crate::ledger::chain::{Break, Head, Row, Verifier};
+use crate::ledger::{LedgerError, export, segments};
 use serde_json::json;
 use shared::Timestamp;
 use std::fs::File;
@@ -18,6 +18,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// The verification so far.
 struct Following {
     verifier: Verifier,
+    // The number of the row that is believed.
+    before: i64,
     kept: Option<Kept>,
     kept_seen: bool,
     // How many rows there seem to be, where that is known before they are read.
@@ -36,8 +38,9 @@ enum Stopped {
 }
 
 impl Following {
-    fn new(output: Output, kept: Option<Kept>, total: Option<i64>) -> Self {
-        Self { verifier: Verifier::new(), kept, kept_seen: false, total, output, spoke: Instant::now() }
+    fn new(output: Output, kept: Option<Kept>, total: Option<i64>, before: Head) -> Self {
+        let verifier = Verifier::after(before);
+        Self { verifier, before: before.seq, kept, kept_seen: false, total, output, spoke: Instant::now() }
     }
 
     fn take(&mut self, row: &Row) -> Result<(), Stopped> {
@@ -84,7 +87,7 @@ impl Following {
         let time = (head.seq > 0).then(|| Timestamp::from_millis(head.ts));
         let document = json!({
             "ok": true,
-            "rows": head.seq,
+            "rows": head.seq - self.before,
             "head": { "seq": head.seq, "event_hash": head.hash, "time": time },
             "open_intents": open,
         });
@@ -99,7 +102,9 @@ impl Following {
                     )
                 }
             };
-            format!("The evidence is whole: {} rows, head {}:{}. {open}", head.seq, head.seq, head.hash)
+            let rows = head.seq - self.before;
+            let from = if self.before == 0 { String::new() } else { format!(" from row {}", self.before + 1) };
+            format!("The evidence is whole{from}: {rows} rows, head {}:{}. {open}", head.seq, head.hash)
         });
     }
 
@@ -112,7 +117,7 @@ impl Following {
                 (seq, format!("row {seq} is not the row whose hash was kept: the chain was rewritten"))
             }
         };
-        let good = bad - 1;
+        let good = (bad - 1 - self.before).max(0);
         Fault::failed(format!(
             "the evidence is broken: {reason}. The {good} rows before it are right. Keep this ledger as it is, and \
              compare it with a backup or an export"
@@ -133,12 +138,21 @@ fn first_bad(fault: &Break) -> i64 {
 }
 
 /// Verifies this home's ledger.
-pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault> {
+pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let total = export::last(&ledger).ok().flatten().map(|row| row.seq);
-    let mut following = Following::new(context.output, kept, total);
+    let Some(before) = segments::before(&ledger, from)? else {
+        let starts: Vec<String> = segments::list(&ledger)?.iter().map(|segment| segment.first.to_string()).collect();
+        return Err(Fault::usage(format!(
+            "row {from} is in the middle of a segment or does not exist; a segment begins with row {}",
+            starts.join(", ")
+        )));
+    };
+    let mut following = Following::new(context.output, kept, total, before);
     let mut stopped = Ok(());
-    let read = export::each(&ledger, i64::MIN, |row| {
+    // From the first row on, rows with impossible numbers are found, too.
+    let begin = if from == 1 { i64::MIN } else { from };
+    let read = segments::each(context.home.path(), &ledger, begin, |row| {
         stopped = following.take(&row);
         // Any error ends the reading; which one it was is in `stopped`.
         if stopped.is_ok() { Ok(()) } else { Err(LedgerError::Stored { what: "row" }) }
@@ -155,7 +169,7 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>) -> Result<(), Fault>
 /// Verifies an export.
 pub(super) fn file(context: &Context, path: &Path, kept: Option<Kept>) -> Result<(), Fault> {
     let unreadable = |error: std::io::Error| Fault::usage(format!("cannot read {}: {error}", path.display()));
-    let mut following = Following::new(context.output, kept, None);
+    let mut following = Following::new(context.output, kept, None, Head::EMPTY);
     for line in BufReader::new(File::open(path).map_err(unreadable)?).lines() {
         let taken = match line {
             Ok(line) => match export::parse_line(&line) {

@@ -1,0 +1,352 @@
+//! Segments: files that hold the oldest rows of the chain, one part each, when the database has become large.
+//!
+//! ```text
+//! HOME/segments/000000000001-000000050000.jsonl.gz   rows 1 to 50,000, as `evidence export` writes them
+//! HOME/segments/000000050001-000000100000.jsonl.gz
+//! HOME/ledger.db                                     the rows from 100,001 on
+//! ```
+//! A thread beside the loop writes a segment, syncs it, reads it back and verifies it. Only then does the loop append a
+//! row `rotated`, which names the segment and its digest, and deletes the rows a few at a time. A crash at any point
+//! leaves each row in the database, in a segment, or in both.
+
+use crate::ledger::chain::{Draft, Head, Kind, Row, Verifier};
+use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, at, export, open};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use shared::digest::Digest;
+use shared::{RequestId, Timestamp, limits};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, BufWriter, Error, ErrorKind, Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The directory of segments in the home.
+pub const DIRECTORY: &str = "segments";
+/// The number of rows in one segment.
+pub const ROWS: i64 = 50_000;
+/// The most rows that are deleted at once, so that the loop does not stand still: two milliseconds of work.
+const DELETED_MAX: i64 = 500;
+/// The most rows that are read in one transaction: SQLite cannot begin its log anew while somebody reads.
+const READ_MAX: i64 = 1_000;
+
+/// A part of the chain that is in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of its first row.
+    pub first: i64,
+    /// Its last row.
+    pub last: Head,
+}
+
+/// A segment that was written and verified, and that no row names yet.
+#[derive(Debug, Clone)]
+pub struct Written {
+    segment: Segment,
+    sha256: Digest,
+    bytes: u64,
+}
+
+/// Rows that may go into a segment now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// The row before the first one.
+    pub after: Head,
+    /// The number of the last one.
+    pub last: i64,
+}
+
+impl Segment {
+    /// Returns the name of its file.
+    pub fn name(&self) -> String {
+        format!("{:012}-{:012}.jsonl.gz", self.first, self.last.seq)
+    }
+
+    /// Returns where its file is.
+    pub fn path(&self, home: &Path) -> PathBuf {
+        home.join(DIRECTORY).join(self.name())
+    }
+
+    /// Hands on every row, in order.
+    ///
+    /// # Errors
+    /// [`LedgerError::Segment`] if the file cannot be read to its end, or what `each` returns.
+    pub fn each(&self, home: &Path, mut each: impl FnMut(Row) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
+        let path = self.path(home);
+        let failed =
+            |source| LedgerError::Segment { path: path.clone(), first: self.first, last: self.last.seq, source };
+        let lines = BufReader::new(GzDecoder::new(File::open(&path).map_err(failed)?)).lines();
+        let mut next = self.first;
+        for line in lines {
+            let row = export::parse_line(&line.map_err(failed)?).map_err(|fault| failed(fault.into()))?;
+            next = row.seq.saturating_add(1);
+            each(row)?;
+        }
+        // The chain shows a row that is wrong, but not that the last ones are missing.
+        let expected = self.last.seq.saturating_add(1);
+        if next == expected { Ok(()) } else { Err(failed(Error::new(ErrorKind::UnexpectedEof, "it is cut"))) }
+    }
+}
+
+/// Returns the segments, oldest first.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn list(connection: &Connection) -> Result<Vec<Segment>, LedgerError> {
+    connection
+        .prepare("SELECT first, last, last_hash, last_ts FROM segments ORDER BY first")
+        .and_then(|mut s| s.query_map([], read)?.collect())
+        .map_err(at("list the segments"))
+}
+
+/// Returns the newest segment.
+fn newest(connection: &Connection) -> Result<Option<Segment>, LedgerError> {
+    connection
+        .prepare_cached("SELECT first, last, last_hash, last_ts FROM segments ORDER BY first DESC LIMIT 1")
+        .and_then(|mut s| s.query_row([], read).optional())
+        .map_err(at("look for the newest segment"))
+}
+
+fn read(row: &rusqlite::Row<'_>) -> Result<Segment, rusqlite::Error> {
+    let last = Head { seq: row.get(1)?, hash: Digest::from_bytes(row.get(2)?), ts: row.get(3)? };
+    Ok(Segment { first: row.get(0)?, last })
+}
+
+/// Returns the last row that is in a segment; [`Head::EMPTY`] if there is none.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn end(connection: &Connection) -> Result<Head, LedgerError> {
+    Ok(newest(connection)?.map_or(Head::EMPTY, |segment| segment.last))
+}
+
+/// Hands on every row from this number on, in order: those in segments first.
+///
+/// # Errors
+/// [`LedgerError`] if one cannot be read, or what `each` returns.
+pub fn each(
+    home: &Path,
+    connection: &Connection,
+    from: i64,
+    mut each: impl FnMut(Row) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    // One transaction: the daemon may delete rows meanwhile that have just come into a segment.
+    let snapshot = connection.unchecked_transaction().map_err(at("read rows"))?;
+    let segments = list(&snapshot)?;
+    for segment in segments.iter().filter(|segment| segment.last.seq >= from) {
+        segment.each(home, |row| if row.seq >= from { each(row) } else { Ok(()) })?;
+    }
+    let end = segments.last().map_or(i64::MIN, |segment| segment.last.seq.saturating_add(1));
+    export::each(&snapshot, from.max(end), each)
+}
+
+/// Returns the row before this number, if the chain can be followed from there: it is in the database or ends a segment.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn before(connection: &Connection, from: i64) -> Result<Option<Head>, LedgerError> {
+    const ENDS: &str =
+        "SELECT first, last, last_hash, last_ts FROM segments WHERE first < ?1 ORDER BY first DESC LIMIT 1";
+    if from <= 1 {
+        return Ok(Some(Head::EMPTY));
+    }
+    let segment = connection
+        .prepare_cached(ENDS)
+        .and_then(|mut s| s.query_row(params![from], read).optional())
+        .map_err(at("look for a segment"))?;
+    if let Some(segment) = segment.filter(|segment| segment.last.seq == from - 1) {
+        return Ok(Some(segment.last));
+    }
+    let row = export::row(connection, from - 1)?;
+    Ok(row.map(|row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
+}
+
+/// Returns the rows that go into the next segment, if the database holds more bytes than this: so many of the oldest
+/// rows. They are a day old, and nothing that is still open refers to them.
+///
+/// # Errors
+/// [`LedgerError`] if the ledger cannot be read.
+pub fn due(connection: &Connection, now: Timestamp, bytes: u64, rows: i64) -> Result<Option<Due>, LedgerError> {
+    // Whatever may still look a row up: effects under way, questions, replies, and results that are kept back.
+    const NEEDED: &str = "SELECT min(seq) FROM (
+        SELECT min(seq) AS seq FROM open_intents
+        UNION ALL SELECT min(asked_seq) FROM approvals WHERE state <> 'closed'
+        UNION ALL SELECT min(seq) FROM replies
+        UNION ALL SELECT min(seq) FROM quarantine)";
+    if used(connection)? <= bytes {
+        return Ok(None);
+    }
+    let after = end(connection)?;
+    if has_deletable(connection)? {
+        return Ok(None);
+    }
+    let last = after.seq.saturating_add(rows);
+    let Some(row) = export::row(connection, last)? else { return Ok(None) };
+    let needed: Option<i64> = connection
+        .prepare_cached(NEEDED)
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .map_err(at("look for rows that are needed"))?;
+    // The last row of the chain stays: the next one is linked to it.
+    let is_last = open::head(connection)?.seq <= last;
+    let is_old = row.time() < now.minus(limits::REPEAT_KEEP);
+    Ok((is_old && !is_last && needed.is_none_or(|needed| needed > last)).then_some(Due { after, last }))
+}
+
+/// Returns the bytes that the database uses, without its free pages.
+fn used(connection: &Connection) -> Result<u64, LedgerError> {
+    let pragma = |name: &str| -> Result<u64, rusqlite::Error> {
+        let number: i64 = connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0))?;
+        Ok(u64::try_from(number).unwrap_or(0))
+    };
+    let bytes =
+        || Ok(pragma("page_count")?.saturating_sub(pragma("freelist_count")?).saturating_mul(pragma("page_size")?));
+    bytes().map_err(at("measure the ledger"))
+}
+
+/// Writes the segment: the file is complete, synced and verified when this returns.
+///
+/// # Errors
+/// [`LedgerError`]; the file may be there, no row names it, and the next try writes it again.
+pub fn write(home: &Path, due: Due) -> Result<Written, LedgerError> {
+    let directory = home.join(DIRECTORY);
+    let (first, last) = (due.after.seq + 1, due.last);
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LedgerError::Segment { path, first, last, source }
+    };
+    match DirBuilder::new().mode(0o700).create(&directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(&directory)(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let connection = open::reader(home)?;
+    let mut verifier = Verifier::after(due.after);
+    // One name for every try, so that a try that was killed leaves one file at most.
+    let draft = directory.join("next.tmp");
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft);
+    let mut lines = GzEncoder::new(BufWriter::new(file.map_err(failed(&draft))?), Compression::default());
+    let mut begin = first;
+    while begin <= last {
+        let end = last.min(begin + READ_MAX - 1);
+        export::between(&connection, begin, end, |row| {
+            verifier.take(&row)?;
+            writeln!(lines, "{}", export::line(&row)).map_err(failed(&draft))
+        })?;
+        begin = end + 1;
+    }
+    let file = lines.finish().and_then(|buffered| buffered.into_inner().map_err(std::io::IntoInnerError::into_error));
+    file.and_then(|file| file.sync_all()).map_err(failed(&draft))?;
+    let segment = Segment { first, last: verifier.head() };
+    let path = segment.path(home);
+    std::fs::rename(&draft, &path).map_err(failed(&path))?;
+    File::open(&directory).and_then(|directory| directory.sync_all()).map_err(failed(&directory))?;
+    verified(home, segment, due.after)
+}
+
+/// Reads a segment back.
+fn verified(home: &Path, segment: Segment, after: Head) -> Result<Written, LedgerError> {
+    let mut verifier = Verifier::after(after);
+    segment.each(home, |row| verifier.take(&row).map_err(LedgerError::from))?;
+    let path = segment.path(home);
+    let failed =
+        |source| LedgerError::Segment { path: path.clone(), first: segment.first, last: segment.last.seq, source };
+    if verifier.head() != segment.last {
+        return Err(failed(Error::new(ErrorKind::InvalidData, "it does not hold what was written")));
+    }
+    let (mut file, mut hasher, mut bytes) = (File::open(&path).map_err(failed)?, Sha256::new(), 0_u64);
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        let count = file.read(&mut piece).map_err(failed)?;
+        let Some(read) = piece.get(..count).filter(|read| !read.is_empty()) else { break };
+        hasher.update(read);
+        bytes = bytes.saturating_add(u64::try_from(count).unwrap_or(0));
+    }
+    Ok(Written { segment, sha256: Digest::from_bytes(hasher.finalize().into()), bytes })
+}
+
+/// Notes a segment: a row names it, and its rows may be deleted from now on.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was written.
+pub fn note(tx: &Transaction<'_>, written: &Written) -> Result<(), LedgerError> {
+    let Segment { first, last } = written.segment;
+    tx.append(&Draft {
+        body: json!({
+            "first": first,
+            "last": last.seq,
+            "last_hash": last.hash,
+            "file": written.segment.name(),
+            "sha256": written.sha256,
+            "bytes": written.bytes,
+        }),
+        ..Draft::new(Kind::Rotated, "broker")
+    })?;
+    tx.connection()
+        .prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3, ?4)")
+        .and_then(|mut s| s.execute(params![first, last.seq, last.hash.as_bytes(), last.ts]))
+        .map_err(at("note a segment"))?;
+    Ok(())
+}
+
+/// Returns whether the database holds rows that are in a segment, too.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn has_deletable(connection: &Connection) -> Result<bool, LedgerError> {
+    let end = end(connection)?.seq;
+    connection
+        .prepare_cached("SELECT 1 FROM ledger WHERE seq <= ?1 LIMIT 1")
+        .and_then(|mut s| s.exists(params![end]))
+        .map_err(at("look for rows that are in segments"))
+}
+
+/// Deletes the oldest rows that are in a segment, and burns their request ids. Some are left for the next call.
+///
+/// # Errors
+/// [`LedgerError`]; nothing was deleted.
+pub fn delete_rows(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    const OLDEST: &str = "SELECT seq, caller, request_id FROM ledger WHERE seq <= ?1 ORDER BY seq LIMIT ?2";
+    let step = "delete rows that are in segments";
+    let connection = tx.connection();
+    let end = end(connection)?.seq;
+    let rows: Vec<(i64, String, Option<String>)> = connection
+        .prepare_cached(OLDEST)
+        .and_then(|mut s| {
+            s.query_map(params![end, DELETED_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .map_err(at(step))?;
+    let Some((last, ..)) = rows.last() else { return Ok(()) };
+    let mut burn = connection.prepare_cached("INSERT OR IGNORE INTO burnt_ids VALUES (?1)").map_err(at(step))?;
+    for (_, caller, id) in &rows {
+        if let Some(id) = id {
+            burn.execute(params![burnt(caller, id)]).map_err(at(step))?;
+        }
+    }
+    connection
+        .prepare_cached("DELETE FROM ledger WHERE seq <= ?1")
+        .and_then(|mut s| s.execute(params![last]))
+        .map_err(at(step))?;
+    Ok(())
+}
+
+/// Returns whether a row that is in a segment has this caller and request id.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn is_burnt(connection: &Connection, caller: &str, id: &RequestId) -> Result<bool, LedgerError> {
+    connection
+        .prepare_cached("SELECT 1 FROM burnt_ids WHERE digest = ?1")
+        .and_then(|mut s| s.exists(params![burnt(caller, id.as_str())]))
+        .map_err(at("look for a burnt id"))
+}
+
+/// Half a digest is enough: who finds two equal ones has burnt one more id of its own.
+fn burnt(caller: &str, id: &str) -> [u8; 16] {
+    let digest = Sha256::new_with_prefix(caller).chain_update([0]).chain_update(id).finalize();
+    let mut half = [0; 16];
+    half.iter_mut().zip(digest).for_each(|(byte, of)| *byte = of);
+    half
+}

@@ -1,0 +1,285 @@
+//! Rotation: the oldest rows move into segments, nothing is lost, and nothing runs again.
+
+use crate::ledger::scribe::{Clerk, Happening, fill, verify, write};
+use crate::ledger::world::{World, open};
+use host_broker::event::Event;
+use host_broker::ledger::chain::{Head, Row};
+use host_broker::ledger::segments::{self, Due, Segment};
+use host_broker::ledger::transaction::Committed;
+use host_broker::ledger::{Durability, Ledger, LedgerError};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const DAY: i64 = 24 * 3_600_000;
+
+fn due(ledger: &Ledger) -> Option<Due> {
+    ledger.due_segment(0, 100).unwrap()
+}
+
+/// Every row, in segments and in the database.
+fn all(ledger: &Ledger) -> Vec<Row> {
+    let mut rows = Vec::new();
+    segments::each(ledger.home(), ledger.reader(), 1, |row| {
+        rows.push(row);
+        Ok(())
+    })
+    .unwrap();
+    rows
+}
+
+fn first(ledger: &Ledger) -> i64 {
+    ledger.reader().query_row("SELECT min(seq) FROM ledger", [], |row| row.get(0)).unwrap()
+}
+
+fn tick(world: &mut World) {
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Ticked { delivered: i64::MAX }], &mut world.broker);
+    assert!(batch.unwritten.is_empty(), "{batch:?}");
+}
+
+/// Writes a segment and notes it; the rows stay until the next tick.
+fn rotate(world: &mut World) -> Segment {
+    let written = segments::write(world.ledger.home(), due(&world.ledger).unwrap()).unwrap();
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Rotated(Box::new(written))], &mut world.broker);
+    assert!(batch.unwritten.is_empty(), "{batch:?}");
+    *segments::list(world.ledger.reader()).unwrap().last().unwrap()
+}
+
+/// A home whose first two hundred rows are in segments.
+fn rotated() -> (World, Head) {
+    let mut world = World::new();
+    fill(&mut world.ledger, 250);
+    world.clock.turn(DAY + 1);
+    for last in [100, 200] {
+        assert_eq!(rotate(&mut world).last.seq, last);
+        tick(&mut world);
+    }
+    let head = world.ledger.head();
+    (world, head)
+}
+
+#[test]
+fn old_rows_move_into_segments_and_the_chain_goes_on() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 250);
+    let before = all(&world.ledger);
+    assert_eq!(due(&world.ledger), None, "the rows are young");
+    world.clock.turn(DAY + 1);
+    assert_eq!(world.ledger.due_segment(1 << 30, 100).unwrap(), None, "the database is small");
+    let segment = rotate(&mut world);
+    assert_eq!((segment.first, segment.last.seq, first(&world.ledger)), (1, 100, 1));
+    assert_eq!(due(&world.ledger), None, "the rows of the last one go first");
+    assert!(all(&world.ledger).starts_with(&before), "a row comes twice");
+    tick(&mut world);
+    assert_eq!(first(&world.ledger), 101);
+    assert!(all(&world.ledger).starts_with(&before));
+    rotate(&mut world);
+    tick(&mut world);
+    assert_eq!(due(&world.ledger), None, "too few rows are left");
+
+    let head = world.ledger.head();
+    drop(world.ledger);
+    world.ledger = open(world.home.path(), &world.clock).unwrap();
+    assert_eq!(world.ledger.head(), head);
+    fill(&mut world.ledger, 300);
+    let rows = all(&world.ledger);
+    assert_eq!(first(&world.ledger), 201);
+    assert_eq!(verify(&rows, world.ledger.head()), Ok(()));
+    let named: Vec<Value> =
+        rows.iter().filter(|row| row.kind == "rotated").map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+    assert_eq!(named.len(), 2);
+    assert_eq!(named[0]["last_hash"], json!(rows[99].event_hash));
+    let file = std::fs::read(world.ledger.home().join("segments").join(named[0]["file"].as_str().unwrap())).unwrap();
+    assert_eq!(named[0]["sha256"], json!(shared::digest::Digest::of(&file)));
+}
+
+#[test]
+fn rows_that_something_still_needs_stay() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let asked = world.call("developer", "ask", &json!({}), None);
+    world.admit(Durability::Full, vec![asked]);
+    let needed = all(&world.ledger).iter().find(|row| row.kind == "asked").unwrap().seq;
+    fill(&mut world.ledger, 250);
+    world.clock.turn(DAY + 1);
+    assert_eq!(due(&world.ledger), None, "a person is asked since row {needed}");
+    tick(&mut world);
+    assert_eq!(due(&world.ledger), None, "still");
+    world.ledger.reader().execute_batch("UPDATE approvals SET state = 'closed'").unwrap();
+    assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
+
+    let called = world.call("developer", "write", &json!({}), None);
+    let started = world.admit(Durability::Full, vec![called]);
+    assert!(matches!(started.committed.as_slice(), [Committed::Start(_)]));
+    fill(&mut world.ledger, 500);
+    world.clock.turn(DAY + 1);
+    tick(&mut world);
+    for last in [100, 200] {
+        assert_eq!(rotate(&mut world).last.seq, last);
+        tick(&mut world);
+    }
+    assert_eq!(due(&world.ledger), None, "an effect is under way");
+}
+
+#[test]
+fn a_reply_that_may_still_be_asked_for_keeps_its_row() {
+    let mut world = World::new();
+    write(&mut world.ledger, vec![Happening::Answered("group:developer")]);
+    fill(&mut world.ledger, 150);
+    world.clock.turn(DAY + 1);
+    assert_eq!(due(&world.ledger), None);
+    tick(&mut world);
+    assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
+}
+
+#[test]
+fn an_id_stays_burnt_when_its_row_is_in_a_segment() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let call = world.call("developer", "nothing", &json!({}), None);
+    let id = call.header.request_id.clone();
+    world.admit(Durability::Full, vec![call]);
+    fill(&mut world.ledger, 150);
+    world.clock.turn(DAY + 1);
+    tick(&mut world);
+    rotate(&mut world);
+    tick(&mut world);
+    assert_eq!(first(&world.ledger), 101);
+    let mut again = world.call("developer", "write", &json!({}), None);
+    again.header.request_id = id;
+    let batch = world.admit(Durability::Full, vec![again]);
+    assert!(matches!(batch.committed.as_slice(), [Committed::Close(..)]), "{batch:?}");
+    let last = all(&world.ledger).pop().unwrap();
+    assert_eq!((last.kind.as_str(), last.reason_code.as_deref()), ("refused", Some("replayed_request")));
+}
+
+#[test]
+fn a_crash_at_any_point_loses_no_row_and_shows_none_twice() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 250);
+    world.clock.turn(DAY + 1);
+    let before = all(&world.ledger);
+    let directory = world.ledger.home().join("segments");
+    // The first try ended in the middle, the second one before its row.
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("next.tmp"), b"half").unwrap();
+    segments::write(world.ledger.home(), due(&world.ledger).unwrap()).unwrap();
+    drop(world.ledger);
+    world.ledger = open(world.home.path(), &world.clock).unwrap();
+    assert!(all(&world.ledger) == before);
+    rotate(&mut world);
+    drop(world.ledger);
+    world.ledger = open(world.home.path(), &world.clock).unwrap();
+    assert!(all(&world.ledger).starts_with(&before));
+    tick(&mut world);
+    assert_eq!((first(&world.ledger), verify(&all(&world.ledger), world.ledger.head())), (101, Ok(())));
+    let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["000000000001-000000000100.jsonl.gz"]);
+}
+
+#[test]
+fn a_segment_is_not_noted_if_the_rows_are_not_what_they_were() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 250);
+    world.clock.turn(DAY + 1);
+    let due = due(&world.ledger).unwrap();
+    let attack = "DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET caller = 'x' WHERE seq = 50";
+    world.ledger.reader().execute_batch(attack).unwrap();
+    let refused = segments::write(world.ledger.home(), due).unwrap_err();
+    assert!(matches!(refused, LedgerError::Broken(_)), "{refused}");
+    assert_eq!((first(&world.ledger), segments::list(world.ledger.reader()).unwrap()), (1, Vec::new()));
+}
+
+#[test]
+fn only_rows_that_are_in_a_segment_can_be_deleted() {
+    let (world, _) = rotated();
+    let refused = world.ledger.reader().execute_batch("DELETE FROM ledger WHERE seq = 201").unwrap_err();
+    assert!(refused.to_string().contains("append-only"), "{refused}");
+    assert_eq!(first(&world.ledger), 201);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program itself")]
+fn evidence(home: &Path, arguments: &[&str]) -> (Output, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_host-broker"));
+    command.args(["evidence"]).args(arguments).arg("--home").arg(home);
+    let output = command.output().unwrap();
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, document)
+}
+
+#[test]
+fn the_command_verifies_and_exports_segments_and_names_one_that_is_missing_changed_or_cut() {
+    let (world, head) = rotated();
+    let home = world.home.path();
+    let verified = |arguments: &[&str]| evidence(home, &[&["verify", "--json"], arguments].concat());
+    let (_, whole) = verified(&[]);
+    assert_eq!(
+        (&whole["ok"], &whole["rows"], &whole["head"]["seq"]),
+        (&json!(true), &json!(head.seq), &json!(head.seq))
+    );
+    let (_, part) = verified(&["--from", "101"]);
+    assert_eq!((&part["ok"], &part["rows"]), (&json!(true), &json!(head.seq - 100)));
+    let (refused, _) = verified(&["--from", "50"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(refused.contains("a segment begins with row 1, 101"), "{refused}");
+
+    let export = evidence(home, &["export"]).0.stdout;
+    let file = home.join("x.jsonl");
+    std::fs::write(&file, &export).unwrap();
+    let (_, exported) = verified(&["--file", file.to_str().unwrap()]);
+    assert_eq!((&exported["ok"], &exported["rows"]), (&json!(true), &json!(head.seq)));
+    let later = evidence(home, &["export", "--from", "150"]).0.stdout;
+    assert!(export.ends_with(&later) && String::from_utf8_lossy(&later).starts_with("{\"seq\":150,"));
+
+    let segment = segments::list(world.ledger.reader()).unwrap()[0];
+    let path = segment.path(home);
+    let bytes = std::fs::read(&path).unwrap();
+    let fails = |what: &str| {
+        let (failed, _) = verified(&[]);
+        let said = String::from_utf8_lossy(&failed.stdout).into_owned() + &String::from_utf8_lossy(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(5), "{said}");
+        assert!(said.contains(what), "{said}");
+        assert_eq!(verified(&["--from", "101"]).1["ok"], true);
+    };
+    std::fs::remove_file(&path).unwrap();
+    fails("000000000001-000000000100.jsonl.gz (rows 1 to 100) cannot be used");
+    let (failed, _) = evidence(home, &["export"]);
+    assert_eq!(failed.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("--from 101"));
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    fails("cannot be used");
+    let lines = export.split_inclusive(|byte| *byte == b'\n').take(100);
+    let text = String::from_utf8(lines.flatten().copied().collect()).unwrap();
+    std::fs::write(&path, gzip(&text.replacen("group:developer", "group:main", 1))).unwrap();
+    fails("does not have the hash of its content");
+    let cut: String = text.split_inclusive('\n').take(99).collect();
+    std::fs::write(&path, gzip(&cut)).unwrap();
+    fails("it is cut");
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn rows_can_be_written_while_a_segment_is() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 5_000);
+    world.clock.turn(DAY + 1);
+    let (home, due) = (world.ledger.home().to_owned(), world.ledger.due_segment(0, 4_000).unwrap().unwrap());
+    let writer = std::thread::spawn(move || segments::write(&home, due).unwrap());
+    let mut clerk = Clerk::default();
+    while !writer.is_finished() {
+        assert!(world.ledger.batch(Durability::Full, vec![Happening::Row("a")], &mut clerk).unwritten.is_empty());
+    }
+    let written = writer.join().unwrap();
+    world.ledger.batch(Durability::Full, vec![Event::Rotated(Box::new(written))], &mut world.broker);
+    while segments::has_deletable(world.ledger.reader()).unwrap() {
+        tick(&mut world);
+    }
+    assert_eq!(verify(&all(&world.ledger), world.ledger.head()), Ok(()));
+}
