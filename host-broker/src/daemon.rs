@@ -127,6 +127,8 @@ struct Loop {
     ticked: Instant,
     // Effects that have started and not reported.
     running: usize,
+    // How long each event of the last batch took.
+    each_took: Duration,
     // Since when it stops, if it does.
     stopping: Option<Instant>,
 }
@@ -157,6 +159,7 @@ impl Daemon {
             beaten: now,
             ticked: now,
             running: 0,
+            each_took: Duration::ZERO,
             stopping: None,
         };
         if !state.start() {
@@ -239,7 +242,7 @@ impl Loop {
 
     /// Outcomes that a daemon that died left unknown, where the remote can be asked.
     fn probe_what_was_left(&mut self) {
-        let unknown = match store::unknown_outcomes(self.daemon.ledger.reader()) {
+        let unknown = match store::unknown_outcomes(self.daemon.ledger.reader(), self.daemon.clock.now()) {
             Ok(unknown) => unknown,
             Err(error) => {
                 tracing::error!(error = ?error, "the unknown outcomes cannot be read");
@@ -388,7 +391,9 @@ impl Loop {
         }
         let quiet = events.iter().all(|event| event.durability() == Durability::Normal);
         let durability = if quiet { Durability::Normal } else { Durability::Full };
+        let (began, count) = (Instant::now(), u32::try_from(events.len()).unwrap_or(u32::MAX));
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
+        self.each_took = began.elapsed() / count;
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
         for committed in batch.committed {
@@ -520,15 +525,24 @@ impl Loop {
             self.over(key);
             self.asked.remove(key)
         });
-        let came_to_nothing = matches!(event, Event::Arrived(_)) && settled.as_ref().is_none_or(Settled::is_folded);
+        let is_at_once = matches!(event, Event::Arrived(_));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
-        if let (true, Origin::File(file)) = (came_to_nothing, &origin) {
-            file.slot.room().count_unproductive();
-        }
+        let room = match &origin {
+            Origin::File(file) if is_at_once => Some(Arc::clone(file.slot.room())),
+            Origin::File(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
+        };
+        let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
         match (settled, origin) {
             (Some(settled), origin) => self.daemon.outbox.reply(origin, settled),
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
+        }
+        if let Some(room) = room {
+            let now = Instant::now();
+            room.pace.spend(self.each_took + now.saturating_duration_since(began), now);
+            if is_unkept {
+                room.pace.count(now);
+            }
         }
         // Whoever was told before hears no more of what the call says while it runs.
         if let Some((caller, id)) = over

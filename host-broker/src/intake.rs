@@ -45,6 +45,8 @@ const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// The most documents of one group in one batch, and the most time for them. The other groups wait that long.
 const TURNS_MAX: usize = 4;
 const TURN_COST_MAX: Duration = Duration::from_micros(500);
+/// A group that was served within this time is not slowed down by those that send documents for nothing.
+const SERVED_LATELY: Duration = Duration::from_secs(10);
 /// How many notices are read before what they say is done.
 const NOTICES_MAX: usize = 4096;
 /// A group that causes more notices in a second is listed now and then instead of watched, for this long.
@@ -64,8 +66,27 @@ pub struct Intake {
     unwatched: Vec<usize>,
     // Whose turn it is.
     turn: usize,
+    served: Served,
     swept: Instant,
     pause: Duration,
+}
+
+/// The two groups that were served last, the later one first.
+#[derive(Debug, Default)]
+struct Served([Option<(usize, Instant)>; 2]);
+
+impl Served {
+    fn note(&mut self, index: usize, now: Instant) {
+        let [last, before] = self.0;
+        let before = if last.is_some_and(|(last, _)| last != index) { last } else { before };
+        self.0 = [Some((index, now)), before];
+    }
+
+    /// Returns whether a group other than this one was served lately.
+    fn others(&self, index: usize, now: Instant) -> bool {
+        let is_other = |(of, at): &(usize, Instant)| *of != index && now.saturating_duration_since(*at) < SERVED_LATELY;
+        self.0.iter().flatten().any(is_other)
+    }
 }
 
 /// The directory that a watch is on.
@@ -98,6 +119,7 @@ impl Intake {
             watched: HashMap::new(),
             unwatched: Vec::new(),
             turn: 0,
+            served: Served::default(),
             swept: now,
             pause: Duration::from_millis(1),
         };
@@ -183,8 +205,8 @@ impl Intake {
             queue.list();
         }
         let full = events.len() + most;
-        for queue in &mut self.queues {
-            queue.begin_turn();
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            queue.begin_turn(self.served.others(index, now));
         }
         for _ in 0..TURNS_MAX {
             if events.len() >= full || !self.serve_in_turn(full, events) {
@@ -225,8 +247,10 @@ impl Intake {
             self.turn = (self.turn + 1) % self.queues.len();
             if let Some(queue) = self.queues.get_mut(self.turn)
                 && queue.spent() < TURN_COST_MAX
+                && queue.serve(self.turn, &self.desk, self.clock.as_ref(), &self.worker, events)
             {
-                served |= queue.serve(self.turn, &self.desk, self.clock.as_ref(), &self.worker, events);
+                served = true;
+                self.served.note(self.turn, Instant::now());
             }
         }
         served

@@ -1,7 +1,10 @@
 //! The rooms of the mailbox: for each group the directory handles, and what of it is in hand.
 
+pub mod pace;
+
 use crate::config::Config;
 use crate::config::home::Home;
+use pace::Pace;
 use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
 use shared::Group;
@@ -49,7 +52,8 @@ pub struct Room {
     undecided: AtomicUsize,
     cost: AtomicUsize,
     total: Arc<AtomicUsize>,
-    unproductive: AtomicU64,
+    /// How fast its documents are taken.
+    pub pace: Pace,
 }
 
 /// A file in hand, and the last listing that found it.
@@ -153,7 +157,7 @@ impl Mailroom {
                 undecided: AtomicUsize::new(0),
                 cost: AtomicUsize::new(0),
                 total: Arc::clone(&total),
-                unproductive: AtomicU64::new(0),
+                pace: Pace::default(),
             };
             rooms.insert(group.clone(), Arc::new(room));
         }
@@ -309,16 +313,6 @@ impl Room {
         if gone && taken.get(name).map(|taken| taken.identity) == Some(read) {
             taken.remove(name);
         }
-    }
-
-    /// Counts an unproductive document: it was no request, or its group's budget of rows was used up.
-    pub fn count_unproductive(&self) {
-        self.unproductive.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns how many documents were unproductive since the start.
-    pub fn unproductive(&self) -> u64 {
-        self.unproductive.load(Ordering::Relaxed)
     }
 
     fn taken(&self) -> MutexGuard<'_, HashMap<String, Taken>> {

@@ -8,7 +8,7 @@ use crate::ledger::{LedgerError, at};
 use crate::policy::facts::Exposed;
 use crate::providers::contract::{Declaration, Exposure};
 use rusqlite::{Connection, params};
-use shared::Timestamp;
+use shared::{Provider, Timestamp};
 
 /// The actions that the caller's session has called, in the order of their first calls.
 ///
@@ -48,20 +48,29 @@ pub fn knows(earlier: &[Exposed], declaration: &Declaration) -> bool {
 /// # Errors
 /// [`LedgerError`]; the intent must then not be written.
 pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, intent: i64) -> Result<(), LedgerError> {
+    add(tx, caller, (&declaration.provider, declaration.action.as_str()), declaration.exposes, intent)
+}
+
+/// Notes that the session's agent has given access to this provider: a way out to another group.
+///
+/// # Errors
+/// [`LedgerError`]; the grant must then not be written.
+pub fn let_out(tx: &Transaction<'_>, caller: &str, provider: &Provider, row: i64) -> Result<(), LedgerError> {
+    add(tx, caller, (provider, "ext_grant"), Exposure { egress: true, ..Exposure::NONE }, row)
+}
+
+fn add(
+    tx: &Transaction<'_>,
+    caller: &str,
+    (provider, action): (&Provider, &str),
+    exposes: Exposure,
+    row: i64,
+) -> Result<(), LedgerError> {
     const UPSERT: &str = "INSERT INTO exposures VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (caller, provider, action) DO UPDATE SET exposes = exposes | excluded.exposes";
     tx.connection()
         .prepare_cached(UPSERT)
-        .and_then(|mut s| {
-            s.execute(params![
-                caller,
-                declaration.provider.as_str(),
-                declaration.action.as_str(),
-                bits(declaration.exposes),
-                intent,
-                tx.now().millis(),
-            ])
-        })
+        .and_then(|mut s| s.execute(params![caller, provider.as_str(), action, bits(exposes), row, tx.now().millis(),]))
         .map_err(at("note what a session is exposed to"))?;
     Ok(())
 }

@@ -12,7 +12,9 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
 use crate::policy::facts::Ask;
+use crate::providers::contract::Exposure;
 use crate::questions::{self, Ended, Posed};
+use crate::sessions;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
@@ -51,10 +53,13 @@ impl Broker {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
         let stored = grants::find(tx.connection(), &grant.group, &grant.provider)?;
-        let above = header.caller.group().and_then(|group| {
-            let reason = self.above_the_ceiling(group, &grant, stored.as_ref())?;
-            Some((group, reason))
-        });
+        let above = match header.caller.group() {
+            Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
+                Some(reason) => Some((group, reason)),
+                None => self.lets_out(tx, &header.caller_key, group, &grant)?.map(|reason| (group, reason)),
+            },
+            None => None,
+        };
         if let Some((granter, reason)) = &above {
             let digest = agreement(granter, &header.behalf, request, &grant, stored.as_ref());
             match &asked {
@@ -97,7 +102,35 @@ impl Broker {
                 gives_nothing(request, &grant)
             ),
         };
-        write(tx, directive, asked.as_ref(), said).map(Fulfilled::Answered)
+        let gives = grant.level > Level::None;
+        let answer = write(tx, directive, asked.as_ref(), said)?;
+        if gives && header.caller.group().is_some() {
+            // The row of the grant is the last one now.
+            sessions::let_out(tx, &header.caller_key, &grant.provider, tx.head().seq)?;
+        }
+        Ok(Fulfilled::Answered(answer))
+    }
+
+    /// Returns the reason why a person must make the grant, if the session of its agent has read private data and content
+    /// that others wrote: a grant is a way out to another group.
+    fn lets_out(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        granter: &Group,
+        grant: &Grant,
+    ) -> Result<Option<String>, LedgerError> {
+        if grant.level == Level::None || self.policy.profiles.waives(granter, &grant.provider) {
+            return Ok(None);
+        }
+        let exposed = sessions::exposures(tx.connection(), caller)?;
+        let of = |is: fn(&Exposure) -> bool| exposed.iter().any(|exposed| is(&exposed.exposes));
+        let both = of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted);
+        Ok(both.then(|| {
+            "The main group's session has read private data and content that others wrote, and a grant is a way out; a \
+             person must make it."
+                .to_owned()
+        }))
     }
 
     /// Asks a person to give what the main group may not give by itself.

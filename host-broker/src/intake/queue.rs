@@ -25,9 +25,6 @@ const LISTING_REST: u32 = 9;
 const LISTING_RETRY: Duration = Duration::from_secs(1);
 /// The long documents of one group take half of the worker's time at most.
 const PARSING_REST: u32 = 1;
-/// How many unproductive documents a group may send at once, and how many a second in the long run.
-const UNPRODUCTIVE_BURST: u64 = 1_000;
-const UNPRODUCTIVE_PER_SECOND: u64 = 100;
 
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
@@ -41,8 +38,9 @@ pub(super) struct Queue {
     again: bool,
     listing: Option<Listing>,
     lists_from: Instant,
-    started: Instant,
     spent: Duration,
+    // Other groups are served now.
+    others: bool,
     notices: u32,
     noticed_since: Instant,
     unwatched_until: Option<Instant>,
@@ -59,8 +57,8 @@ impl Queue {
             again: true,
             listing: None,
             lists_from: now,
-            started: now,
             spent: Duration::ZERO,
+            others: false,
             notices: 0,
             noticed_since: now,
             unwatched_until: None,
@@ -96,7 +94,9 @@ impl Queue {
 
     pub(super) fn can_be_served(&self, now: Instant) -> bool {
         let has_short = !self.names.is_empty() && self.room.takes_short();
-        (has_short || self.may_parse(now) && !self.long.is_empty()) && self.is_calm() && self.room.has_place()
+        (has_short || self.may_parse(now) && !self.long.is_empty())
+            && self.room.pace.permits(self.others, now)
+            && self.room.has_place()
     }
 
     pub(super) fn wants_listing(&self, now: Instant) -> bool {
@@ -125,8 +125,9 @@ impl Queue {
         self.unwatched_until.is_some()
     }
 
-    pub(super) fn begin_turn(&mut self) {
-        self.spent = Duration::ZERO;
+    /// Begins a turn. `others` says whether other groups are served now.
+    pub(super) fn begin_turn(&mut self, others: bool) {
+        (self.spent, self.others) = (Duration::ZERO, others);
     }
 
     /// Returns how long the group was served in this turn.
@@ -176,15 +177,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns whether the group has sent few enough unproductive documents.
-    fn is_calm(&self) -> bool {
-        let unproductive = self.room.unproductive();
-        unproductive < UNPRODUCTIVE_BURST || {
-            let forgiven = self.started.elapsed().as_secs().saturating_mul(UNPRODUCTIVE_PER_SECOND);
-            unproductive < UNPRODUCTIVE_BURST.saturating_add(forgiven)
-        }
-    }
-
     fn may_parse(&self, now: Instant) -> bool {
         !self.is_parsing && self.parses_from <= now && self.room.takes_long()
     }
@@ -198,7 +190,7 @@ impl Queue {
     /// Returns the event of a parsed document; `None` for one that is left alone.
     pub(super) fn accept(&self, parsed: Parsed, desk: &Desk) -> Option<Event> {
         if let Parsed::Rubbish(rubbish) = &parsed {
-            self.room.count_unproductive();
+            self.room.pace.count(Instant::now());
             if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
                 return None;
             }

@@ -12,6 +12,10 @@ CREATE TABLE burnt_ids (
     digest BLOB PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+-- When nobody knew an outcome: its target is asked at each start for a week.
+ALTER TABLE unknown_outcomes ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+UPDATE unknown_outcomes SET since = coalesce((SELECT ts FROM ledger WHERE ledger.seq = unknown_outcomes.seq), 0);
+
 DROP TRIGGER ledger_is_append_only_delete;
 CREATE TRIGGER ledger_is_append_only_delete BEFORE DELETE ON ledger
 WHEN OLD.seq > coalesce((SELECT last FROM segments ORDER BY first DESC LIMIT 1), 0)

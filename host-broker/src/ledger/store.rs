@@ -11,6 +11,7 @@ use serde_json::Value;
 use shared::digest::Digest;
 use shared::reply::Evidence;
 use shared::{Level, Provider, Reply, RequestId, Timestamp, limits};
+use std::time::Duration;
 
 /// An earlier request of the same caller under the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,10 +219,10 @@ fn read_closed(row: &rusqlite::Row<'_>) -> Result<Closed, rusqlite::Error> {
 /// [`LedgerError`].
 pub fn note_unknown(tx: &Transaction<'_>, intent: &Closed) -> Result<(), LedgerError> {
     const INSERT: &str = "INSERT INTO unknown_outcomes
-        SELECT seq, caller, request_id, provider, action, ?2, ?3 FROM ledger WHERE seq = ?1";
+        SELECT seq, caller, request_id, provider, action, ?2, ?3, ?4 FROM ledger WHERE seq = ?1";
     tx.connection()
         .prepare_cached(INSERT)
-        .and_then(|mut s| s.execute(params![intent.seq, intent.nonce, intent.probe]))
+        .and_then(|mut s| s.execute(params![intent.seq, intent.nonce, intent.probe, tx.now().millis()]))
         .map_err(at("note an unknown outcome"))?;
     Ok(())
 }
@@ -245,18 +246,22 @@ pub struct UnknownOutcome {
     pub probe: Option<String>,
 }
 
-/// The outcomes that nobody knows yet.
+/// How long the broker asks at each start what became of an unknown outcome. What nothing has settled by then, nothing
+/// will.
+const ASKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The outcomes that nobody knows yet, of the last week.
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn unknown_outcomes(connection: &Connection) -> Result<Vec<UnknownOutcome>, LedgerError> {
-    const SELECT: &str =
-        "SELECT seq, caller, request_id, provider, action, nonce, probe FROM unknown_outcomes ORDER BY seq";
+pub fn unknown_outcomes(connection: &Connection, now: Timestamp) -> Result<Vec<UnknownOutcome>, LedgerError> {
+    const SELECT: &str = "SELECT seq, caller, request_id, provider, action, nonce, probe FROM unknown_outcomes
+        WHERE since > ?1 ORDER BY seq";
     let bad = |_| rusqlite::Error::InvalidQuery;
     connection
         .prepare(SELECT)
         .and_then(|mut s| {
-            s.query_map([], |row| {
+            s.query_map(params![now.minus(ASKED_FOR).millis()], |row| {
                 Ok(UnknownOutcome {
                     seq: row.get(0)?,
                     caller: row.get(1)?,

@@ -3,10 +3,11 @@
 use crate::ledger::dice::Dice;
 use crate::ledger::scribe::{Clerk, Happening, fill, rows, verify, write};
 use crate::ledger::world::{World, open};
+use host_broker::effects::clock::Clock as _;
 use host_broker::event::Event;
 use host_broker::ledger::chain::{Break, Verifier};
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
-use host_broker::ledger::{Durability, LedgerError};
+use host_broker::ledger::{Durability, LedgerError, calls, store};
 use rusqlite::Connection;
 use serde_json::json;
 use std::fs;
@@ -150,6 +151,22 @@ fn a_start_closes_the_intents_that_a_crash_left_open() {
     found.iter().try_for_each(|row| verifier.take(row)).unwrap();
     assert_eq!(verifier.open().count(), 0);
     assert_eq!(open_intents(after.reader()), Vec::<i64>::new());
+}
+
+#[test]
+fn an_outcome_that_nothing_settles_is_asked_for_at_the_starts_of_a_week_and_stays_listed() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let call = world.call("developer", "write", &json!({}), None);
+    world.admit(Durability::Full, vec![call]);
+    world.ledger.batch(Durability::Full, vec![Event::Started], &mut world.broker);
+    let asked = |world: &World| store::unknown_outcomes(world.ledger.reader(), world.clock.now()).unwrap().len();
+    assert_eq!(asked(&world), 1);
+    world.clock.turn(7 * 24 * 3_600_000 - 1);
+    assert_eq!(asked(&world), 1);
+    world.clock.turn(1);
+    assert_eq!(asked(&world), 0);
+    assert_eq!(calls::unknown_outcomes(world.ledger.reader()).unwrap().len(), 1);
 }
 
 /// Does to a closed ledger what its tables refuse.

@@ -39,7 +39,8 @@ pub(crate) async fn one_client(programs: &Programs, scratch: &Path, f: Duration)
         "cpu          {:>8.1} µs   of the broker for each call",
         (broker.cpu() - cpu) as f64 / calls as f64 * 10_000.0
     );
-    println!("memory       {:>8.1} MiB  of the broker", broker.memory_kib() as f64 / 1024.0);
+    let [memory, peak] = [broker.memory_kib(), broker.peak_kib()].map(|kib| kib as f64 / 1024.0);
+    println!("memory       {memory:>8.1} MiB  of the broker, at most {peak:.1}");
     let direct_median = median(&echo);
     let bare_median = median(&protocol);
     println!("\n{:<44} {:>9} {:>9} {:>7} {:>9}", "one client", "p50 µs", "p99 µs", "× echo", "− bare /F");

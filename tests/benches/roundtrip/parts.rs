@@ -141,6 +141,11 @@ impl Broker {
         memory_kib(self.child.id())
     }
 
+    /// The most memory that it has had.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        memory(self.child.id(), "VmHWM")
+    }
+
     /// Stops it, and says how often it synced.
     pub(crate) fn stop(&mut self) -> u64 {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -164,8 +169,12 @@ impl Broker {
 
 /// What a process holds in memory.
 pub(crate) fn memory_kib(process: u32) -> u64 {
+    memory(process, "VmRSS")
+}
+
+fn memory(process: u32, which: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(which)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 

@@ -105,6 +105,23 @@ fn a_directory_of_many_names_is_read_bit_by_bit_and_its_requests_are_found() {
 }
 
 #[test]
+fn refusals_of_one_group_get_little_of_the_time_while_another_group_works() {
+    const REFUSED: usize = 3_000;
+    let world = World::with_grant();
+    let (developer, security) = (world.group("developer"), world.group("security"));
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    for _ in 0..REFUSED {
+        security.send(call("echo", json!({})));
+    }
+    // Four documents of a group fit into a batch: without a bound on their time, all of them would be answered by then.
+    for _ in 0..REFUSED / 4 {
+        assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    }
+    let waiting = security.waiting();
+    assert!((REFUSED / 2..REFUSED).contains(&waiting), "{waiting} of {REFUSED} wait");
+}
+
+#[test]
 fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
     let world = World::with_grant();
     let developer = world.group("developer");

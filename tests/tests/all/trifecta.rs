@@ -104,6 +104,40 @@ fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_readin
 }
 
 #[test]
+fn a_grant_of_the_main_groups_agent_is_a_way_out() {
+    // Only the calls expose: the ceiling would let the agent give everything.
+    let config = format!("{CONFIG}\n[main_grants]\nmax_level = 2\nsensitive = true\n");
+    let world = World::builder()
+        .config(&config)
+        .script("demo", &format!("{SCRIPT}\n{EXPOSING}"))
+        .file("policy/profiles/main.toml", "write = \"auto\"\n")
+        .up();
+    world.grant("main", 2);
+    let main = world.group("main");
+    let grant = |to: &str| json!({ "type": "ext_grant", "group_folder": to, "provider": "demo", "access_level": 1 });
+    run(&main, "read_mail");
+    assert_eq!(code(&main.ask(grant("developer"))), "executed", "one kind alone");
+    // The grant has let out what the agent knew, so the other kind of reading takes a person now.
+    let (id, question) = asked(&world, &main, "read_files");
+    let why = question["why"].as_str().unwrap();
+    assert!(why.contains("a way out (demo.ext_grant at "), "{why}");
+    answer(&world, &question, true);
+    assert_eq!(code(&main.reply(&id)), "executed");
+    let id = main.send(grant("security"));
+    let question = until("the question", || {
+        let open = world.query("SELECT code, request_id, json_extract(card, '$.reasons') AS why FROM approvals");
+        open.into_iter().find(|question| question["request_id"] == id.as_str())
+    });
+    assert!(question["why"].as_str().unwrap().contains("a grant is a way out"), "{question}");
+    answer(&world, &question, false);
+    assert_eq!(code(&main.reply(&id)), "approval_denied");
+    // To end access lets nothing out.
+    let nothing = with(grant("developer"), "access_level", 0);
+    assert_eq!(code(&main.ask(nothing)), "executed");
+    assert_eq!(code(&world.group("developer").call("echo", json!({}))), "no_grant");
+}
+
+#[test]
 fn a_yes_is_to_one_call_and_reading_goes_on_afterwards() {
     let world = world();
     let developer = world.group("developer");
