@@ -34,6 +34,7 @@ pub mod proposals;
 pub mod notices;
 pub mod policy;
 pub mod provider;
+pub mod reload;
 pub mod revoke;
 pub mod scrub;
 pub mod quarantine;
@@ -93,6 +94,7 @@ enum Command {
     Init(init::Init),
     Serve(serve::Serve),
     Stop(stop::Stop),
+    Reload(reload::Reload),
     Status(status::Status),
     Grant(grant::Grant),
     Revoke(revoke::Revoke),
@@ -215,6 +217,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Init(command) => command.run(context),
         Command::Serve(command) => command.run(context),
         Command::Stop(command) => command.run(context),
+        Command::Reload(command) => command.run(context),
         Command::Status(command) => command.run(context),
         Command::Grant(command) => command.run(context),
         Command::Revoke(command) => command.run(context),

@@ -14,6 +14,8 @@ use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
+use crate::host::StartError;
+use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
 use crate::ledger::transaction::{Committed, Probe};
@@ -204,6 +206,8 @@ pub enum Control {
     WebLink,
     /// Stop the daemon.
     Stop,
+    /// Have the daemon read its configuration again.
+    Reload,
     /// Say who answers; no row, and nothing is changed.
     Hello,
 }
@@ -264,15 +268,32 @@ pub struct Clerk {
     pub callback: Option<String>,
     /// The configuration of the running daemon; `None` in a command that works in place.
     pub foundation: Option<Arc<Foundation>>,
+    /// How the running daemon reads its configuration again, if it does.
+    pub reload: Option<Reload>,
+    /// The name of this start of the daemon: no other start has it.
+    pub start: String,
 }
 
 impl Clerk {
+    /// Opens everything that a start would read, beside the runtime.
+    async fn check_configuration(&self) -> Result<(), String> {
+        let reload = self.reload.clone().ok_or("this daemon cannot read its configuration again; start it again")?;
+        let checked = tokio::task::spawn_blocking(move || reload.ask()).await;
+        let because = |error: StartError| {
+            format!(
+                "{}; the daemon goes on with the configuration that it has",
+                crate::host::chain(&error).trim_end_matches('.')
+            )
+        };
+        checked.map_err(|error| error.to_string())?.map_err(because)
+    }
+
     /// A look at what a server says of its tools, as an event, and what is seen.
     fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
         let catalogue = Arc::clone(&self.catalogue.borrow());
         let upstream = catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
         let upstream = upstream.ok_or_else(|| {
-            format!("the daemon knows no MCP server {provider}; after a change of broker.toml start it again")
+            format!("the daemon knows no MCP server {provider}; after a change of broker.toml: host-broker reload")
         })?;
         if self.config.table_of(provider).is_none_or(|(_, table)| !table.enabled) {
             return Err(format!("{provider} is switched off by the configuration"));
@@ -391,6 +412,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
         Control::Stop => return Err(Own::Stop),
+        Control::Reload => return Err(Own::Reload),
         Control::Hello => return Err(Own::Hello),
     })
 }
@@ -452,7 +474,12 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
     let order = match order {
         Ok(order) => order,
         Err(own) => {
-            if matches!(own, Own::Stop) {
+            if matches!(own, Own::Reload)
+                && let Err(why) = clerk.check_configuration().await
+            {
+                return fault(&why);
+            }
+            if matches!(own, Own::Stop | Own::Reload) {
                 reports.happened(Event::Stopping);
             }
             return own.answer(&person, clerk).to_string().into_bytes();
@@ -556,7 +583,7 @@ pub fn administer(
     let order = match order(control, true) {
         Ok(order) => order,
         Err(Own::Wrong(why)) => return Ok(refusal(&why)),
-        Err(Own::WebLink | Own::Stop | Own::Hello | Own::Look | Own::Exchange) => {
+        Err(Own::WebLink | Own::Stop | Own::Reload | Own::Hello | Own::Look | Own::Exchange) => {
             return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
         }
     };
@@ -596,6 +623,8 @@ mod tests {
             inbox: None,
             callback: None,
             foundation: None,
+            reload: None,
+            start: String::new(),
         }
     }
 
@@ -620,6 +649,7 @@ mod tests {
         for (document, expected) in [
             //                                                      root adam anna rita
             (json!({ "type": "stop" }), [true, true, false, false]),
+            (json!({ "type": "reload" }), [true, true, false, false]),
             (json!({ "type": "look", "provider": "mock" }), [true, true, false, false]),
             (json!({ "type": "exchange", "provider": "mock", "digest": digest }), [true, true, false, false]),
             (json!({ "type": "web_link" }), [true, true, true, false]),

@@ -1,6 +1,7 @@
 //! Puts the parts together: configuration, keys, catalogue, ledger, threads.
 
 mod inbox;
+pub mod reload;
 
 use crate::broker::Broker;
 use crate::call::Desk;
@@ -14,7 +15,7 @@ use crate::daemon::Daemon;
 use crate::effects::clock::Clock;
 use crate::effects::commands::Commands;
 use crate::effects::http::Http;
-use crate::effects::ids::{Ids, NoRandomness};
+use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
@@ -30,6 +31,7 @@ use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
 use crate::vault::Vault;
 use inbox::Inbox;
+use reload::Reload;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -80,6 +82,8 @@ pub struct Office {
     pub issuers: Arc<Issuers>,
     /// Notes for a person: a key or the ledger is made new although others exist.
     pub notes: Vec<String>,
+    /// How its daemon reads the configuration again; `None` if it does not.
+    pub reload: Option<Reload>,
 }
 
 /// A running daemon.
@@ -177,7 +181,7 @@ impl Office {
         let running = Running { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let foundation = Arc::new(Foundation::lay((&home, &config), effects, secrets, running, &key)?);
         let terms = foundation.terms()?;
-        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes })
+        Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes, reload: None })
     }
 
     /// The one writer of this home.
@@ -207,8 +211,25 @@ impl Office {
             inbox: None,
             callback: None,
             foundation: None,
+            reload: None,
+            start: String::new(),
         }
     }
+}
+
+/// The error and what caused it, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// Makes a directory that only its owner may enter.
@@ -301,6 +322,8 @@ impl Host {
         let mut clerk = office.clerk(effects);
         clerk.catalogue = listed;
         clerk.foundation = Some(Arc::clone(&office.foundation));
+        clerk.reload.clone_from(&office.reload);
+        Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));

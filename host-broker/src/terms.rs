@@ -121,7 +121,7 @@ impl Foundation {
     pub fn accepted(&self, provider: &Provider) -> Result<PathBuf, String> {
         let known = self.config.providers.contains_key(provider);
         known.then(|| self.home.accepted(provider)).ok_or_else(|| {
-            format!("the daemon knows no provider {provider}; after a change of broker.toml start it again")
+            format!("the daemon knows no provider {provider}; after a change of broker.toml: host-broker reload")
         })
     }
 

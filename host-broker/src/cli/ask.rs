@@ -79,7 +79,7 @@ fn with_age(context: &Context, mut reply: Value) -> Value {
 
 /// The operator's next step if [`is_behind`].
 pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started, and the daemon still uses the \
-                          earlier text; host-broker stop, then host-broker serve, makes it read the new one";
+                          earlier text; host-broker reload makes it read the new one";
 
 /// Returns whether the daemon of this [`Control::Hello`] reply uses an earlier configuration.
 pub fn is_behind(hello: &Value) -> bool {

@@ -37,7 +37,7 @@ struct List {}
 #[derive(Debug, Args)]
 #[command(
     after_help = "Writes a [groups.NAME] table at the end of broker.toml; comments stay as they are. A running daemon \
-    takes it up when it is started again. policy/profiles/NAME.toml says who must agree each time.
+    takes it up after host-broker reload. policy/profiles/NAME.toml says who must agree each time.
 
 --json prints {group, added: true, mailbox, restart_needed}"
 )]
@@ -52,7 +52,7 @@ struct Add {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Takes the [groups.NAME] table out of broker.toml; comments stay as they are. Its directory and its rows \
-    in the ledger stay. A running daemon knows the group until it is started again.
+    in the ledger stay. A running daemon knows the group until host-broker reload.
 
 --json prints {group, removed: true, restart_needed}"
 )]
@@ -183,7 +183,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
 
 fn follow_up(context: &Context, restart: bool, what: &str) -> String {
     context.at_home(&if restart {
-        format!("The running daemon {what} when it is started again: host-broker stop, then host-broker serve.")
+        format!("The running daemon {what} after: host-broker reload")
     } else {
         format!("The next host-broker serve {what}.")
     })

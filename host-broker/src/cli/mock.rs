@@ -80,7 +80,7 @@ fn run(context: &Context) -> Result<(), Fault> {
             program = context.program(),
         ));
     }
-    serve(context, &document)
+    serve(context, &document, None).map(|_none| ())
 }
 
 fn mailbox(context: &Context, group: &str) -> String {

@@ -1,7 +1,7 @@
 //! Printing: the only file that writes to standard output and standard error.
 
+use crate::host::chain;
 use serde_json::{Map, Value};
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -80,21 +80,6 @@ impl Fault {
         self.details.insert(name.to_owned(), value.into());
         self
     }
-}
-
-/// The error and what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            // Writing to a string does not fail.
-            write!(text, ": {cause_text}").ok();
-        }
-        source = cause.source();
-    }
-    text
 }
 
 impl Output {

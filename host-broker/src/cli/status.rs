@@ -24,13 +24,15 @@ use std::time::Duration;
 
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {home, running, daemon: {version, pid, web, is_behind, servers: {NAME: {state: \
+#[command(
+    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
-    ending_soon: [{group, provider, level, expires_at}], warnings: [TEXT]}")]
+    ending_soon: [{group, provider, level, expires_at}], warnings: [TEXT]}"
+)]
 pub struct Status {}
 
 /// Grants that end within this time are listed.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub(super) enum Own {
     WebLink,
     Stop,
+    Reload,
     Hello,
     Look,
     Exchange,
@@ -22,7 +23,7 @@ impl Own {
         match self {
             Self::Hello | Self::Wrong(_) => Right::Known,
             Self::WebLink => Right::Member,
-            Self::Stop | Self::Look | Self::Exchange => Right::Administer,
+            Self::Stop | Self::Reload | Self::Look | Self::Exchange => Right::Administer,
         }
     }
 
@@ -40,19 +41,21 @@ impl Own {
                 Some(Err(none)) => json!({ "status": "failed", "error": none.to_string() }),
                 None => json!({
                     "status": "denied",
-                    "error": "no inbox is served; add a [web] table with listen = \"127.0.0.1:7420\" to broker.toml and \
-                              start the daemon again",
+                    "error": "no inbox is served; add a [web] table with listen = \"127.0.0.1:7420\" to broker.toml, \
+                              then: host-broker reload",
                 }),
             },
             Self::Wrong(why) => super::refusal(why),
             Self::Look | Self::Exchange => super::refusal("it is no order"),
             Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
+            Self::Reload => json!({ "status": "executed", "summary": "The daemon starts anew." }),
             Self::Hello => json!({
                 "status": "executed",
                 "summary": format!("host-broker {version} is running."),
                 "data": {
                     "version": version,
                     "pid": std::process::id(),
+                    "start": clerk.start,
                     "web": inbox.map(|inbox| inbox.address().url()),
                     "callback": clerk.callback,
                     "is_behind": clerk.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),

@@ -32,7 +32,7 @@ fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     let path = world.home.join("broker.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{text}\n[groups.late]\n")).unwrap();
-    world.run(&["grant", "late", "mock", "1"]).fails(3, &["late", SAYS, "host-broker stop"]);
+    world.run(&["grant", "late", "mock", "1"]).fails(3, &["late", SAYS, "host-broker reload"]);
     assert_eq!(world.run(&["status", "--json"]).json()["daemon"]["is_behind"], true);
     for command in [["status"].as_slice(), &["config", "check"]] {
         assert!(world.run(command).ok().contains(SAYS), "{command:?}");
@@ -44,6 +44,53 @@ fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     let _again = world.serve();
     assert!(!world.run(&["status"]).ok().contains(SAYS));
     world.run(&["grant", "late", "mock", "1"]).ok();
+}
+
+#[test]
+fn a_reload_takes_all_of_the_configuration_or_nothing() {
+    let world = World::with_mock();
+    world.run(&["reload"]).fails(3, &["no daemon is running", "host-broker serve"]);
+    let mut daemon = world.serve();
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].clone();
+    let path = world.home.join("broker.toml");
+    let (text, profile) = (std::fs::read_to_string(&path).unwrap(), world.home.join("policy/profiles/developer.toml"));
+    let profiled = std::fs::read_to_string(&profile).unwrap();
+    let late = format!("{text}\n[groups.late]\n");
+    let in_use = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = in_use.local_addr().unwrap().port();
+    let start = || world.run(&["status", "--json"]).json()["daemon"]["start"].clone();
+    let first = start();
+    for (config, lines, expected) in [
+        (format!("{late}\nunknown = 1\n"), "", "unknown"),
+        (format!("{late}\n[web]\nlisten = \"127.0.0.1:{port}\"\n"), "", "inbox cannot listen"),
+        (format!("{late}\n[groups.signed]\nsigning_key_file = \"nowhere\"\n"), "", "signing key"),
+        (late.clone(), "write = \"perhaps\"\n", "perhaps"),
+    ] {
+        std::fs::write(&path, config).unwrap();
+        std::fs::write(&profile, if lines.is_empty() { &profiled } else { lines }).unwrap();
+        world.run(&["reload"]).fails(4, &[expected, "goes on with the configuration that it has"]);
+        std::fs::write(&profile, &profiled).unwrap();
+        std::fs::write(&path, &late).unwrap();
+        assert_eq!(start(), first, "{expected}");
+    }
+    world.run(&["grant", "late", "mock", "1"]).fails(3, &["late"]);
+    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true }));
+    assert_eq!(daemon.line(), "ready", "once more");
+    let status = world.run(&["status", "--json"]).json();
+    assert_eq!((&status["daemon"]["pid"], &status["daemon"]["is_behind"]), (&pid, &json!(false)));
+    world.run(&["grant", "late", "mock", "1"]).ok();
+    assert_eq!(world.call("after", "note", &json!({ "n": 1 }), None)["status"], "executed");
+
+    // The signal does the same.
+    std::fs::write(&path, &text).unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    assert_eq!(daemon.line(), "ready");
+    world.run(&["grant", "late", "mock", "1"]).fails(3, &["late"]);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is whole"));
 }
 
 #[test]

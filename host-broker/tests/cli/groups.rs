@@ -39,14 +39,12 @@ fn what_others_refer_to_is_not_removed() {
 }
 
 #[test]
-fn a_running_daemon_takes_a_group_up_when_it_is_started_again() {
+fn a_running_daemon_takes_a_group_up_with_a_reload() {
     let world = World::with_mock();
-    let daemon = world.serve();
-    assert!(world.run(&["group", "add", "web"]).ok().contains("host-broker stop, then host-broker serve"));
+    let _daemon = world.serve();
+    assert!(world.run(&["group", "add", "web"]).ok().contains("host-broker reload"));
     world.run(&["grant", "web", "mock", "1"]).fails(3, &["There is no group 'web'"]);
-    world.run(&["stop"]).ok();
-    assert_eq!(daemon.end(), 0);
-    let _again = world.serve();
+    world.run(&["reload"]).ok();
     world.run(&["grant", "web", "mock", "1"]).ok();
     let call = json!({ "type": "ext_call", "provider": "mock", "action": "echo" });
     assert_eq!(world.ask("web", "w1", call)["status"], "executed");

@@ -102,6 +102,7 @@ fn word(control: &Control) -> &'static str {
         | Control::Exchange { .. }
         | Control::WebLink
         | Control::Stop
+        | Control::Reload
         | Control::Hello => "elsewhere",
     }
 }

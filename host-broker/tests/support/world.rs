@@ -221,6 +221,8 @@ impl World {
                 inbox: None,
                 callback: None,
                 foundation: None,
+                reload: None,
+                start: String::new(),
             },
             home,
             clock,

@@ -1,0 +1,74 @@
+//! Reloading the configuration: all of it, or nothing.
+//!
+//! The daemon first opens everything that a start would read. Only if that succeeds does it stop in good order and start
+//! anew as the same process: same number, same standard streams, same supervisor. So a reload has no state of its own,
+//! and calls under way get the time that a stop gives them.
+
+use super::{Effects, Office, StartError, every_record_opens, group_number};
+use crate::config::home::Home;
+use crate::config::web::Loopback;
+use crate::config::{Config, ConfigError};
+use crate::http;
+use crate::mailroom::Mailroom;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A running daemon's way to read its configuration again.
+#[derive(Clone)]
+pub struct Reload {
+    home: Home,
+    effects: Effects,
+    addresses: [Option<SocketAddr>; 2],
+    wanted: Arc<AtomicBool>,
+}
+
+impl Reload {
+    /// For the daemon that runs on this configuration.
+    pub fn new(home: Home, effects: &Effects, running: &Config) -> Self {
+        let addresses = addresses(running);
+        Self { home, effects: effects.clone(), addresses, wanted: Arc::default() }
+    }
+
+    /// Opens everything that a start would read. The daemon must then be stopped; it starts anew. This blocks.
+    ///
+    /// # Errors
+    /// [`StartError`]: the configuration cannot be used, and the daemon goes on with the earlier one.
+    pub fn ask(&self) -> Result<(), StartError> {
+        let office = Office::open(self.home.clone(), &self.effects)?;
+        every_record_opens(&office, &self.effects)?;
+        Mailroom::open(&office.home, &office.config)?;
+        let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
+        group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        let [inbox, callback] = addresses(&office.config);
+        let new = |address: &SocketAddr| !self.addresses.contains(&Some(*address));
+        if let Some(address) = inbox.filter(new) {
+            http::bind(address, &self.effects.runtime).map_err(|source| StartError::Inbox { address, source })?;
+        }
+        if let Some(address) = callback.filter(new) {
+            http::bind(address, &self.effects.runtime).map_err(|source| StartError::Callback { address, source })?;
+        }
+        self.wanted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns whether the daemon has stopped to start anew.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+}
+
+/// Starts this program anew, with the same arguments, as the same process. Returns only if that fails.
+#[expect(clippy::disallowed_methods, reason = "no child: the process becomes the new one")]
+pub fn start_anew() -> std::io::Error {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    // The very program that runs, also if its file was replaced meanwhile.
+    std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec()
+}
+
+/// The addresses on which a daemon of this configuration listens.
+fn addresses(config: &Config) -> [Option<SocketAddr>; 2] {
+    [config.web.as_ref().map(|web| web.listen.address()), config.identity.callback.map(Loopback::address)]
+}
