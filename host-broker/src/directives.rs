@@ -109,6 +109,12 @@ impl Broker {
             let code = out_of_reach(&header.behalf);
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
+        // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
+        if let (Order::Cancel(_), Caller::Outside(access)) = (&directive.order, &header.caller)
+            && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
+        {
+            return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
+        }
         let said = match &directive.order {
             Order::Result(request) => match self.may_have_result(tx, header, &request.of)? {
                 Ok(()) => return self.result(tx, header, request),

@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::{Peer, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::json;
+use shared::reply::text::unknown_tool;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -221,7 +222,10 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         match caught(tools::call(&self.shim, &request.name, arguments, stop, &mut client)).await {
             Some(Some(result)) => Ok(CallToolResponse::Complete(result)),
-            Some(None) => Err(ErrorData::invalid_params("unknown tool", Some(json!({ "name": request.name })))),
+            Some(None) => {
+                let remedy = json!({ "remedy": words::UNKNOWN_TOOL });
+                Err(ErrorData::invalid_params(unknown_tool(&request.name), Some(remedy)))
+            }
             None => {
                 let reply = render::internal_fault(&crate::document::request_id());
                 Ok(CallToolResponse::Complete(render::result(&reply)))

@@ -97,7 +97,7 @@ fn hints(effect: Effect, open_world: bool) -> ToolAnnotations {
     ToolAnnotations::from_raw(None, Some(read_only), Some(destructive), Some(idempotent), Some(open_world))
 }
 
-/// Calls a tool by its name; `None` if there is none of that name and never was.
+/// Calls a tool by its name; `None` if there is none of that name now.
 pub async fn call(
     shim: &Shim,
     name: &str,
@@ -120,9 +120,7 @@ pub async fn call(
     } else if let Some(action) = view.actions.iter().find(|action| action.tool.name == name) {
         action.request(arguments)
     } else {
-        // Only actions have such names, and what one could call a moment ago deserves an explanation.
-        let is_action = name.contains("__") || shared::names::FILE_TOOLS.contains(&name);
-        return is_action.then(|| render::tool_gone(name));
+        return None;
     };
     Some(match request {
         Ok(request) => render::result(&shim.ask(&view, request, stop, listener).await),

@@ -17,6 +17,7 @@ pub mod mailbox;
 pub mod names;
 pub mod reply;
 pub mod request;
+pub mod rpc;
 pub mod schema;
 pub mod signature;
 pub mod snapshot;

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// The largest reply document that a shim reads, in bytes. The host cuts results long before this.
 pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How many messages a JSON-RPC batch may have.
+pub const BATCH_MAX: usize = 8;
 /// How deep arrays and objects may nest in a document.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// How many values and keys a request document may have. Each costs a hundred bytes or more, however short its text is.

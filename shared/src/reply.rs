@@ -1,5 +1,7 @@
 //! Replies: what the host writes into `responses/<request_id>.json`.
 
+pub mod text;
+
 use crate::code::Code;
 use crate::digest::Digest;
 use crate::names::RequestId;

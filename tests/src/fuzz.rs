@@ -250,6 +250,12 @@ pub fn filter(bytes: &[u8]) {
 /// how they are cut.
 pub fn transport(bytes: &[u8]) {
     let Some((cut, rest)) = bytes.split_first() else { return };
+    if let Some(Ok(messages)) = shared::rpc::batch(rest, Some(shared::rpc::BATCH_REVISION)) {
+        assert!((1..=limits::BATCH_MAX).contains(&messages.len()));
+        assert!(
+            messages.iter().all(|message| shared::rpc::read(message.get().as_bytes()) != shared::rpc::Text::NotJson)
+        );
+    }
     let written = Arc::new(Mutex::new(Vec::new()));
     let input = Pieces { rest: rest.to_vec(), at: 0, most: usize::from(*cut).max(1) };
     let output = Written(Arc::clone(&written));

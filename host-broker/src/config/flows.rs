@@ -70,6 +70,9 @@ pub struct ExternalAgentTable {
 /// No access is longer, in seconds, whatever the configuration says.
 pub const TTL_MAX: u64 = 86_400;
 
+/// The tools with which an agent outside asks about its own calls at `/mcp`. No other tool has these names.
+pub const BROKERS_OWN: [&str; 2] = ["ext_result", "ext_cancel"];
+
 impl Default for ExternalAgentTable {
     fn default() -> Self {
         Self {
@@ -212,6 +215,9 @@ impl FlowsTable {
         }
         for ToolTable { id, params, open, gate, task_id, .. } in tools {
             let place = format!("flows.external_agent.allowed_tools.{id}");
+            if BROKERS_OWN.contains(&id.as_str()) {
+                return Err(format!("{place}: /mcp has a tool of the broker's own under this name; choose another"));
+            }
             if let Some(both) = open.iter().find(|name| params.contains_key(*name)) {
                 return Err(format!("{place}.open: `{both}` is in `params`, too; it is either fixed or given"));
             }
@@ -279,6 +285,17 @@ impl FlowsTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_tool_has_the_name_of_one_of_the_brokers_own() {
+        for (id, is_taken) in [("ext_result", true), ("ext_cancel", true), ("result", false)] {
+            let tool = json!({ "id": id, "description": "x", "provider": "demo", "action": "echo" });
+            let table: FlowsTable =
+                serde_json::from_value(json!({ "external_agent": { "allowed_tools": [tool] } })).unwrap();
+            let checked = table.check();
+            assert_eq!(checked.is_err_and(|fault| fault.contains("choose another")), is_taken, "{id}");
+        }
+    }
 
     #[test]
     fn the_environment_switches_as_the_file_does_and_says_what_it_does_not_understand() {

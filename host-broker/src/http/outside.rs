@@ -120,7 +120,7 @@ pub(super) fn router(outside: Outside) -> Router {
         .route(agents::INVOKE, post(agents::invoke))
         .route(agents::CALLS, get(agents::result))
         .method_not_allowed_fallback(wrong_method)
-        .route_service("/mcp", mcp::service(&outside))
+        .route(mcp::PLACE, mcp::route(&outside))
         .layer(from_fn_with_state(Arc::clone(&outside), identify))
         .route(openapi::PLACE, get(openapi::document))
         .layer(from_fn_with_state(Arc::clone(&outside), door))
@@ -133,18 +133,24 @@ async fn wrong_method() -> Response {
 
 /// What every request passes, and what every reply says.
 async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+    let is_mcp = request.uri().path() == mcp::PLACE;
     let mut response = match outside.admit(&request) {
         Ok(()) => next.run(request).await,
         Err(refused) => *refused,
     };
+    if is_mcp {
+        response = mcp::spoken(response, None).await;
+    }
     seal(response.headers_mut());
     response
 }
 
 /// Whose request it is, and all of it.
 async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
+    let is_mcp = request.uri().path() == mcp::PLACE;
     let visitor = match outside.visitor(request.headers()).await {
         Ok(visitor) => visitor,
+        Err(response) if is_mcp => return mcp::unauthorized(*response),
         Err(response) => return *response,
     };
     Standing::note(&request);
@@ -167,7 +173,10 @@ struct Members(Map<String, Value>);
 async fn received(request: Request, visitor: Visitor) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
     let body = if head.method == Method::POST { whole(body).await? } else { Bytes::new() };
-    head.extensions.insert(Members(members(&body)?));
+    // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
+    if head.uri.path() != mcp::PLACE {
+        head.extensions.insert(Members(members(&body)?));
+    }
     head.extensions.insert(visitor);
     Ok(Request::from_parts(head, Body::from(body)))
 }
@@ -219,7 +228,11 @@ impl Outside {
             bearer.filter(|_| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer")))
         };
         let Some(shown) = shown else {
-            let mut response = plainly(StatusCode::UNAUTHORIZED, "Send Authorization: Bearer … with it.");
+            let code = Code::FlowExternalGrantDenied;
+            let words = json!({
+                "status": "denied", "code": code.word(), "error": "Send Authorization: Bearer … with it.",
+            });
+            let mut response = document(StatusCode::UNAUTHORIZED, &words);
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(Box::new(response));
         };
@@ -285,6 +298,17 @@ impl Outside {
 
     /// Puts what needs no provider to the broker, and waits for its reply.
     async fn put(&self, caller: Caller, order: Order, patience: Duration) -> Result<Reply, Box<Response>> {
+        let receiver = self.send(caller, order, patience)?;
+        reply(receiver, patience).await
+    }
+
+    /// Puts what needs no provider to the broker.
+    fn send(
+        &self,
+        caller: Caller,
+        order: Order,
+        patience: Duration,
+    ) -> Result<oneshot::Receiver<Vec<u8>>, Box<Response>> {
         let (sender, receiver) = oneshot::channel();
         let header = Header {
             caller_key: caller.to_string().into(),
@@ -299,7 +323,7 @@ impl Outside {
         };
         let directive = Directive { header, order, asked: false };
         self.reports.happened(Event::Arrived(Parsed::Directive(Box::new(directive))));
-        reply(receiver, patience).await
+        Ok(receiver)
     }
 }
 

@@ -5,11 +5,12 @@ use shared::{Action, Provider};
 
 /// What an executed call without data and without a summary comes to.
 pub const DONE: &str = "Done.";
-/// What a refusal without any reason comes to. Our own host always gives one.
-pub const NO_REASON: &str = "the host gave no reason.";
 /// There is no snapshot.
 pub const NO_CAPABILITIES: &str =
     "No external capabilities configured. Ask the main group's agent or the operator for a grant.";
+
+/// What to do about a tool that is not in the list, or not any more.
+pub const UNKNOWN_TOOL: &str = "The group's grants may have changed. ext_capabilities lists what may be done now.";
 
 /// How the broker works, in ten lines, for an agent that has never heard of it.
 pub const INSTRUCTIONS: &str = "\

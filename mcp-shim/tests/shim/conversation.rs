@@ -86,10 +86,9 @@ fn a_handshake_client_hears_that_its_tools_changed() {
     world.snapshot(&changed);
     client.notification("notifications/tools/list_changed");
     assert!(!client.tool_names().contains(&"github__list_issues".to_owned()));
-    let id = client.call("github__list_issues", json!({"repo": "a"}));
-    let result = client.result(id);
-    assert_eq!(result["isError"], true);
-    assert!(text(&result).contains("ext_capabilities"), "{result}");
+    let gone = client.request("tools/call", json!({"name": "github__list_issues", "arguments": {"repo": "a"}}));
+    assert_eq!(gone["error"]["message"], "Unknown tool: github__list_issues");
+    assert!(gone["error"]["data"]["remedy"].as_str().unwrap().contains("ext_capabilities"), "{gone}");
 }
 
 #[test]
@@ -139,7 +138,11 @@ fn what_is_not_offered_is_not_there() {
         {
             assert_eq!(client.request(method, params)["error"]["code"], -32601, "{method}");
         }
-        assert_eq!(client.request("tools/call", json!({"name": "ext_nothing"}))["error"]["code"], -32602);
+        for name in ["ext_nothing", "github__nothing", "read_file", ""] {
+            let error = client.request("tools/call", json!({"name": name}))["error"].clone();
+            let told = (&error["code"], &error["message"]);
+            assert_eq!(told, (&json!(-32602), &json!(format!("Unknown tool: {name}"))));
+        }
         assert_eq!(client.request("tools/call", json!({"name": 5}))["error"]["code"], -32602);
     }
 }
@@ -213,7 +216,7 @@ fn a_request_that_cannot_be_read_is_answered_under_its_id() {
     world.reply(&request, json!({"status": "executed", "data": "true one"}));
     assert_eq!(text(&client.result(id)), "true one");
     // Nobody waits for an answer to these.
-    for line in ["", "\r", "nonsense", r#"{"jsonrpc":"2.0","method":"notifications/x","params":1e400}"#] {
+    for line in ["", "\r", r#"{"jsonrpc":"2.0","method":"notifications/x","params":1e400}"#] {
         client.send_line(line);
     }
     let id = client.ask("ping", json!({}));

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Map, Value};
 use shared::flow::{GrantId, Id, Opaque};
-use shared::request::ResultRequest;
+use shared::request::{CancelRequest, ResultRequest};
 use shared::{Code, IdempotencyKey, Reply, RequestId, Status, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,13 +39,52 @@ impl Outside {
 
     /// Has a tool called, and waits for the reply; the name of the request, and the reply or why there is none.
     pub(super) async fn call(&self, called: Called) -> Result<(RequestId, Reply), Box<Response>> {
-        let Called { access, tool, given, key, patience } = called;
+        let Called { access, tool, given, key, patience, unless_left } = called;
         let request_id = self.fresh_id()?;
         let (answer, receiver) = oneshot::channel();
         let of = request_id.clone();
+        let mut asker = Asker { outside: self, access: access.clone(), of: of.clone(), withdraws: unless_left };
         let invoked = Invoked { grant: access, tool, given, request_id, idempotency_key: key, patience };
         self.reports.send(News::Invoked(Box::new(Invocation { invoked, answer })));
-        reply(receiver, limits::PATIENCE_MAX).await.map(|reply| (of, veiled(reply)))
+        let reply = reply(receiver, limits::PATIENCE_MAX).await;
+        asker.withdraws = false;
+        reply.map(|reply| (of, veiled(reply)))
+    }
+
+    /// Waits for what became of an earlier call of the access.
+    pub(super) async fn result_of(
+        &self,
+        access: GrantId,
+        of: RequestId,
+        patience: Duration,
+    ) -> Result<Reply, Box<Response>> {
+        let order = Order::Result(ResultRequest { of, timeout_ms: None });
+        self.put(Caller::Outside(access), order, patience).await.map(veiled)
+    }
+
+    /// Stops an earlier call of the access that has not started.
+    pub(super) async fn cancel(&self, access: GrantId, of: RequestId) -> Result<Reply, Box<Response>> {
+        let order = Order::Cancel(CancelRequest { of });
+        self.put(Caller::Outside(access), order, limits::PATIENCE_DEFAULT).await.map(veiled)
+    }
+}
+
+/// An agent that waits for the reply to a call.
+struct Asker<'a> {
+    outside: &'a Outside,
+    access: GrantId,
+    of: RequestId,
+    /// Whether the call is withdrawn when the agent stops waiting.
+    withdraws: bool,
+}
+
+impl Drop for Asker<'_> {
+    fn drop(&mut self) {
+        if self.withdraws {
+            let order = Order::Cancel(CancelRequest { of: self.of.clone() });
+            // Nobody waits for this reply either.
+            self.outside.send(Caller::Outside(self.access.clone()), order, limits::PATIENCE_DEFAULT).ok();
+        }
     }
 }
 
@@ -56,6 +95,8 @@ pub(super) struct Called {
     pub(super) given: Map<String, Value>,
     pub(super) key: Option<IdempotencyKey>,
     pub(super) patience: Option<Duration>,
+    /// Whether the call is withdrawn if the agent stops waiting before there is a reply.
+    pub(super) unless_left: bool,
 }
 
 /// `POST /api/v1/flows/external-tools/{tool_id}/invoke`
@@ -83,7 +124,8 @@ async fn invoked(
         Some(Some(key)) => Some(key),
         Some(None) => return Err(Box::new(invalid("Idempotency-Key: it is no key, or there are several."))),
     };
-    let (of, reply) = outside.call(Called { access, tool, given, key, patience: prefers(&headers) }).await?;
+    let (of, reply) =
+        outside.call(Called { access, tool, given, key, patience: prefers(&headers), unless_left: false }).await?;
     Ok(said(&reply, Some(&of)))
 }
 
@@ -101,13 +143,12 @@ pub(super) async fn result(
     let Some(of) = named::<RequestId>(of) else { return refused(Code::UnknownRequest) };
     // Whoever asks again and again holds no place here meanwhile, unless that is what was meant.
     let patience = prefers(&headers).unwrap_or(Duration::ZERO).min(limits::PATIENCE_MAX);
-    let order = Order::Result(ResultRequest { of: of.clone(), timeout_ms: None });
-    let result = outside.put(Caller::Outside(access), order, patience).await;
-    result.map_or_else(|response| *response, |reply| said(&veiled(reply), Some(&of)))
+    let result = outside.result_of(access, of.clone(), patience).await;
+    result.map_or_else(|response| *response, |reply| said(&reply, Some(&of)))
 }
 
 /// How long somebody wants to wait: `Prefer: wait=10`, in seconds (RFC 7240, section 4.3).
-fn prefers(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn prefers(headers: &HeaderMap) -> Option<Duration> {
     let all = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
     let mut seconds = all.flat_map(|value| value.split(',')).filter_map(|one| one.trim().strip_prefix("wait="));
     seconds.next()?.parse().ok().map(Duration::from_secs)
@@ -119,16 +160,58 @@ fn veiled(mut reply: Reply) -> Reply {
     if let Some(asked) = &mut reply.approval {
         "a call waits for a person".clone_into(&mut asked.summary);
     }
-    if reply.status == Status::Denied
-        && let Some(code) = code_of(&reply).filter(|code| *code != Code::InvalidParams)
-    {
-        // What to do is said to groups, except where it is said to agents outside.
-        let remedy = if code.word().starts_with("FLOW_") { code.remedy() } else { "" };
-        reply.error = Some(format!("{} {remedy}", code.meaning()).trim_end().to_owned());
-    }
     // What a provider says went wrong is said of its own names, and to whoever runs it.
-    if let (Status::Failed | Status::Timeout, Some(code)) = (reply.status, code_of(&reply)) {
-        reply.error = Some(code.meaning().to_owned());
+    if let (Status::Denied | Status::Failed | Status::Timeout, Some(code)) = (reply.status, code_of(&reply))
+        && code != Code::InvalidParams
+    {
+        reply.error = Some(format!("{} {}", code.meaning(), remedy(code)));
     }
     reply
+}
+
+/// The codes whose remedy is the same for an agent outside as for a group, besides those of flows.
+const SAME_REMEDY: [Code; 15] = [
+    Code::Busy,
+    Code::KillSwitch,
+    Code::ApprovalRequired,
+    Code::ApprovalDenied,
+    Code::ApprovalExpired,
+    Code::Guardrail,
+    Code::RangeTooWide,
+    Code::TooLarge,
+    Code::RateLimited,
+    Code::BreakerOpen,
+    Code::ProviderTimeout,
+    Code::OutcomeUnknown,
+    Code::Cancelled,
+    Code::StillRunning,
+    Code::IdempotencyConflict,
+];
+
+/// What an agent outside can do about a refusal. It has no group, no grants and no operator whom it could ask.
+fn remedy(code: Code) -> &'static str {
+    let is_same = SAME_REMEDY.contains(&code) || code.word().starts_with("FLOW_EXTERNAL_GRANT_");
+    if is_same {
+        code.remedy()
+    } else if code == Code::UnknownRequest {
+        "Name the request_id of a call with this access from the last 24 hours."
+    } else {
+        "Ask whoever gave you access."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_outside_is_sent_where_only_groups_and_operators_can_go() {
+        for code in Code::ALL {
+            let said = remedy(*code);
+            assert!(!said.is_empty(), "{code}");
+            for inside in ["group", "host-broker", "EXT_", "ext_capabilities", "ext_auth", "[flows", "flow_list"] {
+                assert!(!said.contains(inside), "{code}: {said}");
+            }
+        }
+    }
 }

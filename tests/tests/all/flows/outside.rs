@@ -1,6 +1,7 @@
 //! Agents outside: what they are given, how they use it, and everything that ends it.
 
 mod giving;
+mod mcp;
 
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
@@ -405,56 +406,6 @@ fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
     let agent = Agent { visitor: Visitor::at("http://127.0.0.1", port), ..agent };
     assert_eq!(from(&agent, &[("Host", "inbox.example")]).0, 421);
     assert_eq!(from(&agent, &[("Host", "127.0.0.1")]).0, 200);
-}
-
-#[test]
-fn an_mcp_client_sees_the_tools_of_its_access_and_calls_them() {
-    let mut world = world();
-    let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
-    let ask = |agent: &Agent, method: &str, params: Value| {
-        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-        let accept = [("Accept", "application/json, text/event-stream")];
-        heard(&agent.say("POST", "/mcp", &accept, &request.to_string()))
-    };
-    let hello =
-        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
-    let (status, greeted) = ask(&agent, "initialize", hello);
-    assert_eq!((status, &greeted["result"]["protocolVersion"]), (200, &json!("2025-11-25")), "{greeted}");
-    assert_eq!(greeted["result"]["capabilities"], json!({ "tools": {} }));
-    let (_, listed) = ask(&agent, "tools/list", json!({}));
-    let tools = listed["result"]["tools"].as_array().unwrap();
-    assert_eq!(
-        (tools.len(), &tools[0]["name"], &tools[0]["annotations"]["readOnlyHint"]),
-        (1, &json!("note"), &json!(true))
-    );
-    assert_eq!(tools[0]["inputSchema"]["additionalProperties"], false);
-    assert_eq!(tools[0]["inputSchema"]["properties"], json!({ "text": {} }), "what is fixed is not offered");
-    let call = |agent: &Agent, name: &str, arguments: Value| {
-        ask(agent, "tools/call", json!({ "name": name, "arguments": arguments })).1
-    };
-    let called = call(&agent, "note", json!({ "text": "hi" }));
-    assert_eq!(called["result"]["structuredContent"], json!({ "to": "us", "text": "hi" }), "{called}");
-    let id = called["result"]["_meta"]["broker/request_id"].as_str().unwrap();
-    let row = world.rows().into_iter().rfind(|row| row.kind == "intended").unwrap();
-    assert_eq!((row.caller, row.request_id.as_deref()), (format!("outside:{}", agent.grant), Some(id)));
-    let no = |called: Value| called["result"]["content"][0]["text"].as_str().unwrap().to_owned();
-    assert!(no(call(&agent, "note", json!({ "to": "them" }))).contains("no such parameter"));
-    assert!(no(call(&agent, "charge", json!({}))).contains("does not have this tool"));
-    assert_eq!(call(&agent, "not a tool", json!({}))["error"]["code"], -32602);
-    for method in ["prompts/list", "resources/list", "completion/complete", "nothing"] {
-        assert_eq!(ask(&agent, method, json!({})).1["error"]["code"], -32601, "{method}");
-    }
-    // Whose it is is asked each time; there is no session to take over, and no stream to hold open.
-    let bare = agent.visitor.say(&agent.visitor.request("POST", "/mcp", &[("Content-Type", "application/json")], "{}"));
-    assert_eq!((bare.status, bare.header("www-authenticate")), (401, Some("Bearer")));
-    for (method, status) in [("GET", 405), ("DELETE", 405)] {
-        assert_eq!(agent.say(method, "/mcp", &[("Accept", "text/event-stream")], "").status, status, "{method}");
-    }
-    assert_eq!(agent.say("POST", "/mcp", &[("Host", "evil.example")], "{}").status, 421);
-    assert_eq!(agent.say("POST", "/mcp", &[("Origin", "http://evil.example")], "{}").status, 403);
-    flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
-    assert_eq!(ask(&agent, "tools/list", json!({})).1["result"]["tools"], json!([]));
-    assert!(no(call(&agent, "note", json!({}))).contains("was ended"));
 }
 
 #[test]
