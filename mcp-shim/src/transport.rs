@@ -5,35 +5,40 @@
 //! - A request under an id that is still in use is refused instead of being executed without an answer.
 //! - A line that is too long is answered, as far as a request that nobody has read can be.
 //! - A request that cannot be read is answered under its id, if that can be read: half an emoji in an argument, which
-//!   JavaScript writes down without a murmur, would otherwise leave its client waiting for nothing.
+//!   JavaScript writes down without a murmur, would otherwise leave its client waiting for nothing. What is no JSON or no
+//!   message is answered under the id `null`, also before the client has introduced itself.
+//! - A batch of revision 2025-03-26 is answered as one; where the revision has none, it is refused.
 //! - A call whose arguments the SDK would change without a word is refused: of two equal keys it keeps one, and it
 //!   rounds numbers. The host refuses both, but would never see them.
 
+mod batches;
+mod output;
+mod reading;
+
+use batches::Batches;
+use output::Output;
+use reading::Unreadable;
 use rmcp::RoleServer;
 use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion};
-use rmcp::model::{RequestId, ServerJsonRpcMessage};
+use rmcp::model::{RequestId, ServerJsonRpcMessage, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::{StdioReader, StdioWriter, Transport, stdio_pipes};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::error::Category;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use shared::json;
-use std::borrow::Cow;
-use std::collections::HashSet;
+use shared::rpc::{self, BatchFault};
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, Empty, ReadBuf};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 /// The longest line. A request document has at most 1 MiB, which escaping can make six times as long.
 pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The method whose arguments must reach the host as they were written.
-const CALL: &str = "tools/call";
+/// What editors on Windows begin a text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A transport with manners.
 pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
@@ -42,11 +47,21 @@ pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
     line: Vec<u8>,
     /// Whether the rest of a line that was too long is still to come.
     skipping: bool,
-    /// What the SDK writes with; it reads nothing.
-    output: AsyncRwTransport<RoleServer, Empty, W>,
-    in_flight: Arc<Mutex<HashSet<RequestId>>>,
+    /// Messages of a batch that the SDK does not have yet.
+    waiting: VecDeque<RxJsonRpcMessage<RoleServer>>,
+    output: Output<W>,
+    answers: Mutex<Answers>,
     /// Whether the client has introduced itself.
     open: bool,
+}
+
+/// What is answered, and what is still to be answered.
+#[derive(Default)]
+struct Answers {
+    in_flight: HashSet<RequestId>,
+    batches: Batches,
+    /// What was agreed on; nothing before the greeting, and in the stateless revision.
+    revision: Option<ProtocolVersion>,
 }
 
 /// The transport over this process's own standard input and output; `eof` is cancelled when the input ends.
@@ -66,44 +81,146 @@ where
             input: BufReader::new(Input { inner: reader, eof }),
             line: Vec::new(),
             skipping: false,
-            output: AsyncRwTransport::new_server(tokio::io::empty(), writer),
-            in_flight: Arc::default(),
+            waiting: VecDeque::new(),
+            output: Output::new(writer),
+            answers: Mutex::default(),
             open: false,
         }
     }
 
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether a message goes on to the SDK.
-    fn admit(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> bool {
+    ///
+    /// # Errors
+    /// What is answered in its place.
+    fn admit(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> Result<bool, ErrorData> {
         match message {
             JsonRpcMessage::Request(request) => {
                 self.open = self.open || introduces(&request.request);
-                let fresh = lock(&self.in_flight).insert(request.id.clone());
-                if !fresh {
-                    let what = "this request id is still in use; the second request was not executed";
-                    self.complain(None, ErrorData::invalid_request(what, None));
-                }
-                fresh
+                let fresh = self.answers().in_flight.insert(request.id.clone());
+                let what = "this request id is still in use; the second request was not executed";
+                if fresh { Ok(true) } else { Err(ErrorData::invalid_request(what, None)) }
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     // A cancelled request is never answered, so its id is free again.
-                    lock(&self.in_flight).remove(id);
+                    let whole = {
+                        let mut answers = self.answers();
+                        answers.in_flight.remove(id);
+                        answers.batches.close(id, None)
+                    };
+                    self.write_beside(whole.as_ref());
                 }
-                self.open
+                Ok(self.open)
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => self.open,
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(self.open),
         }
     }
 
-    /// Answers with an error what does not go on to the SDK. Under an id that is in use it would look like the answer
-    /// to the first request, so then it has none.
-    fn complain(&mut self, id: Option<RequestId>, error: ErrorData) {
-        let id = id.filter(|id| !lock(&self.in_flight).contains(id));
-        let send = self.output.send(ServerJsonRpcMessage::error(error, id));
-        // Sent beside the reading, which may be dropped and begun again at any time.
-        tokio::spawn(async { send.await.ok() });
+    /// An error in the place of a message that does not go on to the SDK. Under an id that is in use it would look like the
+    /// answer to the first request, so then it has the id `null`.
+    fn complaint(&self, unreadable: Unreadable) -> Value {
+        let Unreadable { id, error } = unreadable;
+        let id = id.filter(|id| !self.answers().in_flight.contains(id));
+        output::value(&ServerJsonRpcMessage::error(error, id)).unwrap_or_default()
+    }
+
+    /// Writes beside the reading, which may be dropped and begun again at any time.
+    fn write_beside(&self, line: Option<&Value>) {
+        if let Some(line) = line {
+            let written = self.output.write(line);
+            tokio::spawn(async { written.await.ok() });
+        }
+    }
+
+    /// What a line comes to: a message for the SDK, or an answer, or nothing.
+    fn take(&mut self, line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+        if line.is_empty() {
+            return None;
+        }
+        let revision = self.answers().revision.clone();
+        match rpc::batch(line, revision.as_ref().map(ProtocolVersion::as_str)) {
+            Some(Ok(messages)) => {
+                self.take_batch(&messages);
+                return self.waiting.pop_front();
+            }
+            Some(Err(fault)) => {
+                let error = match fault {
+                    BatchFault::NotJson => ErrorData::parse_error(fault.to_string(), None),
+                    BatchFault::Revision | BatchFault::Empty | BatchFault::TooLong => {
+                        ErrorData::invalid_request(fault.to_string(), None)
+                    }
+                };
+                let complaint = self.complaint(Unreadable { id: None, error });
+                self.write_beside(Some(&complaint));
+                return None;
+            }
+            None => {}
+        }
+        match self.read(line) {
+            Ok(message) => message,
+            Err(unreadable) => {
+                let complaint = self.complaint(*unreadable);
+                self.write_beside(Some(&complaint));
+                None
+            }
+        }
+    }
+
+    /// A message for the SDK, or nothing.
+    ///
+    /// # Errors
+    /// What is answered in its place.
+    fn read(&mut self, text: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Box<Unreadable>> {
+        let Some(message) = reading::message(text).transpose()? else { return Ok(None) };
+        match self.admit(&message) {
+            Ok(goes_on) => Ok(goes_on.then_some(message)),
+            Err(error) => Err(Box::new(Unreadable { id: None, error })),
+        }
+    }
+
+    fn take_batch(&mut self, messages: &[&RawValue]) {
+        let (mut open, mut answers, mut rest) = (HashSet::new(), Vec::new(), VecDeque::new());
+        for message in messages {
+            match self.read_of_batch(message.get().as_bytes()) {
+                Ok(Some(message)) => {
+                    open.extend(match &message {
+                        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+                        JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                            None
+                        }
+                    });
+                    rest.push_back(message);
+                }
+                Ok(None) => {}
+                Err(unreadable) => answers.push(self.complaint(*unreadable)),
+            }
+        }
+        self.waiting.append(&mut rest);
+        let whole = {
+            let mut all = self.answers();
+            // What the batch itself has cancelled is never answered.
+            open.retain(|id| all.in_flight.contains(id));
+            all.batches.begin(open, answers)
+        };
+        self.write_beside(whole.as_ref());
+    }
+
+    /// The revision that has batches keeps the greeting out of them.
+    fn read_of_batch(&mut self, text: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Box<Unreadable>> {
+        if let Some(Ok(JsonRpcMessage::Request(request))) = reading::message(text)
+            && let ClientRequest::InitializeRequest(_) = &request.request
+        {
+            let error = ErrorData::invalid_request("initialize is no part of a batch", None);
+            return Err(Box::new(Unreadable { id: Some(request.id), error }));
+        }
+        self.read(text)
     }
 
     /// Reads the next line into `line`, or the beginning of one that is too long; `None` at the end of the input.
@@ -139,96 +256,6 @@ enum Length {
     TooLong,
 }
 
-/// A message that does not go on: under this id, if that can be read, and why.
-struct Unreadable {
-    id: Option<RequestId>,
-    error: ErrorData,
-}
-
-/// All of a message that must be readable for an answer.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    id: Option<RequestId>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-}
-
-/// A call's arguments, as the client wrote them.
-#[derive(Deserialize)]
-struct Written<'a> {
-    #[serde(borrow)]
-    params: WrittenParams<'a>,
-}
-
-#[derive(Deserialize)]
-struct WrittenParams<'a> {
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-/// The message of a line; `None` where there is nothing that could be answered.
-fn parse(line: &[u8]) -> Option<Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>>> {
-    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
-    if line.is_empty() {
-        return None;
-    }
-    let fault = match serde_json::from_slice(line) {
-        Ok(message) => return Some(unchanged(line, message)),
-        Err(fault) => fault,
-    };
-    // SECURITY: what does not fit is quoted in the fault, and may be an argument; what is no JSON is not.
-    let what = match fault.classify() {
-        Category::Syntax | Category::Eof => format!("the message cannot be read, and nothing was executed: {fault}"),
-        Category::Data | Category::Io => "the message is not one of this protocol".to_owned(),
-    };
-    // These two pass over strings, numbers and depths that the reader of messages stumbles at.
-    let (id, error) = match serde_json::from_slice(line) {
-        // A notification is never answered.
-        Ok(Envelope { id: None, method: Some(_) }) => return None,
-        Ok(Envelope { id: id @ Some(_), method: Some(method) }) if method == CALL => {
-            (id, ErrorData::invalid_params(what, None))
-        }
-        Ok(Envelope { id, .. }) => (id, ErrorData::invalid_request(what, None)),
-        Err(_) if serde_json::from_slice::<IgnoredAny>(line).is_ok() => (None, ErrorData::invalid_request(what, None)),
-        Err(_) if line.starts_with(b"{") || line.starts_with(b"[") => (None, ErrorData::parse_error(what, None)),
-        // What does not even begin like a message is chatter, and who chatters may send our complaint back.
-        Err(_) => return None,
-    };
-    Some(Err(Box::new(Unreadable { id, error })))
-}
-
-/// The message, unless it is a call whose arguments are no longer what this line says.
-fn unchanged(
-    line: &[u8],
-    message: RxJsonRpcMessage<RoleServer>,
-) -> Result<RxJsonRpcMessage<RoleServer>, Box<Unreadable>> {
-    let JsonRpcMessage::Request(request) = &message else { return Ok(message) };
-    let ClientRequest::CallToolRequest(_) = &request.request else { return Ok(message) };
-    match changed(line) {
-        None => Ok(message),
-        Some(what) => {
-            let what = format!("{what}; nothing was executed");
-            let error = ErrorData::invalid_params(what, None);
-            Err(Box::new(Unreadable { id: Some(request.id.clone()), error }))
-        }
-    }
-}
-
-/// What reading has changed in a call's arguments.
-fn changed(line: &[u8]) -> Option<Cow<'static, str>> {
-    let Ok(Written { params: WrittenParams { arguments } }) = serde_json::from_slice(line) else {
-        return Some("the call has a member twice".into());
-    };
-    let arguments = arguments?.get();
-    if let Err(fault) = json::parse(arguments.as_bytes()) {
-        return Some(format!("the arguments are {fault}").into());
-    }
-    // What is inexact and yet kept, the host refuses, and says where it is.
-    json::loses_digits(arguments)
-        .then(|| "the arguments hold a number that cannot be kept exactly; send it as a string".into())
-}
-
 /// Whether the SDK takes this request as the beginning of a conversation; before that it takes requests only.
 fn introduces(request: &ClientRequest) -> bool {
     if matches!(request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_)) {
@@ -238,10 +265,6 @@ fn introduces(request: &ClientRequest) -> bool {
     let complete = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
         && meta.protocol_version().is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version));
     complete || matches!(request, ClientRequest::InitializeRequest(_))
-}
-
-fn lock(ids: &Mutex<HashSet<RequestId>>) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
-    ids.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<R, W> Transport<RoleServer> for Polite<R, W>
@@ -257,32 +280,56 @@ where
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if let Some(id) = answered {
-            lock(&self.in_flight).remove(id);
+        let line = output::value(&item).map(|value| {
+            let mut answers = self.answers();
+            if let JsonRpcMessage::Response(response) = &item
+                && let ServerResult::InitializeResult(greeting) = &response.result
+            {
+                answers.revision = Some(greeting.protocol_version.clone());
+            }
+            let Some(id) = answered else { return Some(value) };
+            answers.in_flight.remove(id);
+            if answers.batches.have(id) { answers.batches.close(id, Some(value)) } else { Some(value) }
+        });
+        // Nothing is written while others of the same batch are still open.
+        let written = line.map(|line| line.map(|line| self.output.write(&line)));
+        async move {
+            match written? {
+                Some(written) => written.await,
+                None => Ok(()),
+            }
         }
-        self.output.send(item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let parsed = match self.read_line().await? {
-                Length::Whole => parse(&self.line),
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(message);
+            }
+            let message = match self.read_line().await? {
+                Length::Whole => {
+                    let line = std::mem::take(&mut self.line);
+                    let message = self.take(&line);
+                    self.line = line;
+                    message
+                }
                 Length::TooLong => {
                     let error = ErrorData::invalid_request("a line was too long and was not read", None);
-                    Some(Err(Box::new(Unreadable { id: None, error })))
+                    let complaint = self.complaint(Unreadable { id: None, error });
+                    self.write_beside(Some(&complaint));
+                    None
                 }
             };
             self.line.clear();
-            match parsed {
-                Some(Ok(message)) if self.admit(&message) => return Some(message),
-                Some(Err(unreadable)) => self.complain(unreadable.id, unreadable.error),
-                Some(Ok(_)) | None => {}
+            if message.is_some() {
+                return message;
             }
         }
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.output.close().await
+        self.output.close().await;
+        Ok(())
     }
 }
 

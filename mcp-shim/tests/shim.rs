@@ -10,6 +10,7 @@ mod shim {
     mod harness;
     mod json;
     mod linking;
+    mod messages;
     mod replies;
     mod waiting;
 }

@@ -120,20 +120,3 @@ fn what_reading_would_change_is_refused_and_quoted_nowhere() {
     world.reply(&request, json!({"status": "executed", "data": "taken"}));
     assert_eq!(text(&client.result(1_763_746_723_123_456_789)), "taken");
 }
-
-#[test]
-fn a_message_that_is_no_json_is_answered_and_chatter_is_not() {
-    let world = World::with_snapshot();
-    let mut client = world.client(HANDSHAKE);
-    for line in ["{", "[1,", r#"{"jsonrpc":"2.0","id":1,"method":"ping""#, "[}"] {
-        client.send_line(line);
-        let answer = client.next(|_| true);
-        assert_eq!(answer["error"]["code"], -32700, "{line}: {answer}");
-        assert!(answer.get("id").is_none_or(Value::is_null), "{answer}");
-    }
-    for line in ["nonsense", "}", "\u{feff}  "] {
-        client.send_line(line);
-    }
-    let id = client.ask("ping", json!({}));
-    assert_eq!(client.next(|_| true)["id"], id);
-}
