@@ -81,7 +81,7 @@ fn capability(
     let chats: BTreeSet<ChatType> = chats.copied().collect();
     Some(Capability {
         provider: grant.provider.clone(),
-        description: listed.description.clone(),
+        description: listed.description.clone().or_else(|| of_kind(listed.kind).map(ToOwned::to_owned)),
         accounts: Vec::new(),
         chat_types: chats.into_iter().map(|kind| kind.word().to_owned()).collect(),
         access_level: grant.level,
@@ -91,6 +91,17 @@ fn capability(
         timeout_ms: u64::try_from(patience.as_millis()).ok(),
         actions,
     })
+}
+
+/// Returns what a provider of this kind is, for an agent that chooses between many.
+fn of_kind(kind: &str) -> Option<&'static str> {
+    match kind {
+        "github" => Some("GitHub: repositories, issues, pull requests, branches"),
+        "cloud-logs" => Some("Log entries of services"),
+        "files" => Some("Files of the workspace; changes are proposed and then applied"),
+        "mcp" => Some("Tools of an MCP server"),
+        _ => None,
+    }
 }
 
 /// Returns whether the rules refuse the action with all parameters.

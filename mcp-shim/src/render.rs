@@ -6,6 +6,7 @@
 //! standing texts (instructions, descriptions of tools) are in [`words`].
 
 mod blocks;
+pub mod listing;
 mod local;
 pub mod words;
 
@@ -19,12 +20,17 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 pub use shared::reply::text::reason;
 use shared::reply::text::{notices, pending, refused, structured};
+use shared::snapshot::Snapshot;
 use shared::{Reply, Status};
 
 /// Beside a result in `_meta`: the ledger row on which it rests.
 pub const EVIDENCE: &str = "broker/evidence";
 /// Beside a result in `_meta`: the name under which the host knows the request.
 pub const REQUEST_ID: &str = "broker/request_id";
+
+/// Beside a tool in `_meta`: the schema of `data` in its results, for programs. It is no promise: a reply without data, or
+/// with data that was cut, is a result, too.
+pub const OUTPUT_SCHEMA: &str = "broker/outputSchema";
 
 /// What a client gets for a reply.
 pub fn result(reply: &Reply) -> CallToolResult {
@@ -72,14 +78,20 @@ pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// What a client gets for the snapshot.
-pub fn capabilities(snapshot: &crate::snapshot::View) -> CallToolResult {
-    match (&snapshot.document, &snapshot.fault) {
-        (Some(document), _) => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(pretty(document))]);
-            result.structured_content = Some(document.clone());
-            result
-        }
+/// What a client gets for the snapshot, or for this part of it: a listing, as text without white space and as data.
+pub fn capabilities(
+    view: &crate::snapshot::View,
+    part: impl FnOnce(&Snapshot) -> Result<Value, Box<Reply>>,
+) -> CallToolResult {
+    match (&view.snapshot, &view.fault) {
+        (Some(snapshot), _) => match part(snapshot) {
+            Ok(listing) => {
+                let mut shown = CallToolResult::success(vec![ContentBlock::text(listing.to_string())]);
+                shown.structured_content = Some(listing);
+                shown
+            }
+            Err(refused) => result(&refused),
+        },
         (None, Some(fault)) => CallToolResult::error(vec![ContentBlock::text(fault)]),
         (None, None) => CallToolResult::success(vec![ContentBlock::text(words::NO_CAPABILITIES)]),
     }

@@ -256,7 +256,8 @@ impl ServerHandler for Server {
                 if let Some(fault) = &view.fault {
                     return Err(ErrorData::internal_error(fault.clone(), None));
                 }
-                render::pretty(view.document.as_ref().unwrap_or(&json!({ "capabilities": [] })))
+                // Without white space: it is long, and for programs.
+                view.document.as_ref().unwrap_or(&json!({ "capabilities": [] })).to_string()
             }
             CALLS => render::pretty(&json!({ "calls": self.shim.calls().all() })),
             _ => {

@@ -107,8 +107,8 @@ pub async fn call(
 ) -> Option<CallToolResult> {
     let view = shim.snapshots().view();
     if name == ext_capabilities::ENTRY.name {
-        return Some(match ext_capabilities::check(&arguments) {
-            Ok(()) => render::capabilities(&view),
+        return Some(match ext_capabilities::Wanted::read(arguments) {
+            Ok(wanted) => render::capabilities(&view, |snapshot| wanted.of(snapshot)),
             Err(fault) => refuse(&fault),
         });
     }

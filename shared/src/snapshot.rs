@@ -40,7 +40,7 @@ pub struct Snapshot {
 pub struct Capability {
     /// The provider.
     pub provider: Provider,
-    /// What it is, where its actions do not say that by themselves.
+    /// What it is, for an agent that chooses between many; absent where nothing is known of it but its actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The accounts that the person asking has there; in the group's directory nobody's are.
@@ -93,6 +93,29 @@ pub struct ActionEntry {
     /// Whether it works with an account of the person on whose behalf it is called.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requires_auth: bool,
+}
+
+/// How hosts without a status mark in a description what may not be used.
+const DENIED: &str = "(DENIED)";
+
+impl ActionEntry {
+    /// Returns the status, also where the host says it in the description only.
+    pub fn shown_status(&self) -> Availability {
+        let is_denied = self.is_offered() && self.description.ends_with(DENIED);
+        if is_denied { Availability::Denied } else { self.status }
+    }
+
+    /// Returns whether the group can use it, perhaps after somebody has agreed.
+    pub fn is_usable(&self) -> bool {
+        self.is_offered() && !self.description.ends_with(DENIED)
+    }
+
+    fn is_offered(&self) -> bool {
+        match self.status {
+            Availability::Available | Availability::NeedsApproval | Availability::NeedsGate => true,
+            Availability::RequiresHigherLevel | Availability::Denied => false,
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

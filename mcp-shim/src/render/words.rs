@@ -15,7 +15,7 @@ pub const UNKNOWN_TOOL: &str = "The group's grants may have changed. ext_capabil
 /// How the broker works, in ten lines, for an agent that has never heard of it.
 pub const INSTRUCTIONS: &str = "\
 You have no network and no credentials; every external service is reached through this broker.
-ext_capabilities lists the providers and actions that this group may use, each with the schema of its parameters.
+ext_capabilities lists the providers and actions that this group may use; with provider it gives their parameters.
 Each of those actions may also be a tool of its own, named <provider>__<action>; ext_call is the general form.
 Levels: 1 reads, 2 writes within guardrails, 3 is production or money and needs a task_id.
 Every call is checked, recorded and then executed on the host; results are cleaned of secrets.
@@ -39,13 +39,14 @@ pub const EXT_CALL: ToolWords = ToolWords {
     title: "Call an external service",
     description: "Performs one action at an external provider through the broker. The host checks it, executes it \
                   with its own credentials and returns the result; you never hold credentials. ext_capabilities \
-                  lists the providers, the actions and the parameters of each.",
+                  lists the providers and their actions, and with provider the parameters of each.",
 };
 /// `ext_capabilities`
 pub const EXT_CAPABILITIES: ToolWords = ToolWords {
     title: "List external capabilities",
-    description: "Lists the external providers and actions that this group may use: level, description, whether an \
-                  approval or a gate is needed, and the schema of the parameters.",
+    description: "Lists the external providers that this group may use, with the names of their actions: which are \
+                  available, which need an approval or a gate. With provider, the description and the parameters of \
+                  each action; with provider and action, all of that action.",
 };
 /// `ext_result`
 pub const EXT_RESULT: ToolWords = ToolWords {
@@ -123,7 +124,7 @@ pub const GATE_APPROVE: ToolWords = ToolWords {
 /// `broker://capabilities`
 pub const CAPABILITIES_RESOURCE: ToolWords = ToolWords {
     title: "External capabilities",
-    description: "What this group may do at which provider, as ext_capabilities lists it.",
+    description: "What this group may do at which provider, whole: every action with its schemas.",
 };
 /// `broker://calls`
 pub const CALLS_RESOURCE: ToolWords = ToolWords {

@@ -1,12 +1,12 @@
 //! One typed tool for each action that the group may use: the same `ext_call`, with the action's own schema.
 
 use super::{Effect, hints};
-use crate::render::words;
+use crate::render::{self, words};
 use crate::schema;
-use rmcp::model::Tool;
+use rmcp::model::{MetaObject, Tool};
 use serde_json::{Map, Value, json};
 use shared::request::Request;
-use shared::snapshot::{ActionEntry, Availability, Capability, Snapshot};
+use shared::snapshot::{ActionEntry, Capability, Snapshot};
 use shared::{Action, Level, Provider, auth};
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub fn all(snapshot: &Snapshot) -> Vec<ActionTool> {
             let single = capability.actions.iter().filter(|(name, _)| !links(capability, name));
             single.map(move |(name, entry)| (&capability.provider, name, entry))
         })
-        .filter(|(_, _, entry)| is_offered(entry))
+        .filter(|(_, _, entry)| entry.is_usable())
         .collect();
     let names = shared::names::tool_names(offered.iter().map(|(provider, action, _)| (*provider, *action)));
     let mut taken = BTreeSet::new();
@@ -47,7 +47,7 @@ pub fn all(snapshot: &Snapshot) -> Vec<ActionTool> {
 
 /// Whether the group may begin to link a person's account at some capability.
 pub fn links_accounts(snapshot: &Snapshot) -> bool {
-    snapshot.capabilities.iter().filter_map(beginning).any(is_offered)
+    snapshot.capabilities.iter().filter_map(beginning).any(ActionEntry::is_usable)
 }
 
 /// Whether this is an action to which `ext_auth_begin` and its like are the way; a second tool for it would be one to
@@ -63,16 +63,6 @@ fn beginning(capability: &Capability) -> Option<&ActionEntry> {
     actions.find(|(name, _)| name.as_str() == auth::BEGIN).map(|(_, entry)| entry)
 }
 
-/// Hosts without a status mark in the description what may not be used.
-fn is_offered(entry: &ActionEntry) -> bool {
-    match entry.status {
-        Availability::Available | Availability::NeedsApproval | Availability::NeedsGate => {
-            !entry.description.ends_with("(DENIED)")
-        }
-        Availability::RequiresHigherLevel | Availability::Denied => false,
-    }
-}
-
 fn make(name: String, provider: &Provider, action: &Action, entry: &ActionEntry) -> ActionTool {
     let mut input = schema::object(entry.input_schema.clone().unwrap_or_default());
     let options = add_options(&mut input, entry.level);
@@ -83,12 +73,24 @@ fn make(name: String, provider: &Provider, action: &Action, entry: &ActionEntry)
             Effect::Changes { destructive: true, idempotent: entry.idempotent.unwrap_or(false) }
         }
     };
-    // REJECTED: the action's output schema. A client must refuse a result that does not fit it, and a pending, a
-    // withheld or a cut result cannot fit; nor does the reply around the data. ext_capabilities shows the schema.
-    let tool = Tool::new(name, words::action(provider, action, entry), input)
+    // REJECTED: the action's output schema as the tool's. A client must refuse a result that does not fit it, and a pending,
+    // a withheld or a cut result cannot fit; nor does the reply around the data. Programs find the schema in `_meta`.
+    let mut tool = Tool::new(name, words::action(provider, action, entry), input)
         .with_title(format!("{provider}: {action}"))
         .with_annotations(hints(effect, true));
+    if let Some(output) = entry.output_schema.as_ref().filter(|output| says_something(output)) {
+        tool.meta = Some(MetaObject(Map::from_iter([(render::OUTPUT_SCHEMA.to_owned(), output.clone())])));
+    }
     ActionTool { tool, provider: provider.clone(), action: action.clone(), options }
+}
+
+/// Whether a result's schema says more than that it is the answer of an MCP tool, which is all that is known of tools without
+/// an `outputSchema`.
+fn says_something(output: &Value) -> bool {
+    let is_any_answer = output.get("anyOf").is_none()
+        && output.pointer("/properties/structuredContent") == Some(&json!({}))
+        && output.pointer("/properties/content").is_some();
+    !is_any_answer
 }
 
 /// Adds the options whose names the action does not use itself. A schema that is put together from others may forbid
@@ -208,8 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_promises_an_output() {
+    fn no_tool_promises_an_output_and_programs_find_its_schema() {
         let tools = tools(&json!({"a": {"level": 1, "description": "x", "output_schema": {"type": "object"}}}));
         assert_eq!(tools[0].tool.output_schema, None);
+        let meta = tools[0].tool.meta.as_ref().unwrap();
+        assert_eq!(meta.0[render::OUTPUT_SCHEMA], json!({"type": "object"}), "programs find what the data is");
     }
 }

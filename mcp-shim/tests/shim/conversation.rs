@@ -60,6 +60,9 @@ fn a_list_of_tools_is_private_portable_and_annotated() {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         assert_portable(&tool["inputSchema"]);
         assert!(tool.get("outputSchema").is_none(), "{tool}");
+        let output = tool["_meta"].get("broker/outputSchema");
+        let is_typed = tool["name"] == "github__list_issues";
+        assert_eq!(output, is_typed.then_some(&json!({"type": "array"})), "{tool}");
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{tool}");
         }
@@ -299,10 +302,39 @@ fn capabilities_without_a_snapshot_say_whom_to_ask() {
     assert!(text(&result).starts_with("No external capabilities configured. Ask"), "{result}");
     assert_eq!(result["isError"], false);
     world.snapshot(&snapshot());
-    let id = client.call("ext_capabilities", json!({}));
-    let result = client.result(id);
-    assert_eq!(result["structuredContent"], snapshot());
-    assert_eq!(serde_json::from_str::<Value>(text(&result)).unwrap(), snapshot());
+    let mut list = |arguments: Value| {
+        let id = client.call("ext_capabilities", arguments);
+        let result = client.result(id);
+        let listed = result["structuredContent"].clone();
+        if result["isError"] == false {
+            assert_eq!(text(&result), listed.to_string(), "the text is the same, and has no white space");
+        }
+        listed
+    };
+    let summary = json!({
+        "provider": "github", "access_level": 2, "actions": {"L1": 1, "L2": 1, "L3": 2},
+        "available": ["list_issues"], "needs_approval": ["create_issue"], "needs_gate": ["deploy"], "unavailable": 1,
+    });
+    let whole = list(json!({"provider": null}));
+    assert_eq!((&whole["capabilities"], &whole["group"]), (&json!([summary]), &json!("developer")));
+    assert_eq!(whole.get("providers_available"), None, "it has no more than it was granted");
+    let github = list(json!({"provider": "github"}));
+    let (actions, kept) = (&github["actions"], &snapshot()["capabilities"][0]["actions"]);
+    assert_eq!(actions["list_issues"]["input_schema"], kept["list_issues"]["input_schema"]);
+    let create = json!({"level": 2, "status": "needs_approval", "description": "Create an issue"});
+    assert_eq!((&actions["create_issue"], &github["DENIED"]), (&create, &json!(["merge_pr"])));
+    assert_eq!(actions.get("merge_pr"), None);
+    let one = list(json!({"provider": "github", "action": "list_issues"}));
+    assert_eq!((&one["output_schema"], &one["tier"]), (&json!({"type": "array"}), &json!("auto")));
+    for (arguments, code) in [
+        (json!({"provider": "gitlab"}), "no_grant"),
+        (json!({"provider": "github", "action": "nothing"}), "unknown_action"),
+        (json!({"action": "list_issues"}), "invalid_params"),
+        (json!({"providers": "github"}), "invalid_params"),
+        (json!({"provider": 5}), "invalid_params"),
+    ] {
+        assert_eq!(list(arguments.clone())["code"], code, "{arguments}");
+    }
     world.write("ext_capabilities.json", "{");
     let id = client.call("ext_capabilities", json!({}));
     assert_eq!(client.result(id)["isError"], true);

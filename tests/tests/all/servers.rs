@@ -87,8 +87,14 @@ fn what_a_tool_answers_comes_through_whole_but_for_meta() {
         let reply = typed(broken);
         assert_eq!(code(&reply), "invalid_output", "{broken}: {reply}");
     }
-    // An agent sees a picture as a picture, and a tool's failure as one.
+    // An agent sees a picture as a picture, and a tool's failure as one; a program sees what a result promises to be.
     let shim = Shim::start(&world, "developer");
+    let tools = shim.tools();
+    let listed = tools.iter().find(|tool| tool["name"] == "odd__typed").unwrap();
+    let promised = "/_meta/broker~1outputSchema/anyOf/1/properties/structuredContent/required/0";
+    assert_eq!(listed.pointer(promised), Some(&json!("n")), "{listed}");
+    let loose = tools.iter().find(|tool| tool["name"] == "odd__read").unwrap();
+    assert_eq!(loose.get("_meta"), None, "it has promised nothing");
     let shown = shim.call("odd__read", json!({ "mode": "picture" }));
     assert_eq!((&shown["content"][1], &shown["structuredContent"]), (&image, &Value::Null));
     let shown = shim.call("odd__read", json!({ "mode": "failed" }));

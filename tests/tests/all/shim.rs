@@ -53,7 +53,7 @@ fn the_tools_change_when_a_person_grants_and_revokes() {
     let world = World::new();
     let shim = Shim::start(&world, "developer");
     assert!(!shim.tool_names().iter().any(|name| name.starts_with("demo__")));
-    assert!(text(&shim.call("ext_capabilities", json!({}))).contains("\"capabilities\": []"));
+    assert!(text(&shim.call("ext_capabilities", json!({}))).contains("\"capabilities\":[]"));
     world.grant("developer", 1);
     until("the news of the grant", || (shim.changes() > 0).then_some(()));
     until("the tool", || shim.tool_names().contains(&"demo__echo".to_owned()).then_some(()));
