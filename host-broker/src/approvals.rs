@@ -15,6 +15,7 @@
 
 pub mod card;
 pub mod denials;
+pub mod hidden;
 pub mod sealing;
 mod stored;
 

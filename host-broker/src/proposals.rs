@@ -117,6 +117,8 @@ pub struct Proposal {
     pub is_under_way: bool,
     /// Whether nobody knows what came of applying it.
     pub is_unknown: bool,
+    /// The request that applies it, or is to: the one that spent the yes, or the one that a person wants at once.
+    pub applied_by: Option<RequestId>,
 }
 
 impl Proposal {
@@ -211,7 +213,8 @@ pub struct Wanted {
 
 const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at, is_revert,
     EXISTS (SELECT 1 FROM open_intents o WHERE o.caller = p.caller AND o.request_id = p.applied_by),
-    EXISTS (SELECT 1 FROM unknown_outcomes u WHERE u.caller = p.caller AND u.request_id = p.applied_by)";
+    EXISTS (SELECT 1 FROM unknown_outcomes u WHERE u.caller = p.caller AND u.request_id = p.applied_by),
+    coalesce(applied_by, apply_as)";
 
 fn read(connection: &Connection, row: &Row<'_>) -> Result<Proposal, LedgerError> {
     let bad = |what: &'static str| LedgerError::Stored { what };
@@ -219,6 +222,7 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<Proposal, LedgerError>
     let number = |index: usize| row.get::<_, i64>(index).map_err(at("read a proposal"));
     let flag = |index: usize| row.get::<_, bool>(index).map_err(at("read a proposal"));
     let applied_at: Option<i64> = row.get(7).map_err(at("read a proposal"))?;
+    let applied_by: Option<String> = row.get(11).map_err(at("read a proposal"))?;
     let approval = approvals::numbered(connection, number(1)?)?;
     Ok(Proposal {
         id: text(0)?.parse().map_err(|_bad| bad("proposal"))?,
@@ -232,6 +236,7 @@ fn read(connection: &Connection, row: &Row<'_>) -> Result<Proposal, LedgerError>
         is_revert: flag(8)?,
         is_under_way: flag(9)?,
         is_unknown: flag(10)?,
+        applied_by: applied_by.map(|id| id.parse().map_err(|_bad| bad("request id"))).transpose()?,
     })
 }
 

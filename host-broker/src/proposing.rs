@@ -18,7 +18,7 @@ use crate::policy::profile::Setting;
 use crate::proposals::{self, Entry, Proposal, ProposalId, Wanted};
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
 use crate::providers::files::change::{Change, ChangeSet};
-use crate::providers::files::diff::Diff;
+use crate::providers::files::diff::{Diff, Lines};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
@@ -328,6 +328,7 @@ impl Broker {
             changes: set.to_bytes(),
             patch_hash: diff.hash(),
             diff: readable,
+            lines: diff.lines(),
             conditions: propose::conditions(&set),
             ttl: REVERT_TTL,
             window: REVERT_TTL,
@@ -403,6 +404,8 @@ fn card(asked: &Asked<'_>, proposed: &Proposed) -> Option<Card> {
     card.say("Action", &format!("{}.{}", asked.provider, asked.action));
     card.say("Level", &Level::Write.to_string());
     card.say("In short", &proposed.summary);
+    let Lines { added, removed } = proposed.lines;
+    card.say("Lines", &format!("+{added} -{removed}"));
     card.say("Proposal", proposed.id.as_str());
     card.reasons.push("Changes to files are made only after a person has seen all of them.".to_owned());
     (card.holds(&proposed.conditions) && card.differs(&proposed.diff)).then_some(card)

@@ -211,7 +211,8 @@ impl Broker {
             Caller::Outside(access) => grants::find(tx.connection(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons) else {
+        let together = shown::together(tx.connection(), call, reasons)?;
+        let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };

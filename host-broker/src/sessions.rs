@@ -3,6 +3,7 @@
 //! An action exposes from its intent on, whether its answer came or not. Only the host ends a session: what an agent has
 //! read stays with it until its sandbox is made anew.
 
+use crate::approvals::card::{Bringer, Together};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::policy::facts::Exposed;
@@ -41,6 +42,30 @@ pub fn knows(earlier: &[Exposed], declaration: &Declaration) -> bool {
                 && exposed.action == declaration.action
                 && exposed.exposes.and(declaration.exposes) == exposed.exposes
         })
+}
+
+/// How many earlier actions each list of [`together`] names; the latest are left out.
+const NAMED_MAX: usize = 8;
+
+/// The earlier actions of a session, and this one, by what they expose.
+pub fn together(earlier: &[Exposed], adds: Exposure, reason: usize) -> Together {
+    let list = |is: fn(&Exposure) -> bool| -> Vec<Bringer> {
+        let bring = |exposed: &&Exposed| is(&exposed.exposes);
+        let more = earlier.iter().filter(bring).count().saturating_sub(NAMED_MAX);
+        let named = earlier.iter().filter(bring).take(NAMED_MAX).map(|exposed| Bringer {
+            action: format!("{}.{}", exposed.provider, exposed.action),
+            at: Some(exposed.at),
+        });
+        let say = |words: String| Bringer { action: words, at: None };
+        let this = is(&adds).then(|| say("this call".to_owned()));
+        named.chain(this).chain((more > 0).then(|| say(format!("{more} more")))).collect()
+    };
+    Together {
+        reason,
+        private: list(|exposes| exposes.sensitive),
+        others: list(|exposes| exposes.untrusted),
+        ways_out: list(|exposes| exposes.egress),
+    }
 }
 
 /// Notes that the session calls this action, with the intent's row.

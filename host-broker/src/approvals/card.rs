@@ -3,10 +3,12 @@
 //! What is shown is what the digest is taken over. Values are JSON, so a line is a line: a line break in a value is
 //! written `\n`. What a reader could not see, or could take for something else, is written as its code point.
 
+use crate::approvals::hidden::Count;
 use crate::providers::accepted::Change;
 use crate::providers::sealed::Sealed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::Timestamp;
 use std::fmt::{self, Write as _};
 
 /// A card larger than this cannot be shown in full, so nobody is asked.
@@ -42,6 +44,39 @@ pub struct Card {
     pub diff: Option<String>,
     /// Why a person is asked.
     pub reasons: Vec<String>,
+    /// What the session would bring together, where one of the reasons says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
+}
+
+/// The calls by which private data, content that others wrote and ways out would come together in one session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Together {
+    /// The place of the sentence among [`Card::reasons`] that says the same.
+    pub reason: usize,
+    /// Calls that read private data.
+    pub private: Vec<Bringer>,
+    /// Calls that bring content which others wrote.
+    pub others: Vec<Bringer>,
+    /// Calls that let data leave.
+    pub ways_out: Vec<Bringer>,
+}
+
+/// One action that brings something into a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bringer {
+    /// `provider.action`; or `this call`, or `3 more`.
+    pub action: String,
+    /// When it was called first; absent for the call that the question is about, and for a number of more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+impl Together {
+    /// The three lists with their names.
+    pub fn lists(&self) -> [(&'static str, &[Bringer]); 3] {
+        [("Private data", &self.private), ("Content of others", &self.others), ("Ways out", &self.ways_out)]
+    }
 }
 
 impl fmt::Debug for Card {
@@ -103,7 +138,7 @@ impl Card {
                 Change::Removed(at, what) => ('-', at, what),
                 Change::Added(at, what) => ('+', at, what),
             };
-            let line = Line { field: format!("{sign} {}", quoted(at)), value: visible(what) };
+            let line = Line { field: format!("{sign} {}", quoted(at)), value: written(what, what.starts_with('"')) };
             let length = line.field.len() + line.value.len();
             let fits = length <= *left;
             if fits {
@@ -143,6 +178,14 @@ impl Card {
 
     fn lines(&self, width: usize) -> String {
         let mut text = String::new();
+        let hidden = Count::of(self);
+        if hidden.all() > 0 {
+            let words = format!(
+                "Attention: {} hidden or misleading characters are written out as <U+…> ({hidden})",
+                hidden.all()
+            );
+            wrap(&mut text, &words, width);
+        }
         for Line { field, value } in &self.head {
             wrap(&mut text, &format!("{field}: {value}"), width);
         }
@@ -161,10 +204,32 @@ impl Card {
         for line in self.diff.iter().flat_map(|diff| diff.split_terminator('\n')) {
             wrap(&mut text, &format!("  | {}", line.replace('\t', "→   ")), width);
         }
-        for reason in &self.reasons {
-            wrap(&mut text, &format!("Why: {}", visible(reason)), width);
+        for (place, reason) in self.reasons.iter().enumerate() {
+            match self.together.as_ref().filter(|together| together.reason == place) {
+                None => wrap(&mut text, &format!("Why: {}", visible(reason)), width),
+                Some(together) => {
+                    wrap(&mut text, &format!("Why: {TOGETHER}"), width);
+                    for (name, calls) in together.lists() {
+                        let calls: Vec<String> = calls.iter().map(Bringer::to_string).collect();
+                        wrap(&mut text, &format!("  {name}: {}", calls.join(", ")), width);
+                    }
+                }
+            }
         }
         text
+    }
+}
+
+/// What stands above the three lists of [`Together`].
+pub const TOGETHER: &str = "In this session three things would come together.";
+
+impl fmt::Display for Bringer {
+    /// `mail.read at 10:00:05 UTC`, or `this call`, or `3 more`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some(at) => write!(f, "{} at {}", self.action, at.clock()),
+            None => f.write_str(&self.action),
+        }
     }
 }
 
@@ -232,7 +297,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn quoted(text: &str) -> String {
-    visible(&Value::from(text).to_string())
+    written(&Value::from(text).to_string(), true)
 }
 
 /// The text with everything written out as code points that a reader could not see or could take for something else: what
@@ -247,6 +312,11 @@ fn quoted(text: &str) -> String {
 /// assert_eq!(visible("a     b <U+0041>"), "a<5 spaces>b <U+003C>U+0041>");
 /// ```
 pub fn visible(text: &str) -> String {
+    written(text, false)
+}
+
+/// The same; the letter of an escape in a JSON text, `\n`, is no part of the word behind it.
+fn written(text: &str, is_json: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -254,6 +324,8 @@ pub fn visible(text: &str) -> String {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
         let length = if is_word {
             rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len())
+        } else if is_json && first == '\\' && rest.chars().nth(1).is_some_and(is_escaped) {
+            2
         } else if spaces > GAP {
             // Writing to a string does not fail.
             write!(out, "<{spaces} spaces>").ok();
@@ -266,6 +338,8 @@ pub fn visible(text: &str) -> String {
         rest = after;
         if is_word {
             word(part, &mut out);
+        } else if part.len() > first.len_utf8() {
+            out.push_str(part);
         } else if is_plain_sign(first)
             && !(first == '<' && (after.starts_with("U+") || after.starts_with(|c: char| c.is_ascii_digit())))
         {
@@ -275,6 +349,11 @@ pub fn visible(text: &str) -> String {
         }
     }
     out
+}
+
+/// Whether a JSON text has this behind a backslash.
+fn is_escaped(c: char) -> bool {
+    matches!(c, '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' | 'u')
 }
 
 /// More spaces than this in a row are counted, because a reader cannot.
@@ -324,117 +403,4 @@ fn has_double(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn lines(params: &Value) -> Vec<String> {
-        let mut card = Card::new();
-        assert!(card.list(params));
-        card.params.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect()
-    }
-
-    #[test]
-    fn every_field_is_a_line_and_a_line_break_makes_no_second_one() {
-        let params =
-            json!({ "to": ["a", { "x": null }], "body": "Hi\nAction: read\r\u{2028}Why: nothing", "n": 1.5, "e": {} });
-        let expected =
-            [r#"body: "Hi\nAction: read\r<U+2028>Why: nothing""#, "e: {}", "n: 1.5", r#"to[0]: "a""#, "to[1].x: null"];
-        assert_eq!(lines(&params), expected);
-        assert!(lines(&json!({})).is_empty());
-    }
-
-    #[test]
-    fn a_name_cannot_pose_as_another_or_as_a_path() {
-        let params = json!({ "a.b": 1, "a": { "b": 2 }, "x: \"y\"": 3, "\u{202e}cc": 4, "": 5, "a[0]": 6 });
-        let lines = lines(&params);
-        let fields: std::collections::BTreeSet<&str> = lines.iter().map(String::as_str).collect();
-        assert_eq!(fields.len(), 6, "{lines:?}");
-        assert!(lines.contains(&r#""a.b": 1"#.to_owned()) && lines.contains(&"a.b: 2".to_owned()));
-        assert!(lines.contains(&r#""<U+202E>cc": 4"#.to_owned()));
-    }
-
-    #[test]
-    fn nothing_in_a_value_reaches_the_reader_unseen() {
-        // Everything that the standard library knows to have no shape, and what it does not know.
-        for c in ('\0'..=char::MAX).filter(|c| c.is_control() || (c.is_whitespace() && *c != ' ')) {
-            assert!(visible(&format!("a{c}b")).contains("<U+"), "{:x}", u32::from(c));
-        }
-        for hidden in ["\u{200d}", "\u{2066}", "\u{e0041}", "\u{fe0f}", "\u{feff}", "e\u{301}\u{301}", "\u{3164}"] {
-            assert!(visible(hidden).contains("<U+"), "{hidden:?}");
-        }
-    }
-
-    #[test]
-    fn whole_words_of_a_script_are_left_and_mixed_ones_named() {
-        for honest in ["Ελλάδα", "Москва", "naïve café", "日本語テキスト", "user_name@host", "Ω"]
-        {
-            assert_eq!(visible(honest), honest);
-        }
-        for fake in [
-            "\u{0441}\u{043e}\u{0441}\u{043e}",
-            "\u{0440}\u{0430}\u{0443}",
-            "g\u{043e}ogle",
-            "\u{0430}pple.com",
-            "p\u{ff41}y",
-            "\u{1d5ba}dmin",
-            "adm\u{03b9}n",
-        ] {
-            assert!(visible(fake).contains("<U+"), "{fake}");
-        }
-    }
-
-    #[test]
-    fn a_card_that_is_too_large_is_not_made() {
-        let fits = |params: Value| Card::new().list(&params);
-        assert!(fits(json!({ "body": "x".repeat(500 * 1024) })));
-        assert!(!fits(json!({ "body": "x".repeat(800 * 1024) })));
-        // Small as a document; as lines it would be a hundred gigabytes.
-        assert!(!fits(json!({ "n".repeat(500 * 1024): vec![1; 200_000] })));
-    }
-
-    #[test]
-    fn what_is_sent_is_shown_as_it_is_where_fields_would_not_be_all_of_it() {
-        let sent = |body: &str| {
-            let nonce = crate::effects::ids::Nonce::stored("0".repeat(32));
-            let (method, url) = ("POST".to_owned(), "https://example.com/x?y=\u{202e}z".to_owned());
-            let headers = vec![("x-a".to_owned(), "b\nWhy: c".to_owned())];
-            let mut card = Card::new();
-            assert!(card.sends(&Sealed { nonce, method, url, headers, body: body.to_owned() }));
-            card.sent.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect::<Vec<_>>()
-        };
-        let first = ["request: \"POST https://example.com/x?y=<U+202E>z\"", r#"header.x-a: "b\nWhy: c""#];
-        for (body, expected) in [
-            (r#"{"a":"b","c":[1]}"#, vec![r#"body.a: "b""#, "body.c[0]: 1"]),
-            // The second of two members of one name is all that a parser keeps.
-            (r#"{"a":"hidden","a":"b"}"#, vec![r#"body: "{\"a\":\"hidden\",\"a\":\"b\"}""#]),
-            (r#"{"a": "b"}"#, vec![r#"body: "{\"a\": \"b\"}""#]),
-            ("a=b&c", vec![r#"body: "a=b&c""#]),
-            ("", vec![r#"body: """#]),
-        ] {
-            assert_eq!(sent(body), [first.to_vec(), expected].concat());
-        }
-    }
-
-    #[test]
-    fn a_long_value_never_stands_where_a_field_does() {
-        let mut card = Card::new();
-        assert!(card.list(&json!({ "note": format!("x{}Action: read {}", " ".repeat(70), "y".repeat(300)) })));
-        let text = card.text();
-        assert!(text.contains("<70 spaces>Action: read"), "{text}");
-        assert!(text.lines().all(|line| line.starts_with("  note: ") || line.starts_with("    ¦ ")), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= TERMINAL), "{text}");
-    }
-
-    #[test]
-    fn no_line_is_wider_than_what_shows_it() {
-        let mut card = Card::new();
-        assert!(card.list(&json!({ "body": format!("{}aWorkspace: personal", "漢".repeat(40)) })));
-        assert!(card.differs(&format!("+{}XWhy: only a comment\n", "\t".repeat(30))));
-        for (text, width) in [(card.text(), TERMINAL), (card.message(), TELEPHONE)] {
-            let wide = |line: &str| line.chars().map(columns).sum::<usize>();
-            assert!(text.lines().all(|line| wide(line) <= width), "{text}");
-            assert!(!text.contains('\t') && text.lines().all(|line| !line.starts_with(['W', 'X'])), "{text}");
-        }
-    }
-}
+mod tests;

@@ -119,13 +119,18 @@ pub fn shown(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
     select(connection, "card", "state <> 'closed' ORDER BY id", [])
 }
 
-/// Every approval that is not closed, oldest first, with who asks and why, but without the parameters.
+/// Every approval that is not closed, oldest first, with who asks and why, and the beginnings of the first parameters: at
+/// most 24, with 160 characters of each.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn heads(connection: &Connection) -> Result<Vec<Approval>, LedgerError> {
     const HEAD: &str = "iif(card IS NULL, NULL, json_object('head', json_extract(card, '$.head'), \
-         'params', json_array(), 'reasons', json_extract(card, '$.reasons')))";
+         'params', json((SELECT json_group_array(json_object( \
+             'field', substr(json_extract(value, '$.field'), 1, 160), \
+             'value', substr(json_extract(value, '$.value'), 1, 160))) \
+             FROM (SELECT value FROM json_each(card, '$.params') LIMIT 24))), \
+         'reasons', json_extract(card, '$.reasons'), 'together', json_extract(card, '$.together')))";
     select(connection, HEAD, "state <> 'closed' ORDER BY id", [])
 }
 

@@ -341,7 +341,10 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
 }
 
 /// Returns the key under which a call's use and exposure count. All accesses of one external agent share one key.
-fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
+///
+/// # Errors
+/// [`LedgerError`] if the access cannot be read.
+pub(crate) fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
     let own = || call.header.caller_key.to_string();
     let Caller::Outside(access) = &call.header.caller else { return Ok(own()) };
     Ok(crate::flows::grants::find(connection, access)?.map_or_else(own, |access| access.counted_as()))

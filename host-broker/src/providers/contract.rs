@@ -5,6 +5,7 @@ use crate::identity::ChatType;
 use crate::linking::stored::{Flow, Standing};
 use crate::proposals::ProposalId;
 use crate::providers::execution::{Execution, Planted};
+use crate::providers::files::diff::Lines;
 use crate::providers::sealed::Sealed;
 use crate::vault;
 use schemars::JsonSchema;
@@ -299,6 +300,8 @@ pub struct Proposed {
     pub patch_hash: Digest,
     /// The whole diff, for a person's eyes.
     pub diff: String,
+    /// How many lines it adds and removes.
+    pub lines: Lines,
     /// What must still hold when it is made: the digest of each file, by path.
     pub conditions: Value,
     /// For how long a person is asked.

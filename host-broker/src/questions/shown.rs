@@ -1,12 +1,16 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
-use crate::approvals::card::Card;
+use crate::approvals::card::{Card, Together};
 use crate::call::{Call, Caller};
 use crate::flows::grants::Access;
 use crate::identity::{Behalf, ChatType};
+use crate::ledger::LedgerError;
+use crate::policy::authorize::counted_as;
 use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
 use crate::providers::sealed::Sealed;
+use crate::sessions;
+use rusqlite::Connection;
 use shared::Level;
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
@@ -15,6 +19,7 @@ pub(super) fn card(
     access: Option<&Access>,
     sealed: Option<&Sealed>,
     reasons: &[(Ask, String)],
+    together: Option<Together>,
 ) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
@@ -50,6 +55,7 @@ pub(super) fn card(
     }
     let condition = call.target.invocation().and_then(Invocation::precondition).unwrap_or_default();
     card.reasons.extend(reasons.iter().map(|(_, reason)| reason.clone()));
+    card.together = together;
     let mut params = call.params.value().clone();
     // What completes a flow is good for whoever reads it first.
     for name in ["code", "callback_url"] {
@@ -62,6 +68,21 @@ pub(super) fn card(
         && (condition.is_null() || card.holds(&condition))
         && sealed.is_none_or(|sealed| card.sends(sealed));
     shown.then_some(card)
+}
+
+/// The calls behind the reason that private data, content of others and a way out would come together, if that is one.
+///
+/// # Errors
+/// [`LedgerError`] if the session cannot be read; nobody is asked then.
+pub(super) fn together(
+    connection: &Connection,
+    call: &Call,
+    reasons: &[(Ask, String)],
+) -> Result<Option<Together>, LedgerError> {
+    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == Ask::Trifecta) else { return Ok(None) };
+    let Some(operation) = call.target.operation() else { return Ok(None) };
+    let earlier = sessions::exposures(connection, &counted_as(connection, call)?)?;
+    Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
 }
 
 /// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each

@@ -2,6 +2,7 @@
 
 mod browser;
 mod doors;
+mod telling;
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -178,7 +179,8 @@ fn what_an_agent_writes_is_text_on_every_page() {
         }
     }
     let page = operator.get(&format!("/approvals/{name}")).text;
-    assert!(page.contains("<mark>&lt;U+202E&gt;</mark>evil<mark>&lt;U+2066&gt;</mark>"), "{page}");
+    let marks = "<mark data-name=\"right-to-left override\">&lt;U+202E&gt;</mark>evil<mark data-name=\"left-to-right isolate\">";
+    assert!(page.contains(marks), "{page}");
     assert!(page.contains("&lt;script&gt;alert(2)"), "{page}");
 }
 
@@ -255,7 +257,13 @@ fn a_change_to_files_is_seen_whole_on_its_page_and_made_from_there() {
     let mut operator = Visitor::signed_in(&world);
     let name = reference(&world);
     let shown = operator.get(&format!("/approvals/{name}"));
-    for words in ["MODIFY notes.md", "What changes", "&lt;b&gt;zwei&lt;/b&gt;&lt;U+202E&gt;", "make it now", "two"] {
+    for words in [
+        "MODIFY notes.md",
+        "What changes",
+        "&lt;b&gt;zwei&lt;/b&gt;<mark data-name=\"right-to-left override\">&lt;U+202E&gt;",
+        "make it now",
+        "two",
+    ] {
         assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
     }
     let (form, digest) = (shown.field("form"), shown.field("digest"));
@@ -275,7 +283,7 @@ fn access_above_the_ceiling_is_given_from_its_page() {
     let mut operator = Visitor::signed_in(&world);
     let name = reference(&world);
     let shown = operator.get(&format!("/approvals/{name}"));
-    for words in ["give access", "gives.access_level", "gives.actions[0]", "instead_of"] {
+    for words in ["give access", "access_level", ">Before<", ">After<", "&quot;charge&quot;"] {
         assert!(shown.text.contains(words), "no `{words}` in {}", shown.text);
     }
     assert!(!shown.text.contains("make it now"));

@@ -1,8 +1,10 @@
 //! A person's answer from a page: the same order as the command line's, put to the broker by the same clerk.
 
+use super::desk::{self, Listed};
 use super::inbox::NOT_YOURS;
+use super::page::answered::Answered;
 use super::{Shared, html, page};
-use crate::approvals::{self, Approval};
+use crate::approvals::{self, Approval, Kind, State as Stands};
 use crate::call::Order;
 use crate::control::{Asked, Control};
 use crate::http::web::sessions::{Use, Visitor};
@@ -11,11 +13,13 @@ use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use rusqlite::Connection;
 use serde::Deserialize;
 use shared::Reply;
 use shared::reply::Status;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What the form says.
 #[derive(Deserialize)]
@@ -87,8 +91,64 @@ pub(super) async fn answer(
         Came::Refused(_) => StatusCode::CONFLICT,
         Came::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let (now, yes) = (shared.web.clock.now(), form.said != Said::No);
-    html(status, page::answered::page(&visitor, now, &approval, yes, &came))
+    let counts = matches!(came, Came::Counted(_));
+    let settled = counts && form.said != Said::No;
+    let patience = if settled { OUTCOME_PATIENCE } else { Duration::ZERO };
+    let wants_now = form.said == Said::Apply;
+    let Some((listed, waiting)) = settle(&shared, &visitor, &reference, (patience, wants_now)).await else {
+        return told(StatusCode::SERVICE_UNAVAILABLE, "The ledger cannot be read just now; the broker's log says why.");
+    };
+    let listed = listed.unwrap_or(Listed { approval, answers: Vec::new(), outcome: None });
+    let now = shared.web.clock.now();
+    let answered = Answered { listed: &listed, yes: form.said != Said::No, came: &came, waiting: &waiting };
+    html(status, page::answered::page(&visitor, now, &answered))
+}
+
+/// How long a page waits for the outcome of what was agreed to.
+const OUTCOME_PATIENCE: Duration = Duration::from_secs(4);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The question after the answer, with its outcome if that is known in time, and what else waits for this person.
+async fn settle(
+    shared: &Shared,
+    visitor: &Visitor,
+    reference: &str,
+    (patience, wants_now): (Duration, bool),
+) -> Option<(Option<Listed>, Vec<Listed>)> {
+    let until = Instant::now() + patience;
+    loop {
+        let (desk, config) = (Arc::clone(&shared.desk), Arc::clone(&shared.web.config));
+        let (person, asked_for, now) = (visitor.person.clone(), reference.to_owned(), shared.web.clock.now());
+        let look = move |ledger: &Connection| {
+            let listed = desk::one(ledger, &config, &person, &asked_for)?;
+            let waiting = desk::waiting(ledger, &config, &person, now)?.mine;
+            Ok((listed, waiting))
+        };
+        let found = tokio::task::spawn_blocking(move || desk.look(look)).await;
+        let Ok(Ok((listed, waiting))) = found else { return None };
+        let is_open = listed.as_ref().is_some_and(|listed| is_open(listed, wants_now));
+        if !is_open || Instant::now() >= until {
+            let others = waiting.into_iter().filter(|one| one.approval.reference() != reference).collect();
+            return Some((listed, others));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether more will be known soon of what was agreed to.
+fn is_open(Listed { approval, outcome, .. }: &Listed, wants_now: bool) -> bool {
+    match (approval.kind, outcome) {
+        (Kind::File, _) if !wants_now => false,
+        (_, Some(outcome)) => outcome.is_open() && !is_refused(approval),
+        (Kind::File | Kind::Grant, None) => approval.state == Stands::Approved,
+        (Kind::Call | Kind::Account | Kind::Definition | Kind::Flow, None) => false,
+    }
+}
+
+/// Whether it ended without an effect.
+fn is_refused(approval: &Approval) -> bool {
+    approval.state == Stands::Closed && approval.became.as_deref() != Some("spent")
 }
 
 /// Puts it to the broker. The code belongs to this question for ever, and what it is about never changes.

@@ -1,10 +1,12 @@
 //! What the pages show, read from the ledger.
 
-use crate::approvals::{self, Answered, Approval, State};
+use crate::approvals::{self, Answered, Approval, Kind, State};
 use crate::config::Config;
-use crate::ledger::{LedgerError, open};
+use crate::ledger::{LedgerError, calls, open};
+use crate::proposals;
 use crate::questions::may_answer;
 use rusqlite::Connection;
+use serde_json::Value;
 use shared::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +23,30 @@ pub(super) struct Listed {
     pub(super) approval: Approval,
     /// The answers so far.
     pub(super) answers: Vec<Answered>,
+    /// What came of it, where something was to run after a yes.
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// What came of a call, or of changes to files, that people have agreed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It has not started.
+    Waits,
+    /// It has started.
+    Running,
+    /// It was done; in short.
+    Succeeded(Option<String>),
+    /// It was not done: the code.
+    Failed(String),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether more will be known soon.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Waits | Self::Running)
+    }
 }
 
 /// What one person's inbox holds.
@@ -96,5 +122,44 @@ pub(super) fn one(
 
 fn listed(connection: &Connection, approval: Approval) -> Result<Listed, LedgerError> {
     let answers = approvals::answers(connection, approval.id)?;
-    Ok(Listed { approval, answers })
+    let outcome = outcome(connection, &approval)?;
+    Ok(Listed { approval, answers, outcome })
+}
+
+/// What came of it, from the rows of the request that runs after the yes.
+fn outcome(connection: &Connection, approval: &Approval) -> Result<Option<Outcome>, LedgerError> {
+    let is_spent = approval.state == State::Closed && approval.became.as_deref() == Some("spent");
+    let request = match approval.kind {
+        Kind::Call if is_spent => Some(approval.request_id.clone()),
+        Kind::Call if approval.state == State::Approved => return Ok(Some(Outcome::Waits)),
+        Kind::File => proposals::asked_by(connection, approval.id)?.and_then(|proposal| proposal.applied_by),
+        Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
+    };
+    let Some(request) = request else { return Ok(None) };
+    let rows = calls::story(connection, &request, approval.group.as_ref())?;
+    let own = rows.into_iter().filter(|row| row.caller == approval.caller);
+    let mut found = Outcome::Waits;
+    let mut runs = false;
+    for row in own {
+        let code = || row.reason_code.clone().unwrap_or_default();
+        match row.kind.as_str() {
+            // A look at remote facts before the decision is not what was agreed to.
+            "intended" => {
+                runs = is_run(&row.body);
+                found = if runs { Outcome::Running } else { found };
+            }
+            "refused" => found = Outcome::Failed(code()),
+            "succeeded" if runs => found = Outcome::Succeeded(row.result_summary),
+            // A probe has found it.
+            "settled" => found = Outcome::Succeeded(row.result_summary),
+            "failed" | "timed_out" if runs => found = Outcome::Failed(code()),
+            "unknown" if runs => found = Outcome::Unknown,
+            _ => {}
+        }
+    }
+    Ok(Some(found))
+}
+
+fn is_run(body: &str) -> bool {
+    serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("stage").is_some_and(|stage| stage == "run"))
 }

@@ -4,8 +4,12 @@
 pub(super) mod answered;
 pub(super) mod approval;
 pub(super) mod diff;
+mod folded;
 pub(super) mod inbox;
 pub(super) mod lines;
+mod outcome;
+mod reasons;
+mod sides;
 pub(super) mod sign_in;
 pub(super) mod told;
 
@@ -13,7 +17,7 @@ use super::assets::{SCRIPT_NAME, STYLE_NAME};
 use super::sessions::Visitor;
 use crate::approvals::card::visible;
 use maud::{DOCTYPE, Markup, html};
-use shared::Timestamp;
+use shared::{Level, Timestamp};
 use std::time::Duration;
 
 /// A page with the bar above it.
@@ -43,6 +47,7 @@ fn frame(title: &str, visitor: Option<&Visitor>, now: Timestamp, content: &Marku
                 }
                 p #lost role="status" hidden { "The broker cannot be reached. What you see may be old." }
                 main #main tabindex="-1" { (content) }
+                footer.zone { "All times are UTC." }
                 p #said.unseen role="status" aria-live="polite" {}
             }
         }
@@ -64,11 +69,30 @@ fn by(caller: &str) -> Markup {
     seen(caller.strip_prefix("person:").unwrap_or(caller))
 }
 
-/// A time as people read it: `2026-02-14 10:00:00 UTC`.
+/// A time as people read it: `2026-02-14 10:00:00`. The page's foot says once that times are UTC.
 fn time(at: Timestamp) -> Markup {
     let exact = at.to_string();
     let short = exact.split('.').next().unwrap_or_default().replace('T', " ");
-    html! { time datetime=(exact) data-at=(at.millis()) { (short) " UTC" } }
+    html! { time datetime=(exact) { (short) } }
+}
+
+/// The same, and how long ago that was.
+fn moment(at: Timestamp, now: Timestamp) -> Markup {
+    html! { (time(at)) " (" (age(at, now)) ")" }
+}
+
+/// How long ago it was; a script goes on counting.
+fn age(at: Timestamp, now: Timestamp) -> Markup {
+    html! { span.age data-since=(at.millis()) { (words(now.since(at))) " ago" } }
+}
+
+/// The strip that marks a question about production or money in words, not by colour alone; nothing for others.
+fn stakes(level: Level) -> Markup {
+    html! {
+        @if level >= Level::Production {
+            p.stakes { strong { "L3" } " · production or money" }
+        }
+    }
 }
 
 /// How much time is left; a script goes on counting.
@@ -105,7 +129,10 @@ mod tests {
     #[test]
     fn times_are_for_people() {
         let at: Timestamp = "2026-02-14T10:00:05.123Z".parse().unwrap();
-        assert!(time(at).into_string().contains(">2026-02-14 10:00:05 UTC<"));
+        assert!(time(at).into_string().contains(">2026-02-14 10:00:05<"));
+        let later = at.plus(Duration::from_secs(125));
+        let shown = moment(at, later).into_string();
+        assert!(shown.contains("(<span class=\"age\"") && shown.contains(">2 min 5 s ago<"), "{shown}");
         for (seconds, expected) in [(7, "7 s"), (299, "4 min 59 s"), (3_700, "1 h 1 min"), (200_000, "2 d 7 h")] {
             assert_eq!(words(Duration::from_secs(seconds)), expected);
         }

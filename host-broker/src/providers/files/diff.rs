@@ -25,6 +25,16 @@ pub const PREVIEW_MAX: usize = 8000;
 pub struct Diff {
     text: String,
     concealing: Vec<WorkspacePath>,
+    lines: Lines,
+}
+
+/// How many lines a set of changes adds and removes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Lines that the change adds.
+    pub added: usize,
+    /// Lines that the change removes.
+    pub removed: usize,
 }
 
 /// A file that cannot be shown.
@@ -38,10 +48,12 @@ impl Diff {
     /// # Errors
     /// [`NotShowable`].
     pub fn of(set: &ChangeSet) -> Result<Self, NotShowable> {
-        let mut diff = Self { text: String::new(), concealing: Vec::new() };
+        let mut diff = Self { text: String::new(), concealing: Vec::new(), lines: Lines::default() };
         for change in set.changes() {
             let start = diff.text.len();
-            write_change(&mut diff.text, change)?;
+            let Lines { added, removed } = write_change(&mut diff.text, change)?;
+            diff.lines.added += added;
+            diff.lines.removed += removed;
             let written = diff.text.get(start..).unwrap_or_default();
             if written.lines().any(|line| line.chars().any(|c| c != '\t' && conceals(c))) {
                 diff.concealing.push(change.path.clone());
@@ -53,6 +65,11 @@ impl Diff {
     /// The diff as a patch.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// How many lines it adds and removes.
+    pub fn lines(&self) -> Lines {
+        self.lines
     }
 
     /// SHA-256 of the text.
@@ -108,7 +125,7 @@ impl Diff {
     }
 }
 
-fn write_change(text: &mut String, change: &Change) -> Result<(), NotShowable> {
+fn write_change(text: &mut String, change: &Change) -> Result<Lines, NotShowable> {
     let show = |state: &Option<FileState>| -> Result<String, NotShowable> {
         let bytes = state.as_ref().map_or(&[][..], FileState::bytes);
         let shown = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
@@ -129,6 +146,7 @@ fn write_change(text: &mut String, change: &Change) -> Result<(), NotShowable> {
     if let Some(from) = &change.from {
         text.extend(["rename from ", &quoted("", from), "\nrename to ", &quoted("", &change.path), "\n"]);
     }
+    let mut lines = Lines::default();
     if before != after {
         let side = |state: &Option<FileState>, name: &str| {
             // Git ends a name that has a space with a tab, so that other programs do not take the rest for a time.
@@ -136,9 +154,9 @@ fn write_change(text: &mut String, change: &Change) -> Result<(), NotShowable> {
             if state.is_some() { format!("{name}{end}") } else { "/dev/null".to_owned() }
         };
         text.extend(["--- ", &side(&change.before, &old_name), "\n+++ ", &side(&change.after, &new_name), "\n"]);
-        write_hunks(text, &before, &after);
+        lines = write_hunks(text, &before, &after);
     }
-    Ok(())
+    Ok(lines)
 }
 
 fn mode(state: &FileState) -> &'static str {
@@ -156,7 +174,8 @@ fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     }
 }
 
-fn write_hunks(text: &mut String, before: &str, after: &str) {
+fn write_hunks(text: &mut String, before: &str, after: &str) -> Lines {
+    let mut lines = Lines::default();
     let (old, new): (Vec<&str>, Vec<&str>) =
         (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
     for group in group_diff_ops(differences(&old, &new), CONTEXT) {
@@ -176,9 +195,12 @@ fn write_hunks(text: &mut String, before: &str, after: &str) {
             } else {
                 write_lines(text, '-', old.get(op.old_range()));
                 write_lines(text, '+', new.get(op.new_range()));
+                lines.removed += op.old_range().len();
+                lines.added += op.new_range().len();
             }
         }
     }
+    lines
 }
 
 fn write_lines(text: &mut String, sign: char, lines: Option<&[&str]>) {

@@ -121,6 +121,7 @@ pub(super) fn propose(
         changes,
         patch_hash: diff.hash(),
         diff: readable,
+        lines: diff.lines(),
         conditions: conditions(set),
         ttl: desk.settings.ttl(),
         window: desk.settings.window(),

@@ -148,7 +148,7 @@ fn in_a_browser_the_longest_question_is_there_to_its_last_line() {
     browser.open(&format!("{origin}/approvals/{name}"));
     browser.wait_for("Your answer");
     assert_eq!(browser.script("return document.querySelectorAll('ins').length"), lines);
-    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), ELEMENTS + 4);
+    assert_eq!(browser.script("return document.querySelectorAll('dt').length"), ELEMENTS + 6);
     browser.press("d");
     assert_eq!(browser.script("return document.activeElement.id"), "deny");
     browser.press(ENTER);
@@ -178,4 +178,31 @@ fn in_a_browser_a_change_to_files_is_read_and_made() {
     browser.script("document.querySelector('button[value=apply]').click()");
     browser.wait_for("may be applied");
     tests::until("the change", || (std::fs::read_to_string(&file).ok()? == new).then_some(()));
+}
+
+#[test]
+fn in_a_browser_access_to_production_is_marked_and_shown_before_and_after() {
+    let world = builder("").up();
+    world.grant("developer", 1);
+    let Some((browser, origin)) = signed_in(&world) else { return };
+    let mut document = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo" });
+    document["access_level"] = json!(3);
+    world.group("main").send(document);
+    browser.wait_for("1 question waits for you");
+    // Words and the form of the frame say it, whatever colours a person sees.
+    let marked = "const found = document.querySelector('.grave'); \
+                  return [getComputedStyle(found).borderTopStyle, document.querySelector('.stakes').textContent]";
+    assert_eq!(browser.script(marked), json!(["double", "L3 · production or money"]));
+    look_at(&browser, "production");
+    browser.open(&format!("{origin}/approvals/{}", tests::visitor::reference(&world)));
+    browser.wait_for("What is given");
+    assert_eq!(browser.script(marked), json!(["double", "L3 · production or money"]));
+    look_at(&browser, "grant");
+    let beside = "const [a, b] = [...document.querySelectorAll('.sides tbody tr:first-child td')]; \
+                  return a.getBoundingClientRect().top === b.getBoundingClientRect().top";
+    for width in [390, 320] {
+        browser.telephone(width, 844);
+        assert_eq!(browser.script(beside), json!(true), "before and after stand side by side at {width}");
+        fits(&browser);
+    }
 }

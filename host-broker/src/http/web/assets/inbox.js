@@ -22,16 +22,10 @@
       left.textContent = ms > 0 ? `${words(ms)} left` : "time is up";
       left.classList.toggle("soon", ms < 60000);
     }
-  };
-  const localTimes = () => {
-    for (const time of document.querySelectorAll("time[data-at]")) {
-      const at = new Date(Number(time.dataset.at));
-      time.title = time.dateTime;
-      const today = at.toDateString() === new Date().toDateString();
-      time.textContent = today ? at.toLocaleTimeString() : at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+    for (const age of document.querySelectorAll("[data-since]")) {
+      age.textContent = `${words(Math.max(0, Date.now() - ahead - Number(age.dataset.since)))} ago`;
     }
   };
-
   const waiting = () => Number(document.querySelector("[data-waiting]")?.dataset.waiting ?? -1);
   const isOpen = () => document.querySelector("[data-state]")?.dataset.state === "waiting";
   let before = waiting();
@@ -43,7 +37,9 @@
     before = now;
   };
 
-  let busy = false, again = false;
+  let busy = false, again = false, leaving = false;
+  // The page of an answer comes only once its outcome is known: loading this one anew would lose it.
+  addEventListener("submit", () => { leaving = true; });
   const renew = async () => {
     if (!live) return;
     if (busy) { again = true; return; }
@@ -58,8 +54,7 @@
       live.replaceChildren(...made.body.childNodes);
       if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
       // The buttons have no use any more.
-      if (wasOpen && !isOpen() && live.dataset.stays === undefined) return location.reload();
-      localTimes();
+      if (wasOpen && !isOpen() && !leaving && live.dataset.stays === undefined) return location.reload();
       count();
       announce();
     } catch {
@@ -115,7 +110,6 @@
     event.preventDefault();
   });
 
-  localTimes();
   count();
   setInterval(count, 1000);
 })();

@@ -1,24 +1,37 @@
-//! What became of an answer.
+//! What became of an answer, and what waits next.
 
+use super::approval::live;
 use super::inbox::name;
 use super::{frame, seen};
-use crate::approvals::Approval;
+use crate::approvals::{Approval, State};
 use crate::http::web::answering::Came;
+use crate::http::web::desk::Listed;
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
 use shared::Timestamp;
 
+/// What was answered, and what is known after it.
+pub(in crate::http::web) struct Answered<'a> {
+    /// The question, and what came of it.
+    pub(in crate::http::web) listed: &'a Listed,
+    /// Whether the answer was a yes.
+    pub(in crate::http::web) yes: bool,
+    /// What the broker made of it.
+    pub(in crate::http::web) came: &'a Came,
+    /// What waits for this person beside it, oldest first.
+    pub(in crate::http::web) waiting: &'a [Listed],
+}
+
 /// The page. Loaded again it answers again, which changes nothing.
-pub(in crate::http::web) fn page(
-    visitor: &Visitor,
-    now: Timestamp,
-    approval: &Approval,
-    yes: bool,
-    came: &Came,
-) -> Markup {
+pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, answered: &Answered<'_>) -> Markup {
+    let Answered { listed, yes, came, waiting } = answered;
+    let approval = &listed.approval;
     let (title, words, class) = match came {
-        Came::Counted(words) if yes => ("You said yes", words, "yes"),
-        Came::Counted(words) => ("You said no", words, "no"),
+        Came::Counted(words) if *yes && approval.state == State::Waiting => {
+            ("You said yes; others must agree", words, "yes")
+        }
+        Came::Counted(words) if *yes => ("You said yes: approved", words, "yes"),
+        Came::Counted(words) => ("You said no: denied", words, "no"),
         Came::Refused(words) => ("Your answer does not count", words, "silence"),
         Came::Unknown(words) => ("It is not known whether your answer counts", words, "silence"),
     };
@@ -30,8 +43,24 @@ pub(in crate::http::web) fn page(
             p #result role="status" { (seen(words)) }
             @if matches!(came, Came::Refused(_)) { p { "Nothing was changed." } }
         }
-        div #live data-fragment={ "/approvals/" (reference) "/standing" } data-stays {}
-        p.ways { a #up href="/" { "← Inbox" } " " a href={ "/approvals/" (reference) } { "Look at it again" } }
+        (live(now, listed, true))
+        (ways(&reference, waiting))
     };
     frame(title, Some(visitor), now, &content)
+}
+
+fn ways(reference: &str, waiting: &[Listed]) -> Markup {
+    let next: Option<&Approval> = waiting.first().map(|listed| &listed.approval);
+    html! {
+        @match next {
+            Some(next) => {
+                p.next {
+                    a #next.button href={ "/approvals/" (next.reference()) } { "Next question: " (name(next)) }
+                    " " span.by { (waiting.len()) @if waiting.len() == 1 { " question waits for you." } @else { " questions wait for you." } }
+                }
+            }
+            None => p.none { "Nothing else waits for you." },
+        }
+        p.ways { a #up href="/" { "← Inbox" } " " a href={ "/approvals/" (reference) } { "Look at it again" } }
+    }
 }

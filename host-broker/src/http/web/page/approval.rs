@@ -1,13 +1,14 @@
 //! One question: everything that will run, field by field, and the two buttons.
 
 use super::inbox::{ended, name};
-use super::{by, frame, left, lines, seen, time};
-use crate::approvals::card::Card;
+use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
+use crate::approvals::card::{Card, Line};
+use crate::approvals::hidden::Count;
 use crate::approvals::{Answered, Approval, Kind, State};
 use crate::http::web::desk::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
-use shared::Timestamp;
+use shared::{Level, Timestamp};
 
 /// The page.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Listed) -> Markup {
@@ -15,12 +16,14 @@ pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, listed: &Lis
     let reference = approval.reference();
     let content = html! {
         nav { a #up href="/" { "← Inbox" } }
+        (stakes(approval.level))
         h1 { (name(approval)) }
         (live(now, listed, false))
         @match &approval.card {
-            Some(card) => (shown(approval.kind, card)),
+            Some(card) => (shown(approval, card)),
             None => p.none { "What would have run is no longer kept." },
         }
+        (folded::all(approval, approval.card.as_ref()))
         @if waits(approval, now) { (buttons(visitor, approval)) }
     };
     frame(&format!("{reference} {}.{}", approval.provider, approval.action), Some(visitor), now, &content)
@@ -36,7 +39,7 @@ pub(super) fn live(now: Timestamp, listed: &Listed, stays: bool) -> Markup {
 }
 
 /// Where it stands, and who has answered.
-pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers }: &Listed) -> Markup {
+pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers, outcome }: &Listed) -> Markup {
     let open = waits(approval, now);
     html! {
         section.standing aria-label="Where it stands" data-state=(if open { "waiting" } else { "over" }) {
@@ -49,24 +52,24 @@ pub(in crate::http::web) fn standing(now: Timestamp, Listed { approval, answers 
                 } @else {
                     (ended(approval))
                 }
-                span { (approval.reference()) }
-                span { "asked " (time(approval.asked_at)) }
+                span { "asked " (moment(approval.asked_at, now)) }
             }
+            @if let Some(outcome) = outcome { p #outcome { "What came of it: " (outcome::words(outcome)) "." } }
             @if approval.quorum > 1 {
                 p.quorum {
                     (answers.iter().filter(|answer| answer.yes).count()) " of " (approval.quorum)
                     " different people have said yes."
                 }
             }
-            @if !answers.is_empty() { ul.answers { @for answer in answers { li { (said(answer)) } } } }
+            @if !answers.is_empty() { ul.answers { @for answer in answers { li { (said(answer, now)) } } } }
         }
     }
 }
 
-fn said(answer: &Answered) -> Markup {
+fn said(answer: &Answered, now: Timestamp) -> Markup {
     html! {
         (by(&answer.by)) " said " strong { (if answer.yes { "yes" } else { "no" }) }
-        " (" (answer.channel) ", " (time(answer.at)) ")"
+        " by " (answer.channel) ", " (moment(answer.at, now))
         @if let Some(reason) = &answer.reason { ": " q { (seen(reason)) } }
     }
 }
@@ -82,24 +85,47 @@ fn heading(kind: Kind) -> &'static str {
     }
 }
 
-fn shown(kind: Kind, card: &Card) -> Markup {
+/// The warning above a card that has hidden characters.
+fn warning(card: &Card) -> Markup {
+    let count = Count::of(card);
     html! {
-        section.card aria-label="Who asks" { (lines::all(&card.head)) }
+        @match count.all() {
+            0 => {}
+            all => {
+                section.warning role="note" {
+                    strong { (all) @if all == 1 { " hidden or misleading character" } @else { " hidden or misleading characters" } }
+                    p { "Each is written out and highlighted below: " (count.to_string()) "." }
+                }
+            }
+        }
+    }
+}
+
+fn shown(approval: &Approval, card: &Card) -> Markup {
+    let kind = approval.kind;
+    let head: Vec<Line> = card.head.iter().filter(|line| !folded::is_id(line)).cloned().collect();
+    let conditions: Vec<Line> = card.conditions.iter().filter(|line| !folded::is_hash(line)).cloned().collect();
+    html! {
+        (warning(card))
+        section.card.grave[approval.level >= Level::Production] aria-label="Who asks" { (lines::all(&head)) }
         @if !card.reasons.is_empty() {
             section.card {
                 h2 { "Why you are asked" }
-                @for reason in &card.reasons { p.why { (seen(reason)) } }
+                (reasons::all(card))
             }
         }
         @if card.diff.is_none() || !card.params.is_empty() {
-            section.card {
+            section.card.grave[approval.level >= Level::Production] {
                 h2 { (heading(kind)) }
-                @if card.params.is_empty() { p.none { "It has no parameters." } }
-                (lines::all(&card.params))
+                @if card.params.is_empty() { p.none { (nothing(kind)) } }
+                @match sides::rows(kind, &card.params) {
+                    Some(rows) => (sides::all(&rows)),
+                    None => (lines::all(&card.params)),
+                }
             }
         }
-        @if !card.conditions.is_empty() {
-            section.card { h2 { "Only while this holds" } (lines::all(&card.conditions)) }
+        @if !conditions.is_empty() {
+            section.card { h2 { "Only while this holds" } (lines::all(&conditions)) }
         }
         @if !card.sent.is_empty() {
             section.card { h2 { "What is sent" } (lines::all(&card.sent)) }
@@ -107,6 +133,14 @@ fn shown(kind: Kind, card: &Card) -> Markup {
         @if let Some(diff) = &card.diff {
             section.card.wide { h2 { "What changes" } (super::diff::all(diff)) }
         }
+    }
+}
+
+/// What stands in the place of values where there are none.
+fn nothing(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Account => "The provider says nothing of the account.",
+        Kind::Call | Kind::File | Kind::Grant | Kind::Definition | Kind::Flow => "It has no parameters.",
     }
 }
 

@@ -1,11 +1,12 @@
 //! The inbox.
 
-use super::{apart, by, frame, left, lines, seen, time};
-use crate::approvals::Approval;
+use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons, stakes};
+use crate::approvals::card::{Card, Line};
+use crate::approvals::{Approval, Kind};
 use crate::http::web::desk::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
-use shared::{Code, Timestamp};
+use shared::{Code, Level, Timestamp};
 
 /// The page.
 pub(in crate::http::web) fn page(visitor: &Visitor, now: Timestamp, found: &Waiting) -> Markup {
@@ -40,9 +41,42 @@ pub(in crate::http::web) fn fragment(now: Timestamp, found: &Waiting) -> Markup 
         @if !found.over.is_empty() {
             section.over aria-labelledby="over" {
                 h2 #over { "Latest" }
-                ul { @for listed in &found.over { li { (over(listed)) } } }
+                ul { @for listed in &found.over { li { (over(now, listed)) } } }
             }
         }
+    }
+}
+
+/// Who asks and for what, without what stands above it already and without ids.
+fn asker(card: &Card) -> Vec<Line> {
+    let head = card.head.iter().filter(|line| !matches!(line.field.as_str(), "Action" | "Level" | "Note"));
+    head.filter(|line| !folded::is_id(line)).cloned().collect()
+}
+
+/// How many values the list shows of a question.
+const VALUES: usize = 6;
+/// How many characters a value has that is shown before longer ones.
+const SHORT: usize = 60;
+/// How many characters the list shows of one value.
+const VALUE_CHARS: usize = 120;
+
+/// The values that tell one question from another: short ones first, long ones cut. The question's page has all of them.
+fn values(params: &[Line]) -> Markup {
+    let mut chosen: Vec<&Line> = params.iter().collect();
+    chosen.sort_by_key(|line| line.value.chars().count() > SHORT);
+    let more = chosen.len() > VALUES;
+    chosen.truncate(VALUES);
+    let cut = |line: &&Line| {
+        let mut value: String = line.value.chars().take(VALUE_CHARS).collect();
+        if value.len() < line.value.len() {
+            value.push('…');
+        }
+        Line { field: line.field.clone(), value }
+    };
+    let chosen: Vec<Line> = chosen.iter().map(cut).collect();
+    html! {
+        @if !chosen.is_empty() { div.values { (lines::all(&chosen)) } }
+        @if more { p.more { "There are more values on its page." } }
     }
 }
 
@@ -54,21 +88,25 @@ fn count(waiting: usize) -> String {
     }
 }
 
-fn question(now: Timestamp, Listed { approval, answers }: &Listed) -> Markup {
+fn question(now: Timestamp, Listed { approval, answers, .. }: &Listed) -> Markup {
     let reference = approval.reference();
     html! {
-        article.question {
+        article.question.grave[approval.level >= Level::Production] {
+            (stakes(approval.level))
             h2 { a #{ "open-" (reference) } href={ "/approvals/" (reference) } { (name(approval)) } }
             p.meta {
                 (left(approval.expires_at, now))
-                span.until { "until " (time(approval.expires_at)) }
+                span { "asked " (age(approval.asked_at, now)) }
+                span.level { (approval.level) }
                 @if approval.quorum > 1 {
                     span { (answers.iter().filter(|answer| answer.yes).count()) " of " (approval.quorum) " yes" }
                 }
             }
             @if let Some(card) = &approval.card {
-                (lines::all(&card.head))
-                @for reason in &card.reasons { p.why { (seen(reason)) } }
+                (lines::all(&asker(card)))
+                // What a grant, a flow or a definition changes is too much for the list.
+                @if matches!(approval.kind, Kind::Call | Kind::Account) { (values(&card.params)) }
+                (reasons::short(card))
             }
         }
     }
@@ -79,12 +117,13 @@ pub(super) fn name(approval: &Approval) -> Markup {
     apart(&format!("{}.{}", approval.provider, approval.action))
 }
 
-fn over(Listed { approval, answers }: &Listed) -> Markup {
+fn over(now: Timestamp, Listed { approval, answers, outcome }: &Listed) -> Markup {
     html! {
         a href={ "/approvals/" (approval.reference()) } { (name(approval)) }
         " " (ended(approval))
-        @if let Some(last) = answers.last() { " " span.by { (by(&last.by)) ", " (time(last.at)) } }
-        @else { " " span.by { "asked " (time(approval.asked_at)) } }
+        @if let Some(outcome) = outcome { ": " (outcome::words(outcome)) }
+        @if let Some(last) = answers.last() { " " span.by { (by(&last.by)) ", " (moment(last.at, now)) } }
+        @else { " " span.by { "asked " (moment(approval.asked_at, now)) } }
     }
 }
 
