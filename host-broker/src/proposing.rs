@@ -320,6 +320,8 @@ impl Broker {
         if self.ids.fill(&mut random).is_err() {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         }
+        // Where several must agree, the others are asked for as long as about everything else.
+        let (_, ttl) = self.config.asking(&proposal.approval.provider, &proposal.approval.action);
         let proposed = Proposed {
             id: ProposalId::of(random),
             path: first.path.to_string(),
@@ -330,8 +332,8 @@ impl Broker {
             diff: readable,
             lines: diff.lines(),
             conditions: propose::conditions(&set),
-            ttl: REVERT_TTL,
-            window: REVERT_TTL,
+            ttl,
+            window: ttl,
         };
         let approval = &proposal.approval;
         let asked = Asked {
@@ -383,9 +385,6 @@ pub(crate) fn named_after(what: &str, nonce: &Nonce) -> RequestId {
     #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
     format!("{what}-{}", nonce.as_str()).parse().expect("a request id")
 }
-
-/// How long what a person reverts may take until it is applied.
-const REVERT_TTL: Duration = Duration::from_secs(300);
 
 /// About whose change a person is asked.
 struct Asked<'a> {

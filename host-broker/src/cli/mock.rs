@@ -73,6 +73,9 @@ fn run(context: &Context) -> Result<(), Fault> {
              EXT_IPC_DIR={developer} mcp-shim call mock echo '{{\"hello\":\"world\"}}'\n\
              or as its MCP server:\n  \
              EXT_IPC_DIR={developer} mcp-shim\n\
+             For the action that needs a person, call it, and answer the question in another terminal:\n  \
+             EXT_IPC_DIR={developer} mcp-shim call mock ask\n  \
+             {program} approvals watch\n\
              For the production action, open its gate once for each call:\n  \
              {program} gate approve {TASK} Security",
             home = context.home.path().display(),

@@ -31,6 +31,7 @@ use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a group's files are, and where what is being done to them is written down.
 #[derive(Debug, Clone)]
@@ -41,13 +42,14 @@ pub struct Spot {
     pub journal: PathBuf,
 }
 
-/// The actions of the provider.
+/// The actions of the provider. `expiry` is for how long people are asked about a proposal where the settings do not say.
 ///
 /// # Errors
 /// What is wrong with the configuration, and what to do.
 pub fn operations(
     name: &Provider,
     settings: &Settings,
+    expiry: Duration,
     spots: BTreeMap<Group, Spot>,
     ids: &Arc<dyn Ids>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
@@ -60,6 +62,6 @@ pub fn operations(
     }
     let rules = PathRules::new(&settings.deny_path_globs, &settings.allowlisted_create_dirs);
     let rules = rules.map_err(|fault| fault.to_string())?;
-    let desk = Arc::new(Desk::new(settings.clone(), rules, Arc::clone(ids), spots));
+    let desk = Arc::new(Desk::new(settings.clone(), expiry, rules, Arc::clone(ids), spots));
     actions::all(name, &desk).map_err(|fault| fault.to_string())
 }

@@ -297,7 +297,8 @@ impl Workshop<'_> {
                     .map_err(|error| error.to_string())
             }
             Kind::Files(settings) => {
-                files::operations(name, settings, workspaces(settings, config, home)?, &effects.ids)
+                let expiry = Duration::from_secs(config.approvals.expires_s);
+                files::operations(name, settings, expiry, workspaces(settings, config, home)?, &effects.ids)
             }
             Kind::Bridge(settings, child) => return self.capabilities(name, settings, child),
             Kind::Mcp(settings, reach) => return Ok(vec![self.server(name, settings, reach)]),

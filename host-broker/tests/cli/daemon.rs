@@ -134,6 +134,28 @@ fn a_mock_broker_answers_without_credentials() {
 }
 
 #[test]
+fn what_a_mock_prints_leads_to_an_answer() {
+    let world = World::empty();
+    let mut mock = world.start(&["mock"]);
+    let printed: Vec<String> = std::iter::repeat_with(|| mock.line()).take_while(|line| line != "ready").collect();
+    let line = |words: &str| printed.iter().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{printed:?}"));
+    assert!(line("mcp-shim call mock ask").contains("EXT_IPC_DIR="));
+    let command: Vec<&str> = line("approvals watch").split_whitespace().skip(1).collect();
+    // In the order in which it is printed: somebody calls it, and somebody else watches and answers.
+    for (id, answer, expected) in [("m1", "yes", "executed"), ("m2", "no", "denied")] {
+        std::thread::scope(|scope| {
+            let asks = scope.spawn(|| world.call(id, "ask", &json!({ "id": id }), None));
+            let (mut watch, mut input) = world.start_with_input(&command);
+            let here = std::iter::repeat_with(|| watch.line()).find(|line| line.starts_with("Or type here: yes "));
+            let here = here.unwrap();
+            let code = here.split([' ', ',']).nth(4).unwrap();
+            std::io::Write::write_all(&mut input, format!("{answer} {code}\n").as_bytes()).unwrap();
+            assert_eq!(asks.join().unwrap()["status"], expected);
+        });
+    }
+}
+
+#[test]
 fn a_mock_does_not_take_another_brokers_home() {
     let world = World::with_mock();
     world.run(&["mock"]).fails(2, &["home of another broker", "--home DIR"]);

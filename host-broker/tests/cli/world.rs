@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -159,6 +159,14 @@ impl World {
     /// Starts a program that runs until it is stopped.
     pub(super) fn start(&self, arguments: &[&str]) -> Running {
         start(&mut self.command(arguments))
+    }
+
+    /// The same, with an input to write to.
+    pub(super) fn start_with_input(&self, arguments: &[&str]) -> (Running, ChildStdin) {
+        let mut command = self.command(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let (input, out) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        (Running { child, out }, input)
     }
 
     /// A daemon that takes requests.

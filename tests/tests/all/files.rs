@@ -65,6 +65,21 @@ fn propose(group: &Group, path: &str, content: &str) -> String {
     reply["data"]["hitl"]["hitl_id"].as_str().unwrap().to_owned()
 }
 
+#[test]
+fn a_proposal_waits_as_long_as_other_questions_unless_its_provider_says_otherwise() {
+    let of = |more: &str| {
+        let config = format!("{CONFIG}\n[approvals]\nexpires_s = 1200\n[providers.files]\nkind = \"files\"\n{more}");
+        let world = World::builder().config(&config).up();
+        give(&world);
+        write(&world, "a.txt", "one\n");
+        let reply = call(&world.group("developer"), "write_file", json!({ "path": "a.txt", "content": "two\n" }));
+        let asked = world.query("SELECT (expires_at - asked_at) / 1000 AS waits FROM approvals");
+        (reply["data"]["hitl"]["ttl_seconds"].clone(), asked[0]["waits"].clone())
+    };
+    assert_eq!(of(""), (json!(1200), json!(1200)));
+    assert_eq!(of("hitl_ttl_seconds = 60\n"), (json!(60), json!(60)));
+}
+
 /// The code with which a person answers about this proposal.
 fn question(world: &World, id: &str) -> String {
     let sql =

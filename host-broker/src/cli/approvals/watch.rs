@@ -1,8 +1,9 @@
 //! `approvals watch`: a live inbox at the terminal.
 
 use super::text;
-use crate::approvals as stored;
+use crate::approvals::{self as stored, Approval, Kind};
 use crate::cli::Context;
+use crate::cli::applying;
 use crate::cli::ask::answer;
 use crate::cli::output::Fault;
 use crate::control::Control;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 /// Watch for questions and answer them as they come.
 ///
-/// Each question is shown in full as it comes in. Answer with a line: `yes CODE`, or `no CODE` and, if you like, why.
+/// Each question is shown in full as it comes in, and how to answer it. Answer with a line: `yes CODE`, or `no CODE` and, if
+/// you like, why. `apply CODE` also makes changes to files at once.
 /// Ends with Ctrl-C or the end of the input.
 #[derive(Debug, Args)]
 #[command(
@@ -37,7 +39,7 @@ impl Watch {
             for approval in stored::shown(&ledger)? {
                 if approval.state == stored::State::Waiting && shown.insert(approval.id) {
                     let document = super::document(&ledger, &approval)?;
-                    context.output.show(&document, || text(context, &approval) + "\n");
+                    context.output.show(&document, || format!("{}\n{}\n", text(context, &approval), here(&approval)));
                 }
             }
             match lines.recv_timeout(LOOK) {
@@ -47,6 +49,13 @@ impl Watch {
             }
         }
     }
+}
+
+/// How the question is answered where it is watched.
+fn here(approval: &Approval) -> String {
+    let code = &approval.code;
+    let apply = if approval.kind == Kind::File { format!(", or: apply {code}") } else { String::new() };
+    format!("Or type here: yes {code}, or: no {code} why{apply}")
 }
 
 /// The lines of the standard input, as they are typed.
@@ -66,12 +75,13 @@ fn typed() -> Receiver<String> {
 fn take(context: &Context, line: &str) -> Result<(), Fault> {
     let mut words = line.trim().splitn(3, char::is_whitespace);
     let (word, code, reason) = (words.next().unwrap_or_default(), words.next(), words.next());
-    let yes = match word {
+    let (yes, apply) = match word {
         "" => return Ok(()),
-        "yes" | "y" | "approve" => true,
-        "no" | "n" | "deny" => false,
+        "yes" | "y" | "approve" => (true, false),
+        "apply" => (true, true),
+        "no" | "n" | "deny" => (false, false),
         _ => {
-            context.output.say("Type: yes CODE, or: no CODE why");
+            context.output.say("Type: yes CODE, or: no CODE why, or for changes to files: apply CODE");
             return Ok(());
         }
     };
@@ -80,13 +90,14 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
         return Ok(());
     };
     let reason = reason.map(|reason| reason.trim().to_owned());
+    let control = Control::Answer { code: code.to_owned(), yes, reason, apply };
     // A no from the broker is an answer here, not the end.
-    match context.output.reply(&answer(context, &Control::Answer { code: code.to_owned(), yes, reason, apply: false })?)
-    {
-        Ok(()) => {}
-        Err(fault) => {
-            context.output.fault(&fault);
-        }
+    let said = match apply {
+        true => applying::ask(context, &control),
+        false => context.output.reply(&answer(context, &control)?),
+    };
+    if let Err(fault) = said {
+        context.output.fault(&fault);
     }
     Ok(())
 }

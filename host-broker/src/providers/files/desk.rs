@@ -15,11 +15,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What all actions share.
 #[derive(Clone)]
 pub(super) struct Desk {
     pub(super) settings: Arc<Settings>,
+    /// For how long a person is asked about a proposal.
+    pub(super) ttl: Duration,
     pub(super) rules: Arc<PathRules>,
     pub(super) ids: Arc<dyn Ids>,
     spots: Arc<BTreeMap<Group, Spot>>,
@@ -36,9 +39,10 @@ pub(super) struct Spot {
 }
 
 impl Desk {
-    /// With these rules, for these groups.
+    /// With these rules, for these groups. `expiry` is for how long people are asked where the settings do not say.
     pub(super) fn new(
         settings: Settings,
+        expiry: Duration,
         rules: PathRules,
         ids: Arc<dyn Ids>,
         spots: BTreeMap<Group, super::Spot>,
@@ -50,7 +54,8 @@ impl Desk {
             busy: Mutex::new(()),
         };
         let spots = spots.into_iter().map(|(group, place)| (group, spot(place))).collect();
-        Self { settings: Arc::new(settings), rules: Arc::new(rules), ids, spots: Arc::new(spots) }
+        let ttl = settings.hitl_ttl_seconds.map_or(expiry, Duration::from_secs);
+        Self { settings: Arc::new(settings), ttl, rules: Arc::new(rules), ids, spots: Arc::new(spots) }
     }
 
     /// Does what blocks where nobody waits for it, in the workspace of the group that asks.

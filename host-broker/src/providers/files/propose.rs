@@ -109,7 +109,7 @@ pub(super) fn propose(
     });
     let hitl = Question {
         hitl_id: id.to_string(),
-        ttl_seconds: desk.settings.hitl_ttl_seconds,
+        ttl_seconds: desk.ttl.as_secs(),
         summary: summary.clone(),
         diff_preview: diff.preview(),
     };
@@ -123,7 +123,7 @@ pub(super) fn propose(
         diff: readable,
         lines: diff.lines(),
         conditions: conditions(set),
-        ttl: desk.settings.ttl(),
+        ttl: desk.ttl,
         window: desk.settings.window(),
     };
     let path = data.path.clone();

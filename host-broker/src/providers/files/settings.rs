@@ -30,8 +30,9 @@ pub struct Settings {
     /// The directory that is mounted into each group's sandbox. A group without a line has `workspaces/<group>` of the
     /// home; a path that is not absolute is beneath the home.
     pub workspaces: BTreeMap<Group, PathBuf>,
-    /// For how long a person is asked about a proposal, in seconds.
-    pub hitl_ttl_seconds: u64,
+    /// For how long a person is asked about a proposal, in seconds. Absent means `expires_s` of `[approvals]`, as for every
+    /// other question.
+    pub hitl_ttl_seconds: Option<u64>,
     /// For how long after that an approved proposal can be applied, in seconds.
     pub apply_window_seconds: u64,
     /// How many bytes one read returns unless it asks for another number.
@@ -52,7 +53,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             workspaces: BTreeMap::new(),
-            hitl_ttl_seconds: 300,
+            hitl_ttl_seconds: None,
             apply_window_seconds: 600,
             max_read_bytes_default: 32_000,
             max_read_bytes_hard: READ_BYTES_MAX,
@@ -74,9 +75,10 @@ impl Settings {
         if !self.audit_log_enabled {
             return fault("audit_log_enabled can only be true: everything is recorded in the ledger; remove the line");
         }
-        for (name, seconds) in
-            [("hitl_ttl_seconds", self.hitl_ttl_seconds), ("apply_window_seconds", self.apply_window_seconds)]
-        {
+        for (name, seconds) in [
+            ("hitl_ttl_seconds", self.hitl_ttl_seconds.unwrap_or(1)),
+            ("apply_window_seconds", self.apply_window_seconds),
+        ] {
             if !(1..=TTL_MAX_S).contains(&seconds) {
                 return fault(&format!("{name} must be 1 to {TTL_MAX_S}, which is a week"));
             }
@@ -91,10 +93,6 @@ impl Settings {
             return fault(&format!("max_write_bytes_hard must be 1 to {WRITE_BYTES_MAX}"));
         }
         Ok(())
-    }
-
-    pub(super) fn ttl(&self) -> Duration {
-        Duration::from_secs(self.hitl_ttl_seconds)
     }
 
     pub(super) fn window(&self) -> Duration {
