@@ -108,6 +108,16 @@ fn read(token: &str) -> Value {
 }
 
 #[test]
+fn of_an_account_of_which_the_provider_says_nothing_the_card_says_so() {
+    let Some((world, developer, ann)) = mail("") else { return };
+    let (flow, state) = begun(&developer, &ann, "bare");
+    assert_eq!(code(&complete(&developer, &ann, &flow, &back(&state))), "executed");
+    let (_, card) = question(&world);
+    assert!(card.to_string().contains("nothing: neither a name nor an id"), "{card}");
+    assert_eq!(code(&answer(&world, false)), "executed");
+}
+
+#[test]
 fn a_person_links_an_account_and_a_person_agrees_to_it() {
     let Some((mut world, developer, ann)) = mail("") else { return };
     assert_eq!(code(&developer.ask(read(&ann))), "capability_auth_required");
@@ -135,7 +145,14 @@ fn a_person_links_an_account_and_a_person_agrees_to_it() {
     };
     assert_eq!(
         lines("head"),
-        ["Workspace: developer", "On behalf of: broker:ann", "Chat: private", "Link at: mail.inbox", "Account: work"]
+        [
+            "Workspace: developer",
+            "On behalf of: broker:ann",
+            "Chat: private",
+            "Link at: mail.inbox",
+            "Account: work",
+            "Says the provider: name \"work@example.com\"; it gives no id",
+        ]
     );
     let shown = lines("params").join("\n");
     assert!(shown.contains("work@example.com") && shown.contains("\\u202e") || shown.contains("<U+202E>"), "{shown}");

@@ -139,7 +139,7 @@ fn shown(approval: &Approval, card: &Card) -> Markup {
 /// What stands in the place of values where there are none.
 fn nothing(kind: Kind) -> &'static str {
     match kind {
-        Kind::Account => "The provider says nothing of the account.",
+        Kind::Account => "The provider says nothing of the account: neither a name nor an id.",
         Kind::Call | Kind::File | Kind::Grant | Kind::Definition | Kind::Flow => "It has no parameters.",
     }
 }
