@@ -36,7 +36,7 @@ use serde_json::{Map, Value, json};
 use shared::request::{
     CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
 };
-use shared::snapshot::{Availability, Snapshot};
+use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
 
@@ -222,6 +222,7 @@ impl Broker {
                 capability.accounts = stored_accounts::of(connection, &person, &capability.provider)?;
             }
         }
+        snapshot.token_fault = token_fault(&header.behalf, &snapshot);
         if !request.include_unavailable {
             hide_unavailable(&mut snapshot);
         }
@@ -654,6 +655,15 @@ fn made_up(header: &Header) -> TaskId {
     let stem: String = header.request_id.as_str().chars().take(40).collect();
     #[expect(clippy::expect_used, reason = "letters, digits, hyphens and underscores satisfy the grammar")]
     format!("gov-{stem}-{digest}").parse().expect("a task id")
+}
+
+/// Why no person is known. Without a token that is a fault only where a capability takes one.
+fn token_fault(behalf: &Behalf, snapshot: &Snapshot) -> Option<TokenFault> {
+    let Behalf::Nobody(why) = behalf else { return None };
+    let takes_one = || snapshot.capabilities.iter().any(|capability| capability.provider.is_namespaced());
+    let code = why.code();
+    (*why != Unproven::Missing || takes_one())
+        .then(|| TokenFault { code: code.word().to_owned(), error: format!("{} {}", why.reason(), code.remedy()) })
 }
 
 fn hide_unavailable(snapshot: &mut Snapshot) {

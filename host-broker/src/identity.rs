@@ -163,6 +163,14 @@ impl Unproven {
             Self::Invalid(_) => Code::ContextTokenInvalid,
         }
     }
+
+    /// Why, in a sentence for who asks.
+    pub fn reason(self) -> String {
+        match self {
+            Self::Missing | Self::Expired => self.code().meaning().to_owned(),
+            Self::Invalid(why) => format!("The context token does not prove on whose behalf this call is made: {why}."),
+        }
+    }
 }
 
 impl fmt::Display for Unproven {

@@ -52,6 +52,7 @@ pub fn snapshot(
         capabilities,
         providers_available,
         opens_gates: config.gates_opened_by_group(group),
+        token_fault: None,
     })
 }
 

@@ -12,7 +12,7 @@ use crate::shim::Shim;
 use crate::tools;
 use serde_json::{Map, Value, json};
 use shared::snapshot::{ActionEntry, Availability, Snapshot};
-use shared::{Reply, Status, auth};
+use shared::{Code, Reply, Status, auth};
 use std::collections::BTreeMap;
 
 /// The command or its arguments make no sense; nothing was sent.
@@ -64,12 +64,19 @@ async fn asked(
 
 /// `{capabilities: [{id, description, available, accounts, links_accounts, requires_auth, operations: {NAME: {…}}}]}`: of the
 /// providers those that are a person's own.
-fn listed(reply: Reply, all: bool) -> Answer {
-    let snapshot = reply.data.and_then(|data| serde_json::from_value::<Snapshot>(data).ok());
+///
+/// A context token that proves nothing is a refusal with its code. So is none, unless everything is to be listed.
+fn listed(mut reply: Reply, all: bool) -> Answer {
+    let snapshot = reply.data.take().and_then(|data| serde_json::from_value::<Snapshot>(data).ok());
     let Some(snapshot) = snapshot else {
         let reason = "the host's list cannot be read".to_owned();
         return Answer::of(json!({ "ok": false, "error": reason }), Some(reason), 5);
     };
+    // A list for nobody would look like that of a person who may use nothing.
+    if let Some(fault) = snapshot.token_fault.filter(|fault| !all || fault.code != Code::ContextTokenMissing.word()) {
+        let refused = Reply { status: Status::Denied, code: Some(fault.code), error: Some(fault.error), ..reply };
+        return answer(&refused);
+    }
     let own = snapshot.capabilities.into_iter().filter(|capability| capability.provider.is_namespaced());
     let shown = own.filter_map(|mut capability| {
         let usable =
@@ -152,7 +159,7 @@ fn linked(reply: &Reply) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::{Code, Timestamp};
+    use shared::Timestamp;
 
     #[test]
     fn every_status_has_its_own_exit_code() {

@@ -33,6 +33,19 @@ pub struct Snapshot {
     /// The gates that this group may open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens_gates: Vec<String>,
+    /// Why nothing is known of the person who asks, where a context token was bad or one is needed; never in the group's
+    /// directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_fault: Option<TokenFault>,
+}
+
+/// Why a context token proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenFault {
+    /// `context_token_missing`, `context_token_invalid` or `context_token_expired`.
+    pub code: String,
+    /// The reason and the remedy, each a sentence.
+    pub error: String,
 }
 
 /// What the group may do at one provider.

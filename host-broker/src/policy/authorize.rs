@@ -12,7 +12,7 @@ use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
 use crate::gates;
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, ChatType, Person, Unproven};
+use crate::identity::{Behalf, ChatType, Person};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
@@ -415,11 +415,7 @@ pub(crate) fn kinds_fact(declaration: &Declaration, person: Option<&Person>) -> 
 fn person_fact(behalf: &Behalf) -> PersonFact {
     match behalf {
         Behalf::Person(_) => PersonFact::Known,
-        Behalf::Nobody(Unproven::Invalid(why)) => PersonFact::Unknown {
-            code: Code::ContextTokenInvalid,
-            reason: format!("The context token does not prove on whose behalf this call is made: {why}."),
-        },
-        Behalf::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.code().meaning().to_owned() },
+        Behalf::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.reason() },
     }
 }
 

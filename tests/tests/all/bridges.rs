@@ -101,8 +101,16 @@ fn scripts_in_the_sandbox_use_capabilities_by_the_words_of_the_source() {
     let members = ["id", "description", "available", "requires_auth"].map(|member| capability[member].clone());
     assert_eq!(json!(members), expected, "{listed}");
     assert_eq!(capability["operations"]["add"]["input_schema"]["required"], json!(["text"]));
-    for nobody in [in_group.as_str(), "rubbish"] {
-        assert_eq!(run(nobody, &["capability", "list"]).1, json!({ "capabilities": [] }), "{nobody}");
+    // A list for nobody would look like that of a person who may use nothing.
+    for (token, expected) in [("rubbish", "context_token_invalid"), ("", "context_token_missing")] {
+        let (status, refused, reason) = run(token, &["capability", "list"]);
+        assert_eq!((status, &refused["ok"], &refused["code"]), (3, &json!(false), &json!(expected)), "{refused}");
+        assert!(reason.contains("host-broker token ") && reason.lines().count() == 1, "{reason}");
+        assert_eq!(refused.get("capabilities"), None, "{refused}");
+    }
+    assert_eq!(run("rubbish", &["capability", "list", "--include-unavailable"]).0, 3);
+    assert_eq!(run(&in_group, &["capability", "list"]).1, json!({ "capabilities": [] }));
+    for nobody in [in_group.as_str(), ""] {
         let (_, all, _) = run(nobody, &["capability", "list", "--include-unavailable"]);
         assert_eq!(
             (&all["capabilities"][0]["id"], &all["capabilities"][0]["available"]),
