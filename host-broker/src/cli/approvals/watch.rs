@@ -92,10 +92,7 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
     let reason = reason.map(|reason| reason.trim().to_owned());
     let control = Control::Answer { code: code.to_owned(), yes, reason, apply };
     // A no from the broker is an answer here, not the end.
-    let said = match apply {
-        true => applying::ask(context, &control),
-        false => context.output.reply(&answer(context, &control)?),
-    };
+    let said = if apply { applying::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
     if let Err(fault) = said {
         context.output.fault(&fault);
     }

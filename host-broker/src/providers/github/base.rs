@@ -104,6 +104,24 @@ pub(super) struct ForeignLink;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor(String);
 
+/// The longest text of one.
+const CURSOR_BYTES_MAX: usize = 300;
+
+impl Cursor {
+    /// Reads what [`Cursor::as_str`] gives.
+    ///
+    /// SECURITY: the text comes from an agent. It is a position and nothing else, like the remote's own.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let is_one = text.len() <= CURSOR_BYTES_MAX && text.split('&').all(is_position);
+        is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// As a part of a query.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 fn is_position(pair: &str) -> bool {
     pair.split_once('=').is_some_and(|(name, value)| {
         matches!(name, "page" | "after")

@@ -99,7 +99,8 @@ impl GetPr {
         let pull_request = PullRequest::from(&v).ok_or_else(unusual)?;
         same_repo(self.repo(), text(&v, "/base/repo/full_name"))?;
         let list = at.then("files").with("per_page", "50");
-        let files = listed(session, &list, FILES_MAX, |_| true, ChangedFile::from).await?;
+        let files = listed(session, &list, (None, FILES_MAX), |_| true, ChangedFile::from).await?;
+        let more_files = files.more();
         let details = Details {
             pull_request,
             body: text(&v, "/body"),
@@ -109,7 +110,7 @@ impl GetPr {
             additions: count(&v, "/additions"),
             deletions: count(&v, "/deletions"),
             files: files.entries,
-            more_files: files.more,
+            more_files,
         };
         Ok((details, format!("pull request {}#{}", self.repo(), self.number)))
     }

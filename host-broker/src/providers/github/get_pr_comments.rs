@@ -4,7 +4,7 @@ use crate::providers::contract::{Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::{Limit, Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::ReviewComment;
 use crate::providers::github::{Github, READS};
@@ -26,6 +26,9 @@ pub(super) struct GetPrComments {
     /// How many to bring back at most.
     #[serde(default)]
     limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// The review comments of a pull request.
@@ -35,6 +38,9 @@ pub(super) struct ReviewComments {
     comments: Vec<ReviewComment>,
     /// Whether there may be more.
     more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 impl NativeAction for GetPrComments {
@@ -74,8 +80,10 @@ impl GetPrComments {
 
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(ReviewComments, String), Failure> {
         let at = Target::repo(self.repo()).then("pulls").number(self.number).then("comments").with("per_page", "30");
-        let found = listed(session, &at, self.limit.count(), |_| true, ReviewComment::from).await?;
+        let found =
+            listed(session, &at, (self.cursor.as_ref(), self.limit.count()), |_| true, ReviewComment::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
         let summary = format!("review comments of {}#{}: {}", self.repo(), self.number, found.entries.len());
-        Ok((ReviewComments { comments: found.entries, more: found.more }, summary))
+        Ok((ReviewComments { comments: found.entries, more, cursor }, summary))
     }
 }

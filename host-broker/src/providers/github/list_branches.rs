@@ -4,7 +4,7 @@ use crate::providers::contract::{Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::{Limit, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Branch;
 use crate::providers::github::{Github, READS};
@@ -24,15 +24,22 @@ pub(super) struct ListBranches {
     /// How many to bring back at most.
     #[serde(default)]
     limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// The branches of a repository.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct Branches {
     /// By name.
     branches: Vec<Branch>,
     /// Whether there may be more.
     more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 impl NativeAction for ListBranches {
@@ -71,8 +78,9 @@ impl ListBranches {
 
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
         let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
-        let found = listed(session, &list, self.limit.count(), |_| true, Branch::from).await?;
+        let found = listed(session, &list, (self.cursor.as_ref(), self.limit.count()), |_| true, Branch::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
         let summary = format!("branches of {}: {}", self.repo(), found.entries.len());
-        Ok((Branches { branches: found.entries, more: found.more }, summary))
+        Ok((Branches { branches: found.entries, more, cursor }, summary))
     }
 }

@@ -5,7 +5,7 @@ use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::is_pull_request;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::{Limit, Owner, Repo, RepoName, StateFilter};
 use crate::providers::github::shapes::Issue;
 use crate::providers::github::{Github, READS};
@@ -32,15 +32,22 @@ pub(super) struct ListIssues {
     /// How many to bring back at most.
     #[serde(default)]
     limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// The issues of a repository.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct Issues {
     /// The newest first, without pull requests and without their texts.
     issues: Vec<Issue>,
     /// Whether there may be more.
     more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 impl NativeAction for ListIssues {
@@ -85,8 +92,16 @@ impl ListIssues {
         }
         // Small pages: each entry carries its whole text, and an answer is bounded.
         let list = list.with("per_page", "30");
-        let found = listed(session, &list, self.limit.count(), |entry| !is_pull_request(entry), Issue::from).await?;
+        let found = listed(
+            session,
+            &list,
+            (self.cursor.as_ref(), self.limit.count()),
+            |entry| !is_pull_request(entry),
+            Issue::from,
+        )
+        .await?;
+        let (more, cursor) = (found.more(), found.cursor());
         let summary = format!("issues of {}: {}", self.repo(), found.entries.len());
-        Ok((Issues { issues: found.entries, more: found.more }, summary))
+        Ok((Issues { issues: found.entries, more, cursor }, summary))
     }
 }

@@ -4,7 +4,7 @@ use crate::providers::contract::{Exposure, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::{Limit, Owner, Repo, RepoName, StateFilter};
 use crate::providers::github::shapes::PullRequest;
 use crate::providers::github::{Github, READS};
@@ -27,15 +27,22 @@ pub(super) struct ListPrs {
     /// How many to bring back at most.
     #[serde(default)]
     limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// The pull requests of a repository.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct PullRequests {
     /// The newest first, without their texts.
     pull_requests: Vec<PullRequest>,
     /// Whether there may be more.
     more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 impl NativeAction for ListPrs {
@@ -75,8 +82,10 @@ impl ListPrs {
     pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(PullRequests, String), Failure> {
         // Small pages: each entry carries its whole text and two repositories, and an answer is bounded.
         let list = Target::repo(self.repo()).then("pulls").with("state", self.state.word()).with("per_page", "30");
-        let found = listed(session, &list, self.limit.count(), |_| true, PullRequest::from).await?;
+        let found =
+            listed(session, &list, (self.cursor.as_ref(), self.limit.count()), |_| true, PullRequest::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
         let summary = format!("pull requests of {}: {}", self.repo(), found.entries.len());
-        Ok((PullRequests { pull_requests: found.entries, more: found.more }, summary))
+        Ok((PullRequests { pull_requests: found.entries, more, cursor }, summary))
     }
 }

@@ -6,7 +6,7 @@ use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::text;
 use crate::providers::github::guardrails::Guardrails;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::Limit;
 use crate::providers::github::shapes::Repository;
 use crate::providers::github::{Github, READS};
@@ -23,15 +23,22 @@ pub(super) struct ListRepos {
     /// How many to bring back at most.
     #[serde(default)]
     limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// The repositories that the token reaches and the operator allows.
 #[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
 pub(super) struct Repos {
     /// The most recently pushed first.
     repos: Vec<Repository>,
     /// Whether there may be more.
     more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 impl NativeAction for ListRepos {
@@ -68,8 +75,10 @@ impl ListRepos {
         // Whole pages: the allow-list may let few of them through.
         let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
         let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));
-        let found = listed(session, &list, self.limit.count(), allowed, Repository::from).await?;
+        let found =
+            listed(session, &list, (self.cursor.as_ref(), self.limit.count()), allowed, Repository::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
         let summary = format!("repositories: {}", found.entries.len());
-        Ok((Repos { repos: found.entries, more: found.more }, summary))
+        Ok((Repos { repos: found.entries, more, cursor }, summary))
     }
 }

@@ -54,6 +54,9 @@ impl Reply {
     }
 }
 
+/// What is answered to a request's path.
+type Answers = dyn Fn(&str) -> Reply + Send + Sync;
+
 /// The server. Replies are used in order; a request beyond them is answered 418.
 pub(super) struct Scripted {
     port: u16,
@@ -69,17 +72,32 @@ impl Scripted {
 
     /// With replies that name the server's own base URL.
     pub(super) fn late(replies: impl FnOnce(&str) -> Vec<Reply>) -> Self {
+        Self::start(|base| {
+            let replies = Mutex::new(VecDeque::from(replies(base)));
+            Arc::new(move |_path| replies.lock().unwrap().pop_front().unwrap_or_else(|| Reply::json(418, "", "{}")))
+        })
+    }
+
+    /// With the reply that belongs to its own base URL and a request's path.
+    pub(super) fn by_path(answer: impl Fn(&str, &str) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(|base| {
+            let base = base.to_owned();
+            Arc::new(move |path| answer(&base, path))
+        })
+    }
+
+    fn start(answers: impl FnOnce(&str) -> Arc<Answers>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let flooded = Arc::new(AtomicUsize::new(0));
-        let replies = Arc::new(Mutex::new(VecDeque::from(replies(&format!("http://127.0.0.1:{port}")))));
+        let answers = answers(&format!("http://127.0.0.1:{port}"));
         let (all_seen, all_flooded) = (Arc::clone(&seen), Arc::clone(&flooded));
         thread::spawn(move || {
             for connection in listener.incoming() {
-                let (replies, seen, flooded) = (Arc::clone(&replies), Arc::clone(&all_seen), Arc::clone(&all_flooded));
+                let (answers, seen, flooded) = (Arc::clone(&answers), Arc::clone(&all_seen), Arc::clone(&all_flooded));
                 // A client that leaves in the middle is part of many tests.
-                thread::spawn(move || serve(connection?, &replies, &seen, &flooded));
+                thread::spawn(move || serve(connection?, answers.as_ref(), &seen, &flooded));
             }
         });
         Self { port, seen, flooded }
@@ -108,13 +126,13 @@ impl Scripted {
 
 fn serve(
     mut connection: TcpStream,
-    replies: &Mutex<VecDeque<Reply>>,
+    answers: &Answers,
     seen: &Mutex<Vec<String>>,
     flooded: &AtomicUsize,
 ) -> std::io::Result<()> {
     while let Some(request) = request(&mut connection)? {
+        let reply = answers(request.split(' ').nth(1).unwrap_or_default());
         seen.lock().unwrap().push(request);
-        let reply = replies.lock().unwrap().pop_front().unwrap_or_else(|| Reply::json(418, "", "{}"));
         match reply {
             Reply::Bytes(bytes) => connection.write_all(&bytes)?,
             Reply::Cut(bytes) => return connection.write_all(&bytes),

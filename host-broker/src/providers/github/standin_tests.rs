@@ -221,6 +221,13 @@ async fn every_action_does_what_it_says_against_a_stateful_github() {
         }
     }
     assert_eq!(done["list_repos"]["more"], true);
+    let on = json!({ "limit": 100, "cursor": done["list_repos"]["cursor"] });
+    let rest = perform("list_repos", &on, &session, &caller, PATIENCE).await.unwrap();
+    let names = |repos: &serde_json::Value| -> Vec<String> {
+        repos["repos"].as_array().unwrap().iter().map(|repo| repo["full_name"].to_string()).collect()
+    };
+    let (first, rest) = (names(&done["list_repos"]), names(&rest["data"]));
+    assert!(!rest.is_empty() && rest.iter().all(|name| !first.contains(name)), "{first:?} {rest:?}");
     assert_eq!(done["get_repo"]["default_branch"], "main");
     assert_eq!(done["get_issue"]["state"], "closed");
     assert!(done["list_issues"]["issues"].as_array().unwrap().iter().all(|i| i["is_pull_request"] == false));

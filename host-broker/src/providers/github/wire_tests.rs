@@ -4,7 +4,7 @@ use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Target};
 use crate::providers::github::client::{Change, Client, NoClient};
 use crate::providers::github::fields::is_pull_request;
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{BadPlace, Place, listed};
 use crate::providers::github::scripted::{Caller, NOW, PATIENCE, Reply, SHORT, Scripted, TOKEN};
 use crate::providers::github::shapes::Issue;
 use http::Method;
@@ -249,12 +249,71 @@ async fn a_list_goes_on_until_its_limit_counting_only_what_is_wanted() {
         });
         let caller = Caller::to(&server.base());
         let list = issues().with("per_page", "30");
-        let found =
-            listed(&caller.session(PATIENCE), &list, limit, |v| !is_pull_request(v), Issue::from).await.unwrap();
+        let found = listed(&caller.session(PATIENCE), &list, (None, limit), |v| !is_pull_request(v), Issue::from)
+            .await
+            .unwrap();
         assert_eq!(found.entries.iter().map(|issue| issue.number).collect::<Vec<_>>(), numbers);
-        assert_eq!(found.more, more);
+        assert_eq!(found.more(), more);
         let at = "GET /repos/octocat/hello-world/issues?per_page=30";
         assert_eq!(server.lines(), [at.to_owned(), format!("{at}&page=2"), format!("{at}&page=3")][..requests]);
+    }
+}
+
+/// A list of twelve entries on four pages, of which every third is not wanted.
+fn long_list() -> Scripted {
+    Scripted::by_path(|base, path| {
+        let number = path.split_once("page=").map_or(1, |(_, page)| page.parse().unwrap());
+        let next = format!("/x?page={}", number + 1);
+        let entries: Vec<u64> = (1..=3).map(|n| (number - 1) * 3 + n).collect();
+        page(base, Some(next.as_str()).filter(|_| number < 4), &entries)
+    })
+}
+
+#[tokio::test]
+async fn a_list_goes_on_where_an_earlier_answer_ended_and_comes_to_its_end() {
+    for limit in 1..=9 {
+        let server = long_list();
+        let caller = Caller::to(&server.base());
+        let session = caller.session(PATIENCE);
+        let (mut numbers, mut from) = (Vec::new(), None);
+        loop {
+            let found = listed(&session, &issues(), (from.as_ref(), limit), |v| !is_pull_request(v), Issue::from)
+                .await
+                .unwrap();
+            assert!(found.entries.len() <= limit);
+            assert_eq!(found.cursor().is_some(), found.more());
+            numbers.extend(found.entries.iter().map(|issue| issue.number));
+            // As an agent hands it back: as a text.
+            let Some(cursor) = found.cursor() else { break };
+            from = Some(Place::try_from(cursor).unwrap());
+        }
+        assert_eq!(numbers, [1, 2, 4, 5, 7, 8, 10, 11], "by {limit}");
+    }
+}
+
+#[test]
+fn a_cursor_is_a_position_and_nothing_else() {
+    for text in [";0", ";12", "page=3;0", "after=Y3Vyc29y%3D%3D&page=2;100"] {
+        assert_eq!(Place::try_from(text.to_owned()).unwrap().to_string(), text);
+    }
+    let long = format!("page={};0", "1".repeat(300));
+    for text in [
+        "",
+        "page=3",
+        "page=3;101",
+        "page=3;-1",
+        "page=3;",
+        "per_page=100;0",
+        "page=;0",
+        "page=3&state=all;0",
+        "page=3#;0",
+        "page=3 ;0",
+        "page=/../x;0",
+        "page=3;0;0",
+        "https://evil.example?page=3;0",
+        &long,
+    ] {
+        assert_eq!(Place::try_from(text.to_owned()), Err(BadPlace), "{text}");
     }
 }
 
@@ -267,23 +326,24 @@ async fn the_link_to_the_next_page_may_stand_in_any_of_several_headers() {
         vec![Reply::json(200, &links, r#"[{"number":1}]"#), page(base, None, &[2])]
     });
     let caller = Caller::to(&server.base());
-    let found = listed(&caller.session(PATIENCE), &issues(), 5, |_| true, Issue::from).await.unwrap();
+    let found = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap();
     assert_eq!(found.entries.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 2]);
-    assert!(!found.more);
+    assert!(!found.more());
 }
 
 #[tokio::test]
 async fn a_list_that_never_ends_or_leads_away_is_left() {
     let endless = Scripted::late(|base| vec![page(base, Some("/x?page=2"), &[3]); 50]);
     let caller = Caller::to(&endless.base());
-    let found = listed(&caller.session(PATIENCE), &issues(), 5, |v| !is_pull_request(v), Issue::from).await.unwrap();
-    assert!(found.more && found.entries.is_empty());
+    let found =
+        listed(&caller.session(PATIENCE), &issues(), (None, 5), |v| !is_pull_request(v), Issue::from).await.unwrap();
+    assert!(found.more() && found.entries.is_empty());
     assert!(endless.requests().len() <= 11, "{}", endless.requests().len());
 
     let evil = Scripted::new([]);
     let server = Scripted::new([page(&evil.base(), Some("/x?page=2"), &[1])]);
     let caller = Caller::to(&server.base());
-    let failure = listed(&caller.session(PATIENCE), &issues(), 5, |_| true, Issue::from).await.unwrap_err();
+    let failure = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
     assert!(matches!(failure, Failure::InvalidOutput { .. }), "{failure:?}");
     assert_eq!((server.requests().len(), evil.requests().len()), (1, 0));
 }
@@ -293,7 +353,7 @@ async fn what_is_no_list_is_not_read_as_one() {
     for body in [json!({}), json!(null), json!([{ "id": 1 }]), json!([1]), json!("x")] {
         let server = Scripted::new([Reply::ok(&body)]);
         let caller = Caller::to(&server.base());
-        let failure = listed(&caller.session(PATIENCE), &issues(), 5, |_| true, Issue::from).await.unwrap_err();
+        let failure = listed(&caller.session(PATIENCE), &issues(), (None, 5), |_| true, Issue::from).await.unwrap_err();
         assert!(matches!(failure, Failure::InvalidOutput { .. }), "{failure:?}");
     }
 }
