@@ -9,6 +9,7 @@ use std::process::Output;
 use tests::World;
 use tests::group::{code, error};
 use tests::shim::Shim;
+use tests::visitor::{Visitor, reference};
 use tests::world::CONFIG;
 
 /// Agents outside are served, and may be given one tool.
@@ -75,6 +76,20 @@ fn approved(world: &World, own: &Value) {
     let asking = flow(world, &version("flow_approve", own["flow"]["version"].as_str().unwrap()));
     assert_eq!(code(&asking), "executed", "{asking}");
     assert_eq!(code(&answer(world, &asked(world), true)), "executed");
+}
+
+#[test]
+fn a_new_version_is_shown_beside_the_one_before_it() {
+    let world = world("[web]\nlisten = \"127.0.0.1:0\"\n");
+    approved(&world, &bundle("1.0.0", "Read the <inbox>", &[]));
+    assert_eq!(code(&flow(&world, &with("flow_propose", &bundle("1.1.0", "Read the outbox", &[])))), "executed");
+    assert_eq!(code(&flow(&world, &version("flow_approve", "1.1.0"))), "executed");
+    let page = Visitor::signed_in(&world).get(&format!("/approvals/{}", reference(&world))).text;
+    let row = page.split("</tr>").find(|row| row.contains("/instruction&quot;")).unwrap_or_else(|| panic!("{page}"));
+    let (_, row) = row.rsplit_once("<tr").unwrap();
+    let (before, after) = row.split_once("<td>").and_then(|(_, cells)| cells.split_once("<td>")).unwrap();
+    assert!(before.contains("Read the &lt;inbox&gt;") && after.contains("Read the outbox"), "{row}");
+    assert!(!before.contains("outbox") && !after.contains("inbox"), "{row}");
 }
 
 fn said(output: &Output) -> String {
