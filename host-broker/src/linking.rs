@@ -10,6 +10,7 @@
 //! person has seen whose it is, and until then nothing can be done with it. A flow is spent in the very transaction that
 //! writes the intent of the call that completes it.
 
+mod said;
 pub mod stored;
 
 use crate::accounts::{self, Account};
@@ -31,6 +32,7 @@ use crate::providers::linking::FLOW_LIFE;
 use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
 use rusqlite::Connection;
+use said::said;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Code, FlowId, Level, Provider, Timestamp};
@@ -341,34 +343,6 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
     card.list(&found.shown).then_some(card)
 }
 
-/// Members of what a provider says that are a name of the account, and those that are its id.
-const NAMES: [&str; 9] = [
-    "account_email",
-    "email",
-    "account_name",
-    "name",
-    "display_name",
-    "preferred_username",
-    "username",
-    "user_name",
-    "login",
-];
-const IDS: [&str; 6] = ["account_id", "user_id", "sub", "id", "uid", "team_id"];
-
-/// What the provider itself says of the account, in one line: a name and an id, or that it says neither.
-fn said(shown: &Value) -> String {
-    let of = |members: &[&str]| {
-        let is_said = |value: &&Value| value.is_number() || value.as_str().is_some_and(|text| !text.trim().is_empty());
-        members.iter().find_map(|member| shown.get(*member).filter(is_said)).map(Value::to_string)
-    };
-    match (of(&NAMES), of(&IDS)) {
-        (Some(name), Some(id)) => format!("name {name}, id {id}"),
-        (Some(name), None) => format!("name {name}; it gives no id"),
-        (None, Some(id)) => format!("id {id}; it gives no name"),
-        (None, None) => "nothing: neither a name nor an id, so it is not known whose account this is".to_owned(),
-    }
-}
-
 /// How long a label may be, in bytes.
 const LABEL_MAX: usize = 64;
 
@@ -425,29 +399,4 @@ pub fn handle(
     let mut random = [0; 16];
     ids.fill(&mut random)?;
     Ok(FlowId::of(capability, random))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_provider_says_of_an_account_is_its_name_and_id_or_that_it_says_neither() {
-        for (shown, expected) in [
-            (json!({ "email": "ann@example.com", "sub": "42" }), r#"name "ann@example.com", id "42""#),
-            (json!({ "account_email": "ann@example.com" }), r#"name "ann@example.com"; it gives no id"#),
-            (json!({ "id": 7, "server": "https://a.example" }), "id 7; it gives no name"),
-        ] {
-            assert_eq!(said(&shown), expected);
-        }
-        // What is not a name is none: where it is, what it may do, an empty text, an object.
-        for shown in [
-            json!({}),
-            json!({ "server": "https://a.example", "scopes": "read" }),
-            json!({ "name": " ", "id": null }),
-            json!({ "name": { "first": "Ann" } }),
-        ] {
-            assert!(said(&shown).starts_with("nothing: neither a name nor an id"), "{shown}");
-        }
-    }
 }

@@ -29,6 +29,30 @@ fn a_call_prints_one_object_and_ends_with_its_status() {
 }
 
 #[test]
+fn a_list_for_a_token_that_proves_nothing_is_a_refusal_and_not_an_empty_list() {
+    for (code, words, expected) in [
+        ("context_token_invalid", &["capability", "list"][..], 3),
+        ("context_token_expired", &["capability", "list", "--include-unavailable"], 3),
+        ("context_token_missing", &["capability", "list"], 3),
+        ("context_token_missing", &["capability", "list", "--include-unavailable"], 0),
+    ] {
+        let world = World::with_snapshot();
+        let child = world.run(words);
+        let fault = json!({"code": code, "error": "Why.\nDo this."});
+        let data = json!({"generatedAt": "x", "capabilities": [], "token_fault": fault});
+        world.reply(&world.take(), json!({"status": "executed", "data": data}));
+        let (ended, object, stderr) = printed(child);
+        assert_eq!(ended, Some(expected), "{code} {words:?}");
+        if expected == 3 {
+            assert_eq!((&object["ok"], &object["code"]), (&json!(false), &json!(code)));
+            assert_eq!((object.get("capabilities"), stderr.as_str()), (None, "mcp-shim: Why. Do this.\n"));
+        } else {
+            assert_eq!(object, json!({"capabilities": []}));
+        }
+    }
+}
+
+#[test]
 fn an_earlier_result_can_be_asked_for() {
     let world = World::with_snapshot();
     let child = world.run(&["result", "ext-1-a"]);

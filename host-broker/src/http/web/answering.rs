@@ -8,6 +8,7 @@ use crate::approvals::{self, Approval, Kind, State as Stands};
 use crate::call::Order;
 use crate::control::{Asked, Control};
 use crate::http::web::sessions::{Use, Visitor};
+use crate::ledger::LedgerError;
 use crate::questions::{Given, may_answer};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
@@ -118,22 +119,28 @@ async fn settle(
 ) -> Option<(Option<Listed>, Vec<Listed>)> {
     let until = Instant::now() + patience;
     loop {
-        let (desk, config) = (Arc::clone(&shared.desk), Arc::clone(&shared.web.config));
-        let (person, asked_for, now) = (visitor.person.clone(), reference.to_owned(), shared.web.clock.now());
-        let look = move |ledger: &Connection| {
-            let listed = desk::one(ledger, &config, &person, &asked_for)?;
-            let waiting = desk::waiting(ledger, &config, &person, now)?.mine;
-            Ok((listed, waiting))
-        };
-        let found = tokio::task::spawn_blocking(move || desk.look(look)).await;
-        let Ok(Ok((listed, waiting))) = found else { return None };
+        let (config, person) = (Arc::clone(&shared.web.config), visitor.person.clone());
+        let asked_for = reference.to_owned();
+        let listed = look(shared, move |ledger| desk::one(ledger, &config, &person, &asked_for)).await?;
         let is_open = listed.as_ref().is_some_and(|listed| is_open(listed, wants_now));
-        if !is_open || Instant::now() >= until {
-            let others = waiting.into_iter().filter(|one| one.approval.reference() != reference).collect();
-            return Some((listed, others));
+        if is_open && Instant::now() < until {
+            tokio::time::sleep(LOOK).await;
+            continue;
         }
-        tokio::time::sleep(LOOK).await;
+        let (config, person, now) = (Arc::clone(&shared.web.config), visitor.person.clone(), shared.web.clock.now());
+        let waiting = look(shared, move |ledger| desk::waiting(ledger, &config, &person, now)).await?.mine;
+        let others = waiting.into_iter().filter(|one| one.approval.reference() != reference).collect();
+        return Some((listed, others));
     }
+}
+
+/// Looks into the ledger on a thread that may wait; `None` if it cannot be read.
+async fn look<T: Send + 'static>(
+    shared: &Shared,
+    look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+) -> Option<T> {
+    let desk = Arc::clone(&shared.desk);
+    tokio::task::spawn_blocking(move || desk.look(look)).await.ok()?.ok()
 }
 
 /// Whether more will be known soon of what was agreed to.
