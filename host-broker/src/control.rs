@@ -479,6 +479,9 @@ async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, rep
             {
                 return fault(&why);
             }
+            if let (Own::Stop, Some(reload)) = (&own, &clerk.reload) {
+                reload.has_stopped();
+            }
             if matches!(own, Own::Stop | Own::Reload) {
                 reports.happened(Event::Stopping);
             }

@@ -83,7 +83,7 @@ fn run(context: &Context) -> Result<(), Fault> {
             program = context.program(),
         ));
     }
-    serve(context, &document, None).map(|_none| ())
+    serve(context, &document, false).map(|_no| ())
 }
 
 fn mailbox(context: &Context, group: &str) -> String {

@@ -32,24 +32,23 @@ impl Serve {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         // Children of the program that this process was before a reload.
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
-        // Heard from the first moment on: unheard, a signal would end the process that was to start anew.
-        let inside = context.effects.runtime.enter();
-        let hangup = signal(SignalKind::hangup()).map_err(|error| Fault::internal(&error))?;
-        drop(inside);
-        let reload = serve(context, &json!({ "ready": true, "home": context.home.path() }), Some(hangup))?;
-        if reload.is_some_and(|reload| reload.is_wanted()) {
+        if serve(context, &json!({ "ready": true, "home": context.home.path() }), true)? {
             return Err(Fault::internal(&start_anew()));
         }
         Ok(())
     }
 }
 
-/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns how it
-/// reads its configuration again, if `hangup` asks for that.
+/// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns whether
+/// the process shall start anew, which only happens if it `reloads`.
 ///
 /// # Errors
 /// [`Fault`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value, hangup: Option<Signal>) -> Result<Option<Reload>, Fault> {
+pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fault> {
+    // Heard early: SIGHUP ends a process that does not hear it. Between an exec and this line it still does.
+    let inside = context.effects.runtime.enter();
+    let mut hangup = if reloads { signal(SignalKind::hangup()).ok() } else { None };
+    drop(inside);
     let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A directive for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
@@ -57,40 +56,51 @@ pub fn serve(context: &Context, ready: &Value, hangup: Option<Signal>) -> Result
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
     let mut office = Office::open(context.home.clone(), &context.effects)?;
-    if hangup.is_some() {
+    if reloads {
         office.reload = Some(Reload::new(context.home.clone(), &context.effects, &office.config));
     }
-    let host = Host::start(&office, &context.effects)?;
-    context.effects.runtime.spawn(stop_on_signal(host.reports()));
-    if let Some((reload, hangup)) = office.reload.clone().zip(hangup) {
-        context.effects.runtime.spawn(reload_on_signal(hangup, reload, host.reports()));
+    loop {
+        let host = Host::start(&office, &context.effects)?;
+        context.effects.runtime.spawn(stop_on_signal(office.reload.clone(), host.reports()));
+        if let Some(reload) = &office.reload {
+            context.effects.runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));
+        }
+        let mut ready = ready.clone();
+        if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
+            members.insert("callback".to_owned(), callback.into());
+        }
+        if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
+            members.insert("web".to_owned(), inbox.into());
+        }
+        context.output.show(&ready, || "ready".to_owned());
+        host.join();
+        let Some(reload) = office.reload.as_ref().filter(|reload| reload.is_wanted()) else { return Ok(false) };
+        // The files may have changed while it stopped.
+        match reload.ask() {
+            Ok(()) => return Ok(reload.is_wanted()),
+            Err(error) => {
+                tracing::error!(error = ?error, "{GOES_ON}");
+                reload.give_up();
+            }
+        }
     }
-    let mut ready = ready.clone();
-    if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
-        members.insert("callback".to_owned(), callback.into());
-    }
-    if let (Some(members), Some(inbox)) = (ready.as_object_mut(), host.inbox()) {
-        members.insert("web".to_owned(), inbox.into());
-    }
-    context.output.show(&ready, || "ready".to_owned());
-    host.join();
-    Ok(office.reload)
 }
 
-async fn reload_on_signal(mut hangup: Signal, reload: Reload, reports: Reports) {
+const GOES_ON: &str = "the configuration cannot be used; the daemon goes on with the one that it has";
+
+async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Reports) {
+    let Some(mut hangup) = hangup.or_else(|| signal(SignalKind::hangup()).ok()) else { return };
     while hangup.recv().await.is_some() {
         let asked = reload.clone();
         match tokio::task::spawn_blocking(move || asked.ask()).await {
             Ok(Ok(())) => return reports.happened(Event::Stopping),
-            Ok(Err(error)) => {
-                tracing::error!(error = ?error, "the configuration cannot be used; the daemon goes on with the one that it has");
-            }
+            Ok(Err(error)) => tracing::error!(error = ?error, "{GOES_ON}"),
             Err(error) => tracing::error!(%error, "the configuration could not be checked"),
         }
     }
 }
 
-async fn stop_on_signal(reports: Reports) {
+async fn stop_on_signal(reload: Option<Reload>, reports: Reports) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;
@@ -98,6 +108,9 @@ async fn stop_on_signal(reports: Reports) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+    }
+    if let Some(reload) = reload {
+        reload.has_stopped();
     }
     reports.happened(Event::Stopping);
 }

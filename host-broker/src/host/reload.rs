@@ -10,6 +10,7 @@ use crate::config::web::Loopback;
 use crate::config::{Config, ConfigError};
 use crate::http;
 use crate::mailroom::Mailroom;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
@@ -22,13 +23,14 @@ pub struct Reload {
     effects: Effects,
     addresses: [Option<SocketAddr>; 2],
     wanted: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Reload {
     /// For the daemon that runs on this configuration.
     pub fn new(home: Home, effects: &Effects, running: &Config) -> Self {
         let addresses = addresses(running);
-        Self { home, effects: effects.clone(), addresses, wanted: Arc::default() }
+        Self { home, effects: effects.clone(), addresses, wanted: Arc::default(), stopped: Arc::default() }
     }
 
     /// Opens everything that a start would read. The daemon must then be stopped; it starts anew. This blocks.
@@ -40,8 +42,12 @@ impl Reload {
         every_record_opens(&office, &self.effects)?;
         Mailroom::open(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
-        group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
+        self.may_give_to(group)?;
         let [inbox, callback] = addresses(&office.config);
+        if let (Some(address), true) = (callback.filter(|address| address.port() != 0), inbox == callback) {
+            return Err(StartError::Callback { address, source: ErrorKind::AddrInUse.into() });
+        }
         let new = |address: &SocketAddr| !self.addresses.contains(&Some(*address));
         if let Some(address) = inbox.filter(new) {
             http::bind(address, &self.effects.runtime).map_err(|source| StartError::Inbox { address, source })?;
@@ -53,9 +59,29 @@ impl Reload {
         Ok(())
     }
 
+    /// Makes a file that is given to this group, as the control socket will be.
+    fn may_give_to(&self, group: Option<u32>) -> Result<(), StartError> {
+        let path = self.home.path().join("reload.tmp");
+        let failed = |source| StartError::Socket { path: self.home.socket(), source };
+        std::fs::write(&path, "").map_err(failed)?;
+        let given = std::os::unix::fs::chown(&path, None, group);
+        std::fs::remove_file(&path).map_err(failed)?;
+        given.map_err(failed)
+    }
+
+    /// Notes that somebody wants the daemon to stop, whoever else wants it to start anew.
+    pub fn has_stopped(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
     /// Returns whether the daemon has stopped to start anew.
     pub fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire)
+        self.wanted.load(Ordering::Acquire) && !self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Forgets the wish: the daemon goes on as it was.
+    pub fn give_up(&self) {
+        self.wanted.store(false, Ordering::Release);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opening the database: schema, settings, the chain checked, the log pre-grown.
 
 use crate::effects::clock::Clock;
-use crate::ledger::chain::{Head, Verifier};
+use crate::ledger::chain::{Break, Head, Verifier};
 use crate::ledger::reserve::Reserve;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
@@ -154,8 +154,12 @@ pub(super) fn head(connection: &Connection) -> Result<Head, LedgerError> {
 /// Verifies the last rows and their links.
 fn verify_tail(connection: &Connection) -> Result<Head, LedgerError> {
     let end = head(connection)?;
+    let rotated = segments::end(connection)?.seq;
+    if rotated >= end.seq && rotated > 0 {
+        return Err(Break::Short { found: end.seq, expected: rotated }.into());
+    }
     // Rows that are in segments, too, may be deleted already.
-    let from = (end.seq - VERIFIED_AT_START).max(segments::end(connection)?.seq);
+    let from = (end.seq - VERIFIED_AT_START).max(rotated).max(0);
     let mut verifier = segments::before(connection, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(connection, from + 1, |row| verifier.take(&row).map_err(LedgerError::from))?;
     Ok(end)

@@ -9,9 +9,9 @@
 //! row `rotated`, which names the segment and its digest, and deletes the rows a few at a time. A crash at any point
 //! leaves each row in the database, in a segment, or in both.
 
-use crate::ledger::chain::{Draft, Head, Kind, Row, Verifier};
+use crate::ledger::chain::{Break, Draft, Head, Kind, Row, Verifier};
 use crate::ledger::transaction::Transaction;
-use crate::ledger::{LedgerError, at, export, open};
+use crate::ledger::{LedgerError, at, export, open, store};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -19,7 +19,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use shared::digest::Digest;
-use shared::{RequestId, Timestamp, limits};
+use shared::{Timestamp, limits};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, BufWriter, Error, ErrorKind, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -97,10 +97,21 @@ impl Segment {
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn list(connection: &Connection) -> Result<Vec<Segment>, LedgerError> {
+    if !has_segments(connection)? {
+        return Ok(Vec::new());
+    }
     connection
         .prepare("SELECT first, last, last_hash, last_ts FROM segments ORDER BY first")
         .and_then(|mut s| s.query_map([], read)?.collect())
         .map_err(at("list the segments"))
+}
+
+/// Returns whether the ledger is of a version that knows segments: a reader does not upgrade it.
+fn has_segments(connection: &Connection) -> Result<bool, LedgerError> {
+    connection
+        .prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'segments'")
+        .and_then(|mut s| s.exists([]))
+        .map_err(at("look for segments"))
 }
 
 /// Returns the newest segment.
@@ -144,6 +155,28 @@ pub fn each(
     export::each(&snapshot, from.max(end), each)
 }
 
+/// Verifies the rows that are in a segment and still in the database: each follows from the one before, up to the last
+/// row of the newest segment.
+///
+/// # Errors
+/// [`LedgerError::Broken`] at the first that is wrong, or another one if they cannot be read.
+pub fn verify_copies(connection: &Connection) -> Result<(), LedgerError> {
+    let Some(end) = list(connection)?.last().map(|segment| segment.last) else { return Ok(()) };
+    let mut verifier = None;
+    export::between(connection, i64::MIN, end.seq, |row| {
+        if row.seq < 1 {
+            return Err(Break::Gap { expected: 1, found: row.seq }.into());
+        }
+        let before = Head { seq: row.seq - 1, hash: row.prev_hash, ts: row.ts };
+        verifier.get_or_insert_with(|| Verifier::after(before)).take(&row).map_err(LedgerError::from)
+    })?;
+    match verifier.map(|verifier| verifier.head()) {
+        // The hash of the last row covers every row before it.
+        Some(found) if found != end => Err(Break::Link { seq: found.seq + 1 }.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Returns the row before this number, if the chain can be followed from there: it is in the database or ends a segment.
 ///
 /// # Errors
@@ -153,6 +186,13 @@ pub fn before(connection: &Connection, from: i64) -> Result<Option<Head>, Ledger
         "SELECT first, last, last_hash, last_ts FROM segments WHERE first < ?1 ORDER BY first DESC LIMIT 1";
     if from <= 1 {
         return Ok(Some(Head::EMPTY));
+    }
+    if !has_segments(connection)? {
+        return Ok(export::row(connection, from - 1)?.map(|row| Head {
+            seq: row.seq,
+            hash: row.event_hash,
+            ts: row.ts,
+        }));
     }
     let segment = connection
         .prepare_cached(ENDS)
@@ -171,10 +211,12 @@ pub fn before(connection: &Connection, from: i64) -> Result<Option<Head>, Ledger
 /// # Errors
 /// [`LedgerError`] if the ledger cannot be read.
 pub fn due(connection: &Connection, now: Timestamp, bytes: u64, rows: i64) -> Result<Option<Due>, LedgerError> {
-    // Whatever may still look a row up: effects under way, questions, replies, and results that are kept back.
+    // Whatever may still look a row up: effects under way, questions, outcomes that are asked for, replies, and results
+    // that are kept back. A question that nothing closes does not hold the ledger for ever.
     const NEEDED: &str = "SELECT min(seq) FROM (
         SELECT min(seq) AS seq FROM open_intents
-        UNION ALL SELECT min(asked_seq) FROM approvals WHERE state <> 'closed'
+        UNION ALL SELECT min(asked_seq) FROM approvals WHERE state <> 'closed' AND expires_at > ?1
+        UNION ALL SELECT min(seq) FROM unknown_outcomes WHERE since > ?1
         UNION ALL SELECT min(seq) FROM replies
         UNION ALL SELECT min(seq) FROM quarantine)";
     if used(connection)? <= bytes {
@@ -188,7 +230,7 @@ pub fn due(connection: &Connection, now: Timestamp, bytes: u64, rows: i64) -> Re
     let Some(row) = export::row(connection, last)? else { return Ok(None) };
     let needed: Option<i64> = connection
         .prepare_cached(NEEDED)
-        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .and_then(|mut s| s.query_row(params![now.minus(store::ASKED_FOR).millis()], |row| row.get(0)))
         .map_err(at("look for rows that are needed"))?;
     // The last row of the chain stays: the next one is linked to it.
     let is_last = open::head(connection)?.seq <= last;
@@ -298,7 +340,7 @@ pub fn note(tx: &Transaction<'_>, written: &Written) -> Result<(), LedgerError> 
 pub fn has_deletable(connection: &Connection) -> Result<bool, LedgerError> {
     let end = end(connection)?.seq;
     connection
-        .prepare_cached("SELECT 1 FROM ledger WHERE seq <= ?1 LIMIT 1")
+        .prepare_cached("SELECT 1 FROM ledger WHERE seq BETWEEN 1 AND ?1 LIMIT 1")
         .and_then(|mut s| s.exists(params![end]))
         .map_err(at("look for rows that are in segments"))
 }
@@ -308,7 +350,8 @@ pub fn has_deletable(connection: &Connection) -> Result<bool, LedgerError> {
 /// # Errors
 /// [`LedgerError`]; nothing was deleted.
 pub fn delete_rows(tx: &Transaction<'_>) -> Result<(), LedgerError> {
-    const OLDEST: &str = "SELECT seq, caller, request_id FROM ledger WHERE seq <= ?1 ORDER BY seq LIMIT ?2";
+    const OLDEST: &str = "SELECT seq, caller, request_id FROM ledger
+        WHERE seq BETWEEN 1 AND ?1 ORDER BY seq LIMIT ?2";
     let step = "delete rows that are in segments";
     let connection = tx.connection();
     let end = end(connection)?.seq;
@@ -326,7 +369,7 @@ pub fn delete_rows(tx: &Transaction<'_>) -> Result<(), LedgerError> {
         }
     }
     connection
-        .prepare_cached("DELETE FROM ledger WHERE seq <= ?1")
+        .prepare_cached("DELETE FROM ledger WHERE seq BETWEEN 1 AND ?1")
         .and_then(|mut s| s.execute(params![last]))
         .map_err(at(step))?;
     Ok(())
@@ -336,10 +379,10 @@ pub fn delete_rows(tx: &Transaction<'_>) -> Result<(), LedgerError> {
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
-pub fn is_burnt(connection: &Connection, caller: &str, id: &RequestId) -> Result<bool, LedgerError> {
+pub fn is_burnt(connection: &Connection, caller: &str, id: &str) -> Result<bool, LedgerError> {
     connection
         .prepare_cached("SELECT 1 FROM burnt_ids WHERE digest = ?1")
-        .and_then(|mut s| s.exists(params![burnt(caller, id.as_str())]))
+        .and_then(|mut s| s.exists(params![burnt(caller, id)]))
         .map_err(at("look for a burnt id"))
 }
 

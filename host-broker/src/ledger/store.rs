@@ -43,10 +43,10 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
         .prepare_cached(FIRST)
         .and_then(|mut s| s.query_row(params![caller, id.as_str()], |row| row.get(0)).optional())
         .map_err(at("look the request up"))?;
-    let Some(digest) = first else {
-        let burnt = segments::is_burnt(tx.connection(), caller, id)?;
-        return Ok(burnt.then_some(Earlier { request_digest: None, open: false, reply: None }));
-    };
+    if segments::is_burnt(tx.connection(), caller, id.as_str())? {
+        return Ok(Some(Earlier { request_digest: None, open: false, reply: None }));
+    }
+    let Some(digest) = first else { return Ok(None) };
     let request_digest = digest.and_then(|text| text.parse().ok());
     // Whoever was told that a person is asked has had a reply, which can be given again.
     let open = is_open(tx, caller, id)? && !approvals::is_told(tx, caller, id)?;
@@ -75,6 +75,10 @@ impl Owner {
 /// [`LedgerError`].
 pub fn owner(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Owner>, LedgerError> {
     const FIRST: &str = "SELECT person, iif(action IS NULL, NULL, provider) FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    // SECURITY: its first row is in a segment. The first one that is left may be of anybody who has used the id since.
+    if segments::is_burnt(tx.connection(), caller, id.as_str())? {
+        return Ok(None);
+    }
     let read = |row: &rusqlite::Row<'_>| Ok(Owner { person: row.get(0)?, provider: row.get(1)? });
     tx.connection()
         .prepare_cached(FIRST)
@@ -248,7 +252,7 @@ pub struct UnknownOutcome {
 
 /// How long the broker asks at each start what became of an unknown outcome. What nothing has settled by then, nothing
 /// will.
-const ASKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const ASKED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The outcomes that nobody knows yet, of the last week.
 ///
@@ -375,6 +379,9 @@ fn own_reply(
 fn answered_with(connection: &Connection, caller: &str, id: &str) -> Result<Option<(String, Evidence)>, LedgerError> {
     const FIRST: &str = "SELECT kind = 'answered', json_extract(body, '$.of_request'), seq, event_hash, prev_hash
         FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+    if segments::is_burnt(connection, caller, id)? {
+        return Ok(None);
+    }
     let found: Option<(bool, Option<String>, Evidence)> = connection
         .prepare_cached(FIRST)
         .and_then(|mut s| {

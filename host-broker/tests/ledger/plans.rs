@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The permitted scans: the file, the step of the plan, and the reason.
-const SCANNED: [(&str, &str, &str); 32] = [
+const SCANNED: [(&str, &str, &str); 33] = [
     ("", "SCAN delivered", "one row"),
     ("", "SCAN flow_grants_count", "one row"),
     ("", "SCAN json_each", "what the statement was given"),
@@ -37,6 +37,7 @@ const SCANNED: [(&str, &str, &str); 32] = [
     ("stored/asked.rs", "account_links", "a person unlinks; questions that are open"),
     ("ledger/calls.rs", "SCAN", "on a connection of its own, for a person"),
     ("ledger/export.rs", "SCAN ledger", "on a connection of its own, for a person; at the start the last rows"),
+    ("ledger/segments.rs", "SCAN sqlite_schema", "for a person"),
     ("ledger/segments.rs", "ORDER BY first DESC LIMIT 1", "one row"),
     ("ledger/segments.rs", "FROM segments ORDER BY first", "for a person"),
     ("ledger/store.rs", "SCAN unknown_outcomes", "at the start"),

@@ -2,12 +2,14 @@
 
 use crate::ledger::scribe::{Clerk, Happening, fill, verify, write};
 use crate::ledger::world::{World, open};
+use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::ledger::chain::{Head, Row};
 use host_broker::ledger::segments::{self, Due, Segment};
 use host_broker::ledger::transaction::Committed;
 use host_broker::ledger::{Durability, Ledger, LedgerError};
 use serde_json::{Value, json};
+use shared::request::ResultRequest;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -188,6 +190,76 @@ fn a_segment_is_not_noted_if_the_rows_are_not_what_they_were() {
     let refused = segments::write(world.ledger.home(), due).unwrap_err();
     assert!(matches!(refused, LedgerError::Broken(_)), "{refused}");
     assert_eq!((first(&world.ledger), segments::list(world.ledger.reader()).unwrap()), (1, Vec::new()));
+}
+
+#[test]
+fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let call = world.call("developer", "nothing", &json!({}), None);
+    let id = call.header.request_id.clone();
+    world.admit(Durability::Full, vec![call]);
+    fill(&mut world.ledger, 120);
+    // Somebody else of the group uses the id later.
+    let mut again = world.call("developer", "write", &json!({}), None);
+    again.header.request_id = id.clone();
+    world.admit(Durability::Full, vec![again]);
+    fill(&mut world.ledger, 200);
+    world.clock.turn(DAY + 1);
+    tick(&mut world);
+    rotate(&mut world);
+    tick(&mut world);
+    let left = "SELECT count(*) FROM ledger WHERE caller = 'group:developer' AND request_id = ?1";
+    let left: i64 = world.ledger.reader().query_row(left, [id.as_str()], |row| row.get(0)).unwrap();
+    assert_eq!(left, 1, "a later row of the id is in the database");
+    let order = Order::Result(ResultRequest { of: id, timeout_ms: None });
+    let directive = Box::new(Directive { header: world.header("developer"), order, asked: false });
+    let arrived = vec![Event::Arrived(Parsed::Directive(directive))];
+    assert!(world.ledger.batch(Durability::Full, arrived, &mut world.broker).unwritten.is_empty());
+    assert_eq!(all(&world.ledger).pop().unwrap().reason_code.as_deref(), Some("unknown_request"));
+}
+
+#[test]
+fn what_is_asked_for_at_the_starts_of_a_week_keeps_its_row_and_a_question_that_nothing_closes_does_not() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let (write, ask) =
+        (world.call("developer", "write", &json!({}), None), world.call("developer", "ask", &json!({}), None));
+    world.admit(Durability::Full, vec![write, ask]);
+    world.ledger.batch(Durability::Full, vec![Event::Started], &mut world.broker);
+    fill(&mut world.ledger, 150);
+    world.clock.turn(6 * DAY);
+    tick(&mut world);
+    assert_eq!(due(&world.ledger), None);
+    world.clock.turn(2 * DAY);
+    tick(&mut world);
+    assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
+}
+
+#[test]
+fn forged_rows_beside_a_segment_are_found_and_not_deleted() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 250);
+    world.clock.turn(DAY + 1);
+    let verified = |world: &World| evidence(world.home.path(), &["verify", "--json"]).1;
+    rotate(&mut world);
+    assert_eq!(verified(&world)["ok"], true);
+    let forge = |sql: &str| world.ledger.reader().execute_batch(sql).unwrap();
+    forge(
+        "DROP TRIGGER ledger_is_append_only_update; DROP TRIGGER ledger_has_no_gaps;
+           UPDATE ledger SET caller = 'x' WHERE seq = 50",
+    );
+    assert_eq!(verified(&world)["first_bad"], 50, "a copy of a row that is in a segment");
+    tick(&mut world);
+    assert_eq!(verified(&world)["ok"], true, "the copies are gone");
+    world.ledger.reader().execute_batch("INSERT INTO ledger SELECT -5, ts, kind, caller, person, request_id, provider, action, level, params_digest, summary, reason_code, result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash, event_hash FROM ledger WHERE seq = 150").unwrap();
+    tick(&mut world);
+    assert_eq!(verified(&world)["ok"], false, "a row before the first");
+    // A table that says that everything is in segments does not make a daemon delete everything.
+    world.ledger.reader().execute_batch("INSERT INTO segments VALUES (101, 9000000000, zeroblob(32), 0)").unwrap();
+    let (home, clock) = (world.home, world.clock);
+    drop(world.ledger);
+    assert!(matches!(open(home.path(), &clock), Err(LedgerError::Broken(_))));
 }
 
 #[test]

@@ -20,7 +20,7 @@ mod figures;
 mod parts;
 
 use figures::{median, micros, percentile};
-use parts::{Broker, Client, Programs, call, client, timed};
+use parts::{Broker, Client, Programs, call, client, request};
 use shared::mailbox::Directory;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,30 +31,34 @@ use std::time::{Duration, Instant};
 /// The most documents of the attacker in its directory: the use of its own disk is not measured.
 const PENDING: u64 = 2_000;
 
+/// The time between two reads of the other group, so that it stays below its own budget of evidence: a refusal must not
+/// pass for a read.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// A document by its number.
 type Weapon = fn(u64) -> String;
 
 const WEAPONS: [(&str, Weapon); 11] = [
-    ("calls that are refused", |n| request(n, "echo", "{}", "")),
+    ("calls that are refused", |n| document(n, "echo", "{}", "")),
     ("equal numbers that cannot be kept", |n| {
-        request(n, "echo", &format!(r#"{{"n":[{}9007199254740993]}}"#, "9007199254740993,".repeat(3_900)), "")
+        document(n, "echo", &format!(r#"{{"n":[{}9007199254740993]}}"#, "9007199254740993,".repeat(3_900)), "")
     }),
     ("lists in lists", |n| {
         let nest = format!("{}{},", "[".repeat(56), "]".repeat(56));
-        request(n, "echo", &format!(r#"{{"n":[{}0]}}"#, nest.repeat(1_000_000 / nest.len())), "")
+        document(n, "echo", &format!(r#"{{"n":[{}0]}}"#, nest.repeat(1_000_000 / nest.len())), "")
     }),
     ("many keys", |n| {
         let keys: Vec<String> = (0..80_000).map(|key| format!(r#""k{key}":1"#)).collect();
-        request(n, "echo", &format!("{{{}}}", keys.join(",")), "")
+        document(n, "echo", &format!("{{{}}}", keys.join(",")), "")
     }),
     ("as many values as a document may have", |n| {
-        request(n, "echo", &format!(r#"{{"n":[{}0]}}"#, "[0],".repeat(9_000)), "")
+        document(n, "echo", &format!(r#"{{"n":[{}0]}}"#, "[0],".repeat(9_000)), "")
     }),
-    ("long texts", |n| request(n, "note", &format!(r#"{{"text":"{}"}}"#, "ab cd ".repeat(150_000)), "")),
+    ("long texts", |n| document(n, "note", &format!(r#"{{"text":"{}"}}"#, "ab cd ".repeat(150_000)), "")),
     ("what may I", |n| format!(r#"{{"type":"ext_capabilities","request_id":"{}","include_unavailable":true}}"#, id(n))),
-    ("dry runs", |n| request(n, "note", "{}", r#","dry_run":true"#)),
-    ("one id again and again", |n| request(0, "echo", &format!(r#"{{"n":{n}}}"#), "")),
-    ("keys of idempotency", |n| request(n, "echo", "{}", &format!(r#","idempotency_key":"key-{n}""#))),
+    ("dry runs", |n| document(n, "note", "{}", r#","dry_run":true"#)),
+    ("one id again and again", |n| document(0, "echo", &format!(r#"{{"n":{n}}}"#), "")),
+    ("keys of idempotency", |n| document(n, "echo", "{}", &format!(r#","idempotency_key":"key-{n}""#))),
     ("no documents", |n| format!("{{ {n}")),
 ];
 
@@ -62,7 +66,7 @@ fn id(n: u64) -> String {
     format!("siege-{n}")
 }
 
-fn request(n: u64, action: &str, params: &str, more: &str) -> String {
+fn document(n: u64, action: &str, params: &str, more: &str) -> String {
     format!(
         r#"{{"type":"ext_call","request_id":"{}","provider":"mock","action":"{action}","params":{params}{more}}}"#,
         id(n)
@@ -105,7 +109,11 @@ impl Attack {
 async fn reads(own: &Client, length: Duration) -> Vec<Duration> {
     let (began, mut figures) = (Instant::now(), Vec::new());
     while began.elapsed() < length {
-        figures.push(timed(own, "ext_call", call("echo")).await);
+        let (sent, request) = (Instant::now(), request("ext_call", call("echo")));
+        let answer = own.call_tool(request).await.expect("an answer");
+        figures.push(sent.elapsed());
+        assert_ne!(answer.is_error, Some(true), "{answer:?}");
+        tokio::time::sleep(PAUSE).await;
     }
     figures
 }

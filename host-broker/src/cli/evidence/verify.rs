@@ -157,7 +157,7 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
         // Any error ends the reading; which one it was is in `stopped`.
         if stopped.is_ok() { Ok(()) } else { Err(LedgerError::Stored { what: "row" }) }
     });
-    match read {
+    match read.and_then(|()| segments::verify_copies(&ledger)) {
         Ok(()) => following.finish(stopped),
         Err(_) if stopped.is_err() => following.finish(stopped),
         // A column of a type that it cannot have is a row that somebody changed.
