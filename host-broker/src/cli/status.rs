@@ -307,12 +307,7 @@ fn word(sight: &Sight<'_>) -> &'static str {
 fn unsettled(title: &str, list: &[Unsettled]) -> Option<String> {
     let row = |one: &Unsettled| {
         let target = [one.provider.as_deref(), one.action.as_deref()].map(Option::unwrap_or_default).join(".");
-        vec![
-            one.request_id.clone(),
-            one.caller.clone(),
-            target,
-            one.since.map_or_else(|| "long ago".to_owned(), |since| since.to_string()),
-        ]
+        vec![one.request_id.clone(), one.caller.clone(), target, one.since.to_string()]
     };
     let rows: Vec<_> = list.iter().map(row).collect();
     let table = Output::table(&["REQUEST", "CALLER", "ACTION", "SINCE"], &rows);

@@ -194,8 +194,8 @@ pub struct Unsettled {
     pub provider: Option<String>,
     /// The action.
     pub action: Option<String>,
-    /// Since when; `None` if the row is in a segment.
-    pub since: Option<Timestamp>,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// The intents without an outcome.
@@ -203,7 +203,9 @@ pub struct Unsettled {
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn open_intents(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
-    unsettled(connection, "open_intents")
+    const SELECT: &str = "SELECT seq, intent.caller, intent.request_id, provider, action, ts
+        FROM open_intents AS intent JOIN ledger USING (seq) ORDER BY seq";
+    unsettled(connection, SELECT)
 }
 
 /// The intents whose outcome nobody knows.
@@ -211,16 +213,13 @@ pub fn open_intents(connection: &Connection) -> Result<Vec<Unsettled>, LedgerErr
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn unknown_outcomes(connection: &Connection) -> Result<Vec<Unsettled>, LedgerError> {
-    unsettled(connection, "unknown_outcomes")
+    // Without the ledger: the row of an old one is in a segment.
+    const SELECT: &str = "SELECT seq, caller, request_id, provider, action, since FROM unknown_outcomes ORDER BY seq";
+    unsettled(connection, SELECT)
 }
 
-fn unsettled(connection: &Connection, table: &'static str) -> Result<Vec<Unsettled>, LedgerError> {
-    // The row of an old unknown outcome is in a segment.
-    let sql = format!(
-        "SELECT seq, what.caller, what.request_id, ledger.provider, ledger.action, ts
-         FROM {table} AS what LEFT JOIN ledger USING (seq) ORDER BY seq"
-    );
-    let found: Result<Vec<_>, _> = connection.prepare(&sql).and_then(|mut s| {
+fn unsettled(connection: &Connection, select: &'static str) -> Result<Vec<Unsettled>, LedgerError> {
+    let found: Result<Vec<_>, _> = connection.prepare(select).and_then(|mut s| {
         s.query_map([], |row| {
             Ok(Unsettled {
                 seq: row.get(0)?,
@@ -228,7 +227,7 @@ fn unsettled(connection: &Connection, table: &'static str) -> Result<Vec<Unsettl
                 request_id: row.get(2)?,
                 provider: row.get(3)?,
                 action: row.get(4)?,
-                since: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_millis),
+                since: Timestamp::from_millis(row.get(5)?),
             })
         })?
         .collect()

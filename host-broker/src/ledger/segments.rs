@@ -145,14 +145,22 @@ pub fn each(
     from: i64,
     mut each: impl FnMut(Row) -> Result<(), LedgerError>,
 ) -> Result<(), LedgerError> {
-    // One transaction: the daemon may delete rows meanwhile that have just come into a segment.
+    let mut next = from;
+    let mut read_files = |segments: Vec<Segment>, next: &mut i64| -> Result<(), LedgerError> {
+        for segment in segments {
+            if segment.last.seq >= *next {
+                segment.each(home, |row| if row.seq >= *next { each(row) } else { Ok(()) })?;
+                *next = segment.last.seq.saturating_add(1);
+            }
+        }
+        Ok(())
+    };
+    // Outside of a transaction, because SQLite cannot begin its log anew during one.
+    read_files(list(connection)?, &mut next)?;
+    // In one, because the daemon deletes rows that have come into a segment meanwhile.
     let snapshot = connection.unchecked_transaction().map_err(at("read rows"))?;
-    let segments = list(&snapshot)?;
-    for segment in segments.iter().filter(|segment| segment.last.seq >= from) {
-        segment.each(home, |row| if row.seq >= from { each(row) } else { Ok(()) })?;
-    }
-    let end = segments.last().map_or(i64::MIN, |segment| segment.last.seq.saturating_add(1));
-    export::each(&snapshot, from.max(end), each)
+    read_files(list(&snapshot)?, &mut next)?;
+    export::each(&snapshot, next, each)
 }
 
 /// Verifies the rows that are in a segment and still in the database: each follows from the one before, up to the last
@@ -261,31 +269,43 @@ pub fn write(home: &Path, due: Due) -> Result<Written, LedgerError> {
         move |source| LedgerError::Segment { path, first, last, source }
     };
     match DirBuilder::new().mode(0o700).create(&directory) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(&directory)(error)),
-        Ok(()) | Err(_) => {}
+        Ok(()) => File::open(home).and_then(|home| home.sync_all()).map_err(failed(&directory))?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(&directory)(error)),
     }
-    let connection = open::reader(home)?;
-    let mut verifier = Verifier::after(due.after);
     // One name for every try, so that a try that was killed leaves one file at most.
     let draft = directory.join("next.tmp");
-    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft);
-    let mut lines = GzEncoder::new(BufWriter::new(file.map_err(failed(&draft))?), Compression::default());
+    let head = write_draft(home, &draft, due).inspect_err(|_failed| {
+        // On a full disk its space is needed.
+        std::fs::remove_file(&draft).ok();
+    })?;
+    let segment = Segment { first, last: head };
+    let path = segment.path(home);
+    std::fs::rename(&draft, &path).map_err(failed(&path))?;
+    File::open(&directory).and_then(|directory| directory.sync_all()).map_err(failed(&directory))?;
+    verified(home, segment, due.after)
+}
+
+/// Writes the rows to a file and syncs it. Returns the last row.
+fn write_draft(home: &Path, draft: &Path, due: Due) -> Result<Head, LedgerError> {
+    let (first, last) = (due.after.seq + 1, due.last);
+    let failed = |source| LedgerError::Segment { path: draft.to_owned(), first, last, source };
+    let connection = open::reader(home)?;
+    let mut verifier = Verifier::after(due.after);
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(draft);
+    let mut lines = GzEncoder::new(BufWriter::new(file.map_err(failed)?), Compression::default());
     let mut begin = first;
     while begin <= last {
         let end = last.min(begin + READ_MAX - 1);
         export::between(&connection, begin, end, |row| {
             verifier.take(&row)?;
-            writeln!(lines, "{}", export::line(&row)).map_err(failed(&draft))
+            writeln!(lines, "{}", export::line(&row)).map_err(failed)
         })?;
         begin = end + 1;
     }
     let file = lines.finish().and_then(|buffered| buffered.into_inner().map_err(std::io::IntoInnerError::into_error));
-    file.and_then(|file| file.sync_all()).map_err(failed(&draft))?;
-    let segment = Segment { first, last: verifier.head() };
-    let path = segment.path(home);
-    std::fs::rename(&draft, &path).map_err(failed(&path))?;
-    File::open(&directory).and_then(|directory| directory.sync_all()).map_err(failed(&directory))?;
-    verified(home, segment, due.after)
+    file.and_then(|file| file.sync_all()).map_err(failed)?;
+    Ok(verifier.head())
 }
 
 /// Reads a segment back.

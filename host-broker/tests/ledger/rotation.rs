@@ -47,6 +47,13 @@ fn rotate(world: &mut World) -> Segment {
     *segments::list(world.ledger.reader()).unwrap().last().unwrap()
 }
 
+/// A home with access for `developer`.
+fn granted() -> World {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    world
+}
+
 /// A home whose first two hundred rows are in segments.
 fn rotated() -> (World, Head) {
     let mut world = World::new();
@@ -97,8 +104,7 @@ fn old_rows_move_into_segments_and_the_chain_goes_on() {
 
 #[test]
 fn rows_that_something_still_needs_stay() {
-    let mut world = World::new();
-    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let mut world = granted();
     let asked = world.call("developer", "ask", &json!({}), None);
     world.admit(Durability::Full, vec![asked]);
     let needed = all(&world.ledger).iter().find(|row| row.kind == "asked").unwrap().seq;
@@ -136,8 +142,7 @@ fn a_reply_that_may_still_be_asked_for_keeps_its_row() {
 
 #[test]
 fn an_id_stays_burnt_when_its_row_is_in_a_segment() {
-    let mut world = World::new();
-    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let mut world = granted();
     let call = world.call("developer", "nothing", &json!({}), None);
     let id = call.header.request_id.clone();
     world.admit(Durability::Full, vec![call]);
@@ -194,8 +199,7 @@ fn a_segment_is_not_noted_if_the_rows_are_not_what_they_were() {
 
 #[test]
 fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
-    let mut world = World::new();
-    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let mut world = granted();
     let call = world.call("developer", "nothing", &json!({}), None);
     let id = call.header.request_id.clone();
     world.admit(Durability::Full, vec![call]);
@@ -221,8 +225,7 @@ fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
 
 #[test]
 fn what_is_asked_for_at_the_starts_of_a_week_keeps_its_row_and_a_question_that_nothing_closes_does_not() {
-    let mut world = World::new();
-    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    let mut world = granted();
     let (write, ask) =
         (world.call("developer", "write", &json!({}), None), world.call("developer", "ask", &json!({}), None));
     world.admit(Durability::Full, vec![write, ask]);

@@ -148,6 +148,9 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
             starts.join(", ")
         )));
     };
+    if let Some(kept) = kept.filter(|kept| kept.seq < from) {
+        return Err(Fault::usage(format!("row {} of --kept is before row {from} of --from", kept.seq)));
+    }
     let mut following = Following::new(context.output, kept, total, before);
     let mut stopped = Ok(());
     // From the first row on, rows with impossible numbers are found, too.
