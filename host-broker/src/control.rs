@@ -275,15 +275,12 @@ pub struct Clerk {
 }
 
 impl Clerk {
-    /// Opens everything that a start would read, beside the runtime.
+    /// Opens everything that a start reads, on a thread that may block.
     async fn check_configuration(&self) -> Result<(), String> {
-        let reload = self.reload.clone().ok_or("this daemon cannot read its configuration again; start it again")?;
+        let reload = self.reload.clone().ok_or("this daemon cannot reload; restart it")?;
         let checked = tokio::task::spawn_blocking(move || reload.ask()).await;
         let because = |error: StartError| {
-            format!(
-                "{}; the daemon goes on with the configuration that it has",
-                crate::host::chain(&error).trim_end_matches('.')
-            )
+            format!("{}; the daemon keeps its current configuration", crate::host::chain(&error).trim_end_matches('.'))
         };
         checked.map_err(|error| error.to_string())?.map_err(because)
     }

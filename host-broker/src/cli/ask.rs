@@ -78,8 +78,8 @@ fn with_age(context: &Context, mut reply: Value) -> Value {
 }
 
 /// The operator's next step if [`is_behind`].
-pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started, and the daemon still uses the \
-                          earlier text; host-broker reload makes it read the new one";
+pub const BEHIND: &str = "broker.toml or policy/ has changed since the daemon started; to use the new text: \
+                          host-broker reload";
 
 /// Returns whether the daemon of this [`Control::Hello`] reply uses an earlier configuration.
 pub fn is_behind(hello: &Value) -> bool {

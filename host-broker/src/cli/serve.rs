@@ -3,7 +3,7 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::event::{Event, Reports};
-use crate::host::reload::{Reload, start_anew};
+use crate::host::reload::{Reload, restart};
 use crate::host::{Host, Office};
 use clap::Args;
 use rustix::process::WaitOptions;
@@ -30,22 +30,22 @@ impl Serve {
     /// # Errors
     /// [`Fault`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        // Children of the program that this process was before a reload.
+        // Children from before a reload.
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if serve(context, &json!({ "ready": true, "home": context.home.path() }), true)? {
-            return Err(Fault::internal(&start_anew()));
+            return Err(Fault::internal(&restart()));
         }
         Ok(())
     }
 }
 
 /// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns whether
-/// the process shall start anew, which only happens if it `reloads`.
+/// the process must restart, which takes `reloads`.
 ///
 /// # Errors
 /// [`Fault`]; nothing is running then.
 pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fault> {
-    // Heard early: SIGHUP ends a process that does not hear it. Between an exec and this line it still does.
+    // Registered early: before this line, SIGHUP ends the process.
     let inside = context.effects.runtime.enter();
     let mut hangup = if reloads { signal(SignalKind::hangup()).ok() } else { None };
     drop(inside);
@@ -79,14 +79,14 @@ pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fa
         match reload.ask() {
             Ok(()) => return Ok(reload.is_wanted()),
             Err(error) => {
-                tracing::error!(error = ?error, "{GOES_ON}");
+                tracing::error!(error = ?error, "{KEEPS}");
                 reload.give_up();
             }
         }
     }
 }
 
-const GOES_ON: &str = "the configuration cannot be used; the daemon goes on with the one that it has";
+const KEEPS: &str = "the configuration is invalid; the daemon keeps the current one";
 
 async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Reports) {
     let Some(mut hangup) = hangup.or_else(|| signal(SignalKind::hangup()).ok()) else { return };
@@ -94,7 +94,7 @@ async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Repor
         let asked = reload.clone();
         match tokio::task::spawn_blocking(move || asked.ask()).await {
             Ok(Ok(())) => return reports.happened(Event::Stopping),
-            Ok(Err(error)) => tracing::error!(error = ?error, "{GOES_ON}"),
+            Ok(Err(error)) => tracing::error!(error = ?error, "{KEEPS}"),
             Err(error) => tracing::error!(%error, "the configuration could not be checked"),
         }
     }

@@ -48,7 +48,7 @@ impl Own {
             Self::Wrong(why) => super::refusal(why),
             Self::Look | Self::Exchange => super::refusal("it is no order"),
             Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
-            Self::Reload => json!({ "status": "executed", "summary": "The daemon starts anew." }),
+            Self::Reload => json!({ "status": "executed", "summary": "The daemon restarts." }),
             Self::Hello => json!({
                 "status": "executed",
                 "summary": format!("host-broker {version} is running."),

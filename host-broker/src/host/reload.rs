@@ -1,8 +1,8 @@
-//! Reloading the configuration: all of it, or nothing.
+//! Reloading the configuration.
 //!
-//! The daemon first opens everything that a start would read. Only if that succeeds does it stop in good order and start
-//! anew as the same process: same number, same standard streams, same supervisor. So a reload has no state of its own,
-//! and calls under way get the time that a stop gives them.
+//! The daemon first opens everything that a start reads. If that succeeds, it stops in good order and executes its own
+//! program: the process id, the standard streams and the supervisor stay the same. A reload therefore has no state of
+//! its own.
 
 use super::{Effects, Office, StartError, every_record_opens, group_number};
 use crate::config::home::Home;
@@ -33,10 +33,10 @@ impl Reload {
         Self { home, effects: effects.clone(), addresses, wanted: Arc::default(), stopped: Arc::default() }
     }
 
-    /// Opens everything that a start would read. The daemon must then be stopped; it starts anew. This blocks.
+    /// Opens everything that a start reads, and notes that the daemon restarts once it has stopped. This blocks.
     ///
     /// # Errors
-    /// [`StartError`]: the configuration cannot be used, and the daemon goes on with the earlier one.
+    /// [`StartError`] if the configuration is invalid; the daemon keeps the current one.
     pub fn ask(&self) -> Result<(), StartError> {
         let office = Office::open(self.home.clone(), &self.effects)?;
         every_record_opens(&office, &self.effects)?;
@@ -69,28 +69,28 @@ impl Reload {
         given.map_err(failed)
     }
 
-    /// Notes that somebody wants the daemon to stop, whoever else wants it to start anew.
+    /// Notes a stop, which beats a reload.
     pub fn has_stopped(&self) {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Returns whether the daemon has stopped to start anew.
+    /// Returns whether the daemon restarts once it has stopped.
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire) && !self.stopped.load(Ordering::Acquire)
     }
 
-    /// Forgets the wish: the daemon goes on as it was.
+    /// Cancels the restart.
     pub fn give_up(&self) {
         self.wanted.store(false, Ordering::Release);
     }
 }
 
-/// Starts this program anew, with the same arguments, as the same process. Returns only if that fails.
-#[expect(clippy::disallowed_methods, reason = "no child: the process becomes the new one")]
-pub fn start_anew() -> std::io::Error {
+/// Executes this program again with the same arguments in this process. Returns only if that fails.
+#[expect(clippy::disallowed_methods, reason = "this makes no child")]
+pub fn restart() -> std::io::Error {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    // The very program that runs, also if its file was replaced meanwhile.
+    // Also if the program's file was replaced meanwhile.
     std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec()
 }
 

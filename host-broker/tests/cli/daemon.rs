@@ -69,7 +69,7 @@ fn a_reload_takes_all_of_the_configuration_or_nothing() {
     ] {
         std::fs::write(&path, config).unwrap();
         std::fs::write(&profile, if lines.is_empty() { &profiled } else { lines }).unwrap();
-        world.run(&["reload"]).fails(4, &[expected, "goes on with the configuration that it has"]);
+        world.run(&["reload"]).fails(4, &[expected, "keeps its current configuration"]);
         std::fs::write(&profile, &profiled).unwrap();
         std::fs::write(&path, &late).unwrap();
         assert_eq!(start(), first, "{expected}");
