@@ -221,6 +221,9 @@ fn note(fault: ScanFault, stream: &Stream, skipped: &mut Vec<Skipped>) -> Result
 fn depth_note(depth: Depth) -> Option<&'static str> {
     match depth {
         Depth::AsAsked => None,
+        Depth::Sampled => {
+            Some("a file is too big to be read whole, so entries that are not in the order of time may be missing")
+        }
         Depth::NoTimes => Some("has no time stamps"),
         Depth::Unordered => Some("a file is not in the order of time, and too big to be read whole"),
         Depth::Capped => Some("a compressed file is too big to be read to its end"),

@@ -1,12 +1,12 @@
 //! One log file, looked through for the newest of its entries.
 //!
-//! A small file is read whole, and so is a compressed one, up to a limit. A large one is searched by time: a binary
-//! search finds where the window ends. From there, segments are read towards the front until the window begins or
+//! A file of up to 32 MiB is read whole, and so is a compressed one, up to a limit. A larger one is searched by time: a
+//! binary search finds where the window ends. From there, segments are read towards the front until the window begins or
 //! enough was found. So the amount that is read depends on the answer and not on the file.
 //!
-//! INVARIANT: a large file stays partly unread only if its lines are in the order of time, within [`slack`]. Samples
-//! from the whole file and all that is read must confirm that order. Otherwise the file is read whole, or, if it is too
-//! large for that, the answer says so.
+//! INVARIANT: a large file stays partly unread only if its lines are in the order of time, within [`slack`], as far as
+//! samples from the whole file and all that is read show. Otherwise the file is read whole, if it is not too large for
+//! that. Whenever a part that may hold entries of the window stays unread, the answer says so.
 //!
 //! SECURITY: that order is the writers' word, and a line break in a request may forge a line with any time, to make a
 //! search stop or turn away before it reaches what it should not see. So no single line decides: medians do, and a
@@ -44,7 +44,7 @@ const SEGMENT: u64 = 512 * 1024;
 /// How many entries are asked what time it is at a place.
 const WITNESSES: usize = 9;
 /// A file of at most so many bytes is read whole.
-const WHOLE_MAX: u64 = 4 * 1024 * 1024;
+const WHOLE_MAX: u64 = 32 * 1024 * 1024;
 /// A larger one whose lines are not in the order of time is read whole up to so many.
 const UNORDERED_MAX: u64 = 512 * 1024 * 1024;
 /// In how many places a large file is looked at to find whether it is in the order of time.
@@ -84,6 +84,8 @@ pub(super) struct Looked {
 pub(super) enum Depth {
     /// All that the search asks for.
     AsAsked,
+    /// All that the search asks for, if the part that was not read is in the order of time.
+    Sampled,
     /// Only a part: the file is not in the order of time, and too large to be read whole.
     Unordered,
     /// Only so much of it as a compressed file may unfold to.
@@ -270,10 +272,10 @@ impl LogFile {
         if self.len > WHOLE_MAX {
             let sampled = self.samples_are_ordered(scope)?;
             if sampled && head.earliest.saturating_sub(scope.slack) >= scope.window.until {
-                return Ok(Depth::AsAsked);
+                return Ok(Depth::Sampled);
             }
-            if sampled && self.walk(last, gather, scope)? {
-                return Ok(Depth::AsAsked);
+            if sampled && let Some(is_whole) = self.walk(last, gather, scope)? {
+                return Ok(if is_whole { Depth::AsAsked } else { Depth::Sampled });
             }
             if self.len > UNORDERED_MAX {
                 if !sampled {
@@ -302,12 +304,13 @@ impl LogFile {
         Ok(true)
     }
 
-    /// Reads segments from the window's end towards the front. Returns whether all that was read is in the order of
-    /// time.
-    fn walk(&self, last: i64, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<bool> {
+    /// Reads segments from the window's end towards the front. Returns whether that was the whole file; `None` if what was
+    /// read is not in the order of time.
+    fn walk(&self, last: i64, gather: &mut Gather<'_>, scope: &Scope<'_>) -> io::Result<Option<bool>> {
         let Scope { profile, window, slack, meter } = *scope;
         let late = window.until.saturating_add(slack);
         let mut end = if last < late { self.len } else { self.boundary(profile, late, slack, meter)? };
+        let begins_at_end = end == self.len;
         let mut reach = SEGMENT;
         let mut is_ordered = true;
         let mut earliest_behind = i64::MAX;
@@ -337,7 +340,7 @@ impl LogFile {
             end = start;
             reach = SEGMENT;
         }
-        Ok(is_ordered)
+        Ok(is_ordered.then_some(begins_at_end && end == 0))
     }
 
     fn packed_newest(&self, gather: &mut Gather<'_>, window: Window, meter: &Meter) -> Result<Depth, ScanFault> {

@@ -132,6 +132,52 @@ fn a_file_that_jumps_back_in_time_loses_no_entry() {
     }
 }
 
+/// Writes a file of 80,000 lines, a second apart, of which some are of six hours before. Returns the window of ten of
+/// those.
+fn jumping_back(world: &World, jumping: i64, length: usize) -> Search {
+    let start = millis("2026-02-13T12:00:00Z");
+    let mut text = String::new();
+    // No sample looks there, if they are few: the samples divide the file evenly.
+    let jump = 41_250;
+    for n in 0..80_000 {
+        let back = if (jump..jump + jumping).contains(&n) { 6 * 3_600_000 } else { 0 };
+        writeln!(text, "{} #{n}; {}", Timestamp::from_millis(start + n * 1000 - back + 500), "x".repeat(length))
+            .unwrap();
+    }
+    world.write_at("app.log", &text, NOW);
+    let since = start + jump * 1000 - 6 * 3_600_000;
+    Search { window: Window { since, until: since + 10_000 }, ..always() }
+}
+
+#[test]
+fn a_short_jump_back_in_time_that_no_sample_touches_hides_nothing() {
+    let world = World::new();
+    let search = jumping_back(&world, 10, 80);
+    let found = world.found(&search);
+    // Ten of that time, and ten that are written as of it.
+    assert_eq!((found.records.len(), found.skipped), (20, vec![]));
+}
+
+#[test]
+fn a_file_that_is_too_big_to_be_read_whole_is_said_to_be() {
+    let world = World::new();
+    let search = jumping_back(&world, 10, 500);
+    let found = world.found(&search);
+    assert_eq!(found.records.len(), 10);
+    let note = "a file is too big to be read whole, so entries that are not in the order of time may be missing";
+    assert_eq!(found.skipped, [Skipped::new("app", note)]);
+    // Before its first entry, and beyond what a page holds, it is no other.
+    let early = Window { since: millis("2026-02-12T12:00:00Z"), until: millis("2026-02-13T11:00:00Z") };
+    assert_eq!(world.found(&Search { window: early, ..always() }).skipped, [Skipped::new("app", note)]);
+    assert_eq!(world.found(&Search { limit: 1, ..always() }).skipped, [Skipped::new("app", note)]);
+    // If many lines jump back, a sample shows it, and everything is read.
+    let found = world.found(&jumping_back(&world, 20_000, 500));
+    assert_eq!((found.records.len(), found.skipped), (20, vec![]));
+    // A file whose end is before the window has nothing to hide.
+    let late = Window { since: millis("2026-02-20T12:00:00Z"), until: millis("2026-02-20T13:00:00Z") };
+    assert_eq!(world.found(&Search { window: late, ..always() }).skipped, []);
+}
+
 #[test]
 fn a_text_that_is_only_partly_kept_is_said_to_be_cut() {
     let world = World::new();

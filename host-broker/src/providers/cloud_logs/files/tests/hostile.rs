@@ -90,7 +90,7 @@ fn a_little_disorder_is_tolerated() {
     for n in 0..40_000_i64 {
         // Up to 50 s back and forth.
         let time = Timestamp::from_millis(start + n * 1000 + (n * 7919 % 50) * 1000);
-        writeln!(text, "{time} {}", "x".repeat(60)).unwrap();
+        writeln!(text, "{time} {}", "x".repeat(900)).unwrap();
     }
     world.write_at("app.log", &text, NOW);
     let window = search("2026-02-14T05:00:00Z", "2026-02-14T05:10:00Z");
@@ -108,11 +108,13 @@ fn a_little_disorder_is_tolerated() {
 fn forged_times_hide_nothing() {
     let start = millis("2026-02-13T12:00:00Z");
     let honest = |n: i64| Timestamp::from_millis(start + n * 1000);
-    for forged in ["2099-01-01T00:00:00Z", "1999-01-01T00:00:00Z"] {
+    // A file that is read whole, and one that is searched by time.
+    for (forged, length) in [("2099-01-01T00:00:00Z", 60), ("1999-01-01T00:00:00Z", 500), ("2099-01-01T00:00:00Z", 500)]
+    {
         let world = World::new();
         let mut text = format!("{forged} forged\n");
         for n in 0..80_000 {
-            writeln!(text, "{} honest {}", honest(n), "x".repeat(60)).unwrap();
+            writeln!(text, "{} honest {}", honest(n), "x".repeat(length)).unwrap();
             if n % 5 == 0 {
                 writeln!(text, "{forged} forged").unwrap();
             }
@@ -126,6 +128,10 @@ fn forged_times_hide_nothing() {
             assert_eq!(count(&search), usize::try_from(until - since).unwrap(), "{forged} {since}");
             let newest = world.messages(&Search { limit: 1, ..search.clone() });
             assert!(newest[0].starts_with("honest"));
+        }
+        if length > 60 {
+            // Unfolded it is more than what is read of a compressed one.
+            continue;
         }
         world.compress("app.log");
         let window = Window { since: honest(39_000).millis(), until: honest(39_060).millis() };
