@@ -5,7 +5,8 @@
 mod parsing;
 
 pub use parsing::{
-    Desk, Invoked, hypothetical, hypothetical_of_tool, invoked, made, parse, parse_beside, readmit, readmit_grant,
+    Desk, Invoked, hypothetical, hypothetical_of_tool, inspect, invoked, made, parse, parse_beside, readmit,
+    readmit_grant,
 };
 
 use crate::accounts::Share;
@@ -599,4 +600,15 @@ pub enum Parsed {
     Directive(Box<Directive>),
     /// Not a request.
     Rubbish(Box<Rubbish>),
+}
+
+impl Parsed {
+    /// Where the reply goes.
+    pub fn origin_mut(&mut self) -> &mut Origin {
+        match self {
+            Self::Call(call) => &mut call.header.origin,
+            Self::Directive(directive) => &mut directive.header.origin,
+            Self::Rubbish(rubbish) => &mut rubbish.origin,
+        }
+    }
 }

@@ -284,10 +284,13 @@ impl Loop {
                 News::Happened(event) if self.stopping.is_none() => self.pending.push_back(event),
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
                 News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
-                News::Invoked(invocation) if self.stopping.is_none() => self.invoke(*invocation),
+                News::Invoked(invocation) if self.stopping.is_none() => {
+                    self.daemon.intake.invoke(*invocation, Arc::clone(&self.daemon.broker.config));
+                }
+                News::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
                 // A document that arrives too late stays in its directory for the next daemon.
-                News::Parsed(document) if self.stopping.is_none() => {
-                    self.pending.extend(self.daemon.intake.parsed(*document));
+                News::Parsed(documents) if self.stopping.is_none() => {
+                    self.pending.extend(self.daemon.intake.parsed(*documents));
                 }
                 // A segment that no row names is written again by the next daemon.
                 News::Segment(result) if self.stopping.is_none() => self.written(*result),
@@ -296,6 +299,7 @@ impl Loop {
                 | News::Accepted(_)
                 | News::Invoked(_)
                 | News::Parsed(_)
+                | News::Resumed(_)
                 | News::Segment(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
@@ -527,8 +531,8 @@ impl Loop {
         });
         let is_at_once = matches!(event, Event::Arrived(_));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
-        let room = match &origin {
-            Origin::File(file) if is_at_once => Some(Arc::clone(file.slot.room())),
+        let paced = match &origin {
+            Origin::File(file) if is_at_once => Some((Arc::clone(file.slot.room()), file.slot.lane())),
             Origin::File(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         };
         let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());
@@ -537,11 +541,11 @@ impl Loop {
             (None, Origin::File(file)) => self.daemon.outbox.retire(&file),
             (None, Origin::Retired(..) | Origin::Socket(_) | Origin::Broker) => {}
         }
-        if let Some(room) = room {
+        if let Some((room, lane)) = paced {
             let now = Instant::now();
-            room.pace.spend(self.each_took + now.saturating_duration_since(began), now);
+            room.pace(lane).spend(self.each_took + now.saturating_duration_since(began), now);
             if is_unkept {
-                room.pace.count(now);
+                room.pace(lane).count(now);
             }
         }
         // Whoever was told before hears no more of what the call says while it runs.
@@ -565,6 +569,7 @@ impl Loop {
                 Ok(snapshot) => {
                     let bytes = serde_json::to_vec_pretty(&snapshot).unwrap_or_default();
                     self.daemon.outbox.snapshot(&group, &bytes);
+                    self.daemon.intake.set_snapshot(&group, &Arc::new(snapshot));
                 }
                 Err(error) => {
                     tracing::error!(%group, error = ?error, "the snapshot cannot be made");

@@ -98,7 +98,7 @@ impl Broker {
     /// Fulfils a directive inside the transaction.
     pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, LedgerError> {
         let header = &directive.header;
-        if main_only(&directive.order)
+        if is_for_main_only(&directive.order)
             && let Err((code, reason)) = self.may_administer(&header.caller, &directive.order)
         {
             return write(tx, directive, None, Said::no(code, reason)).map(Fulfilled::Answered);
@@ -523,7 +523,8 @@ fn out_of_reach(behalf: &Behalf) -> Code {
     }
 }
 
-fn main_only(order: &Order) -> bool {
+/// Returns whether only the main group and people may ask for it.
+pub(crate) fn is_for_main_only(order: &Order) -> bool {
     match order {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)

@@ -4,7 +4,7 @@ use crate::broker::event_of;
 use crate::call::{Call, Header, Invoked, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
-use crate::intake::ParsedDocument;
+use crate::intake::ParsedDocuments;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::ledger::{Durability, LedgerError, segments};
 use crate::mailroom::Waker;
@@ -75,11 +75,16 @@ pub enum News {
     Accepted(Exchange),
     /// An agent outside calls a tool.
     Invoked(Box<Invocation>),
-    /// A long document is parsed.
-    Parsed(Box<ParsedDocument>),
+    /// Documents are parsed beside the loop.
+    Parsed(Box<ParsedDocuments>),
+    /// A request about which a person was asked is parsed again, or cannot be.
+    Resumed(Box<Resumed>),
     /// A segment of the ledger is written, or could not be.
     Segment(Box<Result<segments::Written, LedgerError>>),
 }
+
+/// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
+pub type Resumed = ((Arc<str>, RequestId), Result<Event, String>);
 
 /// A call of a tool by an agent outside.
 #[derive(Debug)]

@@ -6,20 +6,21 @@
 //! growing pause.
 //!
 //! Short documents are read and parsed here, because a change of threads costs more. Longer ones are read and parsed by
-//! the [`ParseWorker`], one of each group at a time.
+//! the [`ParseWorker`], one of each group at a time. While the pace of a group's refused documents is used up, the worker
+//! looks through those that wait: what the group's snapshot permits goes on, and the others wait for their pace.
 
+mod lane;
 mod queue;
 mod worker;
 
-use worker::Unparsed;
-pub use worker::{Inbound, ParseWorker, ParsedDocument};
+use worker::Remade;
+pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
 use crate::approvals::{Kind, Waiting};
-use crate::call::{self, Call, Caller, Desk, Invoked, Parsed};
-use crate::config::ForeignTypes;
-use crate::config::flows::FlowsTable;
+use crate::call::{self, Call, Caller, Desk, Origin, Parsed};
+use crate::config::{Config, ForeignTypes};
 use crate::effects::clock::Clock;
-use crate::event::Event;
+use crate::event::{Event, Invocation, News};
 use crate::filter::finished::Filters;
 use crate::identity::Behalf;
 use crate::mailroom::Mailroom;
@@ -29,6 +30,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use shared::mailbox::{RESPONSES, TASKS, is_document};
+use shared::snapshot::Snapshot;
 use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -51,6 +53,8 @@ const SERVED_LATELY: Duration = Duration::from_secs(10);
 const NOTICES_MAX: usize = 4096;
 /// A group that causes more notices in a second is listed now and then instead of watched, for this long.
 const NOTICES_PER_SECOND: u32 = 20_000;
+/// The same for a group of which nothing is served before its pace permits it: each notice wakes the loop for nothing.
+const PACED_NOTICES_PER_SECOND: u32 = 500;
 const UNWATCHED: Duration = Duration::from_secs(5);
 
 /// Watches, reads and parses.
@@ -129,32 +133,45 @@ impl Intake {
         intake
     }
 
-    /// Admits a request again about which a person was asked; `None` for a proposal, whose request is over.
-    ///
-    /// # Errors
-    /// What is wrong with its document.
-    pub fn readmit(
-        &self,
-        caller: Caller,
-        id: RequestId,
-        waiting: Waiting,
-        flows: &FlowsTable,
-    ) -> Result<Option<Event>, String> {
+    /// Parses a request again about which a person was asked, beside the loop. [`News::Resumed`] brings it, or what is
+    /// wrong with its document; a proposal's request is over, so nothing comes.
+    pub fn readmit(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) {
         let Waiting { kind, document, behalf } = waiting;
-        Ok(match kind {
-            Kind::Call => Some(Event::Readmitted(call::readmit(caller, id, behalf, &document, (flows, &self.desk))?)),
-            Kind::Grant => {
-                let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
-                let directive = call::readmit_grant(group, id, behalf, &document, &self.desk)?;
-                Some(Event::Arrived(Parsed::Directive(directive)))
+        if !matches!(kind, Kind::Call | Kind::Grant) {
+            return;
+        }
+        let key = (Arc::from(caller.to_string()), id.clone());
+        let make = move |desk: &Desk| {
+            if kind == Kind::Call {
+                let call = call::readmit(caller, id, behalf, &document, (&config.flows, desk))?;
+                return Ok(Event::Readmitted(call));
             }
-            Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
-        })
+            let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
+            let directive = call::readmit_grant(group, id, behalf, &document, desk)?;
+            Ok(Event::Arrived(Parsed::Directive(directive)))
+        };
+        let news = move |made| Some(News::Resumed(Box::new((key, made))));
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
-    /// What an agent outside wants of a tool, as an event.
-    pub fn invoke(&self, invoked: Invoked, flows: &FlowsTable) -> Parsed {
-        call::invoked(invoked, flows, &self.desk).map_or_else(|other| other, Parsed::Call)
+    /// Parses what an agent outside wants of a tool, beside the loop. It arrives like a document.
+    pub fn invoke(&self, Invocation { invoked, answer }: Invocation, config: Arc<Config>) {
+        let make = move |desk: &Desk| {
+            let mut parsed = call::invoked(invoked, &config.flows, desk).map_or_else(|other| other, Parsed::Call);
+            call::inspect(&mut parsed, desk);
+            *parsed.origin_mut() = Origin::Socket(answer);
+            Ok(Event::Arrived(parsed))
+        };
+        // A fault in the broker drops the answer, so that the agent hears of it.
+        let news = |made: Result<Event, String>| made.ok().map(News::Happened);
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
+    }
+
+    /// Sets what a group may do, by which its documents are sorted into lanes.
+    pub fn set_snapshot(&mut self, group: &Group, snapshot: &Arc<Snapshot>) {
+        for queue in self.queues.iter_mut().filter(|queue| queue.group() == group) {
+            queue.set_snapshot(Arc::clone(snapshot));
+        }
     }
 
     /// Parses new documents with these actions from now on, and inspects them with these filters.
@@ -170,19 +187,10 @@ impl Intake {
         call::made(group, id, behalf, document, &self.desk)
     }
 
-    /// Returns the event of a document that was parsed beside the loop; `None` for one that is left alone.
-    pub fn parsed(&mut self, document: ParsedDocument) -> Option<Event> {
-        let ParsedDocument { queue, parsed, took } = document;
-        let queue = self.queues.get_mut(queue)?;
-        queue.is_parsed(took);
-        match parsed {
-            Ok(parsed) => queue.accept(parsed, &self.desk),
-            Err(Unparsed::Later) => {
-                queue.list_again();
-                None
-            }
-            Err(Unparsed::Fault) => None,
-        }
+    /// Returns the events of documents that were parsed beside the loop.
+    pub fn parsed(&mut self, documents: ParsedDocuments) -> Vec<Event> {
+        let desk = Arc::clone(&self.desk);
+        self.queues.get_mut(documents.queue).map(|queue| queue.is_parsed(documents, &desk)).unwrap_or_default()
     }
 
     /// Waits until a document may have come, the waker was used or the time is over, and takes in `most` documents. With
@@ -218,13 +226,17 @@ impl Intake {
 
     /// How long nothing may happen before the next look.
     fn patience(&mut self) -> Duration {
-        let until_sweep = SAFETY_SCAN.saturating_sub(self.swept.elapsed());
         let now = Instant::now();
+        let refreshes_at = self.queues.iter().filter_map(Queue::refreshes_at).min();
+        let until_refresh = refreshes_at.map_or(SAFETY_SCAN, |at| at.saturating_duration_since(now));
+        let until_sweep = SAFETY_SCAN.saturating_sub(self.swept.elapsed()).min(until_refresh);
         if self.queues.iter().any(|queue| queue.can_be_served(now)) {
             return Duration::ZERO;
         }
         if !self.unwatched.is_empty() || self.queues.iter().any(Queue::waits) {
-            return POLL_PAUSE_MAX.min(until_sweep);
+            let parses_at = self.queues.iter().filter_map(|queue| queue.parses_at(now)).min();
+            let until_parsing = parses_at.map_or(POLL_PAUSE_MAX, |at| at.saturating_duration_since(now));
+            return POLL_PAUSE_MAX.min(until_sweep).min(until_parsing);
         }
         if self.watch.is_some() {
             return until_sweep;
@@ -247,7 +259,7 @@ impl Intake {
             self.turn = (self.turn + 1) % self.queues.len();
             if let Some(queue) = self.queues.get_mut(self.turn)
                 && queue.spent() < TURN_COST_MAX
-                && queue.serve(self.turn, &self.desk, self.clock.as_ref(), &self.worker, events)
+                && queue.serve(self.turn, (&self.desk, &self.clock), &self.worker, events)
             {
                 served = true;
                 self.served.note(self.turn, Instant::now());
@@ -285,16 +297,19 @@ impl Intake {
             waker.rest();
         }
         if noticed {
-            for index in self.read_notifications() {
+            self.read_notifications();
+        }
+        let now = Instant::now();
+        for index in 0..self.queues.len() {
+            if self.queues.get(index).and_then(Queue::refreshes_at).is_some_and(|at| at <= now) {
                 self.refresh(index, events);
             }
         }
     }
 
-    /// Notes new documents. Returns the groups whose directories may have been replaced.
-    fn read_notifications(&mut self) -> Vec<usize> {
-        let mut replaced = Vec::new();
-        let Some(watch) = &self.watch else { return replaced };
+    /// Notes new documents, and the groups whose directories may have been replaced.
+    fn read_notifications(&mut self) {
+        let Some(watch) = &self.watch else { return };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
         let (mut seen, now) = (0, Instant::now());
@@ -311,7 +326,8 @@ impl Intake {
             }
             let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
             let Some(queue) = self.queues.get_mut(index) else { continue };
-            if queue.count_notice(now) > NOTICES_PER_SECOND && !self.unwatched.contains(&index) {
+            let most = if queue.waits_for_pace(now) { PACED_NOTICES_PER_SECOND } else { NOTICES_PER_SECOND };
+            if queue.count_notice(now) > most && !self.unwatched.contains(&index) {
                 queue.unwatch_until(now + UNWATCHED);
                 self.unwatched.push(index);
                 tracing::warn!(group = %queue.group(), "the group causes too many notices; its requests are listed now and then");
@@ -320,7 +336,7 @@ impl Intake {
             match (on, name) {
                 (Watched::Tasks, Some(Ok(name))) if is_document(name) => queue.push(name),
                 (Watched::Tasks, None) => queue.list_again(),
-                (Watched::Root, Some(Ok(TASKS | RESPONSES))) if !replaced.contains(&index) => replaced.push(index),
+                (Watched::Root, Some(Ok(TASKS | RESPONSES))) => queue.refresh_later(),
                 (Watched::Tasks | Watched::Root, _) => {}
             }
         }
@@ -335,7 +351,6 @@ impl Intake {
             // A watch whose directory is gone is gone already.
             inotify::remove_watch(watch, descriptor).ok();
         }
-        replaced
     }
 
     /// Opens a group's directories again if they were replaced, and lists its requests.

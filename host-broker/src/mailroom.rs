@@ -4,7 +4,7 @@ pub mod pace;
 
 use crate::config::Config;
 use crate::config::home::Home;
-use pace::Pace;
+use pace::{Lane, Pace};
 use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
 use shared::Group;
@@ -52,8 +52,8 @@ pub struct Room {
     undecided: AtomicUsize,
     cost: AtomicUsize,
     total: Arc<AtomicUsize>,
-    /// How fast its documents are taken.
-    pub pace: Pace,
+    permitted: Pace,
+    refused: Pace,
 }
 
 /// A file in hand, and the last listing that found it.
@@ -76,7 +76,10 @@ pub struct Handles {
 
 /// A document's place among the undecided ones of its group; dropping it makes room for the next.
 #[derive(Debug)]
-pub struct Slot(Arc<Room>);
+pub struct Slot {
+    room: Arc<Room>,
+    lane: Lane,
+}
 
 /// The memory that a document takes while it is under way, counted against its group; dropping it gives it back.
 #[derive(Debug)]
@@ -157,7 +160,8 @@ impl Mailroom {
                 undecided: AtomicUsize::new(0),
                 cost: AtomicUsize::new(0),
                 total: Arc::clone(&total),
-                pace: Pace::default(),
+                permitted: Pace::default(),
+                refused: Pace::default(),
             };
             rooms.insert(group.clone(), Arc::new(room));
         }
@@ -232,6 +236,14 @@ impl Room {
         Ok(true)
     }
 
+    /// Returns how fast the documents of a lane are taken.
+    pub fn pace(&self, lane: Lane) -> &Pace {
+        match lane {
+            Lane::Permitted => &self.permitted,
+            Lane::Refused => &self.refused,
+        }
+    }
+
     /// Whether there is a place for one more document.
     pub fn has_place(&self) -> bool {
         self.undecided.load(Ordering::Acquire) < UNDECIDED_MAX
@@ -240,7 +252,7 @@ impl Room {
     /// A place for one more document, if there is one.
     pub fn slot(self: &Arc<Self>) -> Option<Slot> {
         if self.undecided.fetch_add(1, Ordering::AcqRel) < UNDECIDED_MAX {
-            return Some(Slot(Arc::clone(self)));
+            return Some(Slot { room: Arc::clone(self), lane: Lane::Refused });
         }
         self.undecided.fetch_sub(1, Ordering::AcqRel);
         None
@@ -323,13 +335,23 @@ impl Room {
 impl Slot {
     /// The room it is in.
     pub fn room(&self) -> &Arc<Room> {
-        &self.0
+        &self.room
+    }
+
+    /// The lane of the document, which is [`Lane::Refused`] until more is known.
+    pub fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    /// Sets the lane.
+    pub fn set_lane(&mut self, lane: Lane) {
+        self.lane = lane;
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.undecided.fetch_sub(1, Ordering::AcqRel);
+        self.room.undecided.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -39,6 +39,14 @@ pub struct Snapshot {
     pub token_fault: Option<TokenFault>,
 }
 
+impl Snapshot {
+    /// Returns whether the group can use the action, perhaps after somebody has agreed.
+    pub fn is_usable(&self, provider: &Provider, action: &Action) -> bool {
+        let own = self.capabilities.iter().find(|capability| capability.provider == *provider);
+        own.and_then(|capability| capability.actions.get(action)).is_some_and(ActionEntry::is_usable)
+    }
+}
+
 /// Why a context token proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenFault {

@@ -53,13 +53,24 @@ pub struct Desk {
 /// Parses a group's document beside the loop, and inspects the data that the call would let leave.
 pub fn parse_beside(inbound: Inbound, desk: &Desk) -> Parsed {
     let mut parsed = parse(inbound, desk);
-    if let (Parsed::Call(call), Some(filters)) = (&mut parsed, &desk.filters)
+    inspect(&mut parsed, desk);
+    parsed
+}
+
+/// Inspects the data that a parsed call would let leave. It runs beside the loop, because it takes long.
+pub fn inspect(parsed: &mut Parsed, desk: &Desk) {
+    if let Parsed::Call(call) = parsed {
+        inspect_call(call, desk);
+    }
+}
+
+fn inspect_call(call: &mut Call, desk: &Desk) {
+    if let Some(filters) = &desk.filters
         && call.target.invocation().is_some()
         && call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress)
     {
         call.departing = Some(filters.departing(call.params.value()));
     }
-    parsed
 }
 
 /// Parses what a group wrote.
@@ -444,7 +455,8 @@ fn each_number(
     goes_on
 }
 
-/// A call about which a person was asked, from its stored document: parsed like the first time, for the same decision.
+/// A call about which a person was asked, from its stored document: parsed and inspected beside the loop like the first
+/// time, for the same decision.
 /// Who it is was established when it arrived. Its reply goes where the first one waits, if it still does.
 ///
 /// # Errors
@@ -466,6 +478,7 @@ pub fn readmit(
     // How long its caller was ready to wait says nothing about the answer of a person.
     call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     call.asked = Asked::Yes;
+    inspect_call(&mut call, desk);
     Ok(call)
 }
 

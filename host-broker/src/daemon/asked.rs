@@ -6,7 +6,7 @@ use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
 use crate::call::{Caller, Origin, Parsed};
 use crate::effects::ids::Nonce;
-use crate::event::{Back, Event, Invocation};
+use crate::event::{Back, Event, Resumed};
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
@@ -78,13 +78,7 @@ impl Loop {
             return;
         };
         match approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(waiting)) => match self.daemon.intake.readmit(caller, key.1.clone(), waiting, &config.flows) {
-                Ok(event) => self.pending.extend(event),
-                Err(fault) => {
-                    tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
-                    self.postponed.push(key.clone());
-                }
-            },
+            Ok(Some(waiting)) => self.daemon.intake.readmit(caller, key.1.clone(), waiting, Arc::clone(config)),
             // It is over.
             Ok(None) => {}
             Err(error) => {
@@ -138,16 +132,15 @@ impl Loop {
         }
     }
 
-    /// An agent outside calls a tool: a call like every other, whose caller is its access.
-    pub(super) fn invoke(&mut self, Invocation { invoked, answer }: Invocation) {
-        let mut parsed = self.daemon.intake.invoke(invoked, &self.daemon.broker.config.flows);
-        let origin = Origin::Socket(answer);
-        match &mut parsed {
-            Parsed::Call(call) => call.header.origin = origin,
-            Parsed::Rubbish(rubbish) => rubbish.origin = origin,
-            Parsed::Directive(directive) => directive.header.origin = origin,
+    /// A request that waited for a person is parsed again, and decided on; what cannot be parsed is tried again later.
+    pub(super) fn resumed(&mut self, (key, event): Resumed) {
+        match event {
+            Ok(event) => self.pending.push_back(event),
+            Err(fault) => {
+                tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
+                self.postponed.push(key);
+            }
         }
-        self.pending.push_back(Event::Arrived(parsed));
     }
 
     /// The question is durable: the request's file goes, and its caller is told so until it stops waiting.

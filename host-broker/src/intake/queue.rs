@@ -1,13 +1,16 @@
 //! The waiting documents of one group: their names, and when they are read.
 
-use super::worker::{Job, Reading};
+use super::lane::{has_any, lane};
+use super::worker::{Job, Look, ParsedDocuments, Reading};
 use super::{ForeignTypes, ParseWorker};
-use crate::call::{self, Desk, Parsed};
+use crate::call::{self, Desk, Origin, Parsed};
 use crate::effects::clock::Clock;
 use crate::event::Event;
+use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, RoomError};
-use shared::mailbox::{Listing, ReadFault, is_document};
-use shared::{Code, Group, limits};
+use shared::mailbox::{FileIdentity, Listing, is_document};
+use shared::snapshot::Snapshot;
+use shared::{Code, Group};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +20,34 @@ use tokio::time::Instant;
 const NAMES_MAX: usize = 4096;
 /// How many names of a directory are read in one turn.
 const LISTED_MAX: usize = 128;
-/// The largest document, in bytes, that is read and parsed on the loop's thread.
-const SHORT_BYTES_MAX: usize = 4 * 1024;
+/// How many refused documents of one group wait for their pace. Beyond, the later ones wait unread. It is less than the
+/// number of files in hand, so that these ones can always be answered.
+const REFUSED_MAX: usize = 3072;
+/// How many documents of a group are looked at in one task of the worker.
+const LOOKED_MAX: usize = 64;
 /// Listing takes a tenth of the time at most, so a full directory does not delay the other groups.
 const LISTING_REST: u32 = 9;
 /// When a directory that cannot be listed is tried again.
 const LISTING_RETRY: Duration = Duration::from_secs(1);
-/// The long documents of one group take half of the worker's time at most.
+/// The pause between two looks at whether a group's directories were replaced, after a first one. It doubles while the
+/// group goes on, because each replacement is a row of its own.
+const REFRESH_PAUSE: Duration = Duration::from_secs(1);
+const REFRESH_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// One group takes half of the worker's time at most.
 const PARSING_REST: u32 = 1;
+
+/// What a group is served with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The next long document, by the worker.
+    Long,
+    /// The next document that was looked at and will be refused.
+    Refused,
+    /// The next document, whatever it is.
+    Any,
+    /// The permitted ones among those that wait.
+    Look,
+}
 
 /// One group's documents that are not read yet.
 pub(super) struct Queue {
@@ -32,7 +55,11 @@ pub(super) struct Queue {
     names: VecDeque<String>,
     // The names of long documents, which the worker takes one by one.
     long: VecDeque<String>,
-    is_parsing: bool,
+    // Files in hand that were looked at and will be refused.
+    refused: VecDeque<(String, FileIdentity)>,
+    // What the group may do, as it was last made.
+    snapshot: Option<Arc<Snapshot>>,
+    worker: Worker,
     parses_from: Instant,
     // More names than fit, or a file that could not be read yet: list again.
     again: bool,
@@ -44,6 +71,25 @@ pub(super) struct Queue {
     notices: u32,
     noticed_since: Instant,
     unwatched_until: Option<Instant>,
+    refresh: Refresh,
+}
+
+/// What the worker does for a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worker {
+    Free,
+    /// It parses a long document.
+    Parses,
+    /// It looks for permitted documents.
+    Looks,
+}
+
+/// When to look whether a group's directories were replaced.
+struct Refresh {
+    // They may have been.
+    is_due: bool,
+    from: Instant,
+    pause: Duration,
 }
 
 impl Queue {
@@ -52,7 +98,9 @@ impl Queue {
             room,
             names: VecDeque::new(),
             long: VecDeque::new(),
-            is_parsing: false,
+            refused: VecDeque::new(),
+            snapshot: None,
+            worker: Worker::Free,
             parses_from: now,
             again: true,
             listing: None,
@@ -62,6 +110,7 @@ impl Queue {
             notices: 0,
             noticed_since: now,
             unwatched_until: None,
+            refresh: Refresh { is_due: false, from: now, pause: REFRESH_PAUSE },
         }
     }
 
@@ -73,8 +122,25 @@ impl Queue {
         &self.room.group
     }
 
+    /// Notes that the group's directories may have been replaced.
+    pub(super) fn refresh_later(&mut self) {
+        self.refresh.is_due = true;
+    }
+
+    /// Returns when to look whether the group's directories were replaced, if they may have been.
+    pub(super) fn refreshes_at(&self) -> Option<Instant> {
+        self.refresh.is_due.then_some(self.refresh.from)
+    }
+
     /// Opens the group's directories again if they were replaced. Returns whether they were.
     pub(super) fn refresh(&mut self) -> Result<bool, RoomError> {
+        let now = Instant::now();
+        let refresh = &mut self.refresh;
+        if std::mem::take(&mut refresh.is_due) {
+            let was_long_ago = now.saturating_duration_since(refresh.from) >= refresh.pause;
+            refresh.pause = if was_long_ago { REFRESH_PAUSE } else { (refresh.pause * 2).min(REFRESH_PAUSE_MAX) };
+            refresh.from = now + refresh.pause;
+        }
         let replaced = self.room.refresh();
         if matches!(replaced, Ok(true)) {
             // The listing is of the earlier directory.
@@ -89,14 +155,15 @@ impl Queue {
 
     /// Returns whether there is work that no notice will announce.
     pub(super) fn waits(&self) -> bool {
-        self.again || self.listing.is_some() || !self.names.is_empty() || !self.long.is_empty() && !self.is_parsing
+        self.again
+            || self.listing.is_some()
+            || !self.names.is_empty()
+            || !self.refused.is_empty()
+            || !self.long.is_empty() && self.worker == Worker::Free
     }
 
     pub(super) fn can_be_served(&self, now: Instant) -> bool {
-        let has_short = !self.names.is_empty() && self.room.takes_short();
-        (has_short || self.may_parse(now) && !self.long.is_empty())
-            && self.room.pace.permits(self.others, now)
-            && self.room.has_place()
+        self.next(now).is_some()
     }
 
     pub(super) fn wants_listing(&self, now: Instant) -> bool {
@@ -178,19 +245,40 @@ impl Queue {
     }
 
     fn may_parse(&self, now: Instant) -> bool {
-        !self.is_parsing && self.parses_from <= now && self.room.takes_long()
+        self.worker == Worker::Free && self.parses_from <= now && self.room.takes_long()
     }
 
-    /// Notes that the worker has parsed the group's document, in this time.
-    pub(super) fn is_parsed(&mut self, took: Duration) {
-        self.is_parsing = false;
+    /// Returns when the worker may next have something of the group, if that is not now.
+    pub(super) fn parses_at(&self, now: Instant) -> Option<Instant> {
+        let has_some = !self.long.is_empty() || !self.names.is_empty();
+        (has_some && self.parses_from > now).then_some(self.parses_from)
+    }
+
+    /// Sets what the group may do.
+    pub(super) fn set_snapshot(&mut self, snapshot: Arc<Snapshot>) {
+        self.snapshot = Some(snapshot);
+    }
+
+    /// Takes in what the worker has done. Returns what is to be decided on.
+    pub(super) fn is_parsed(&mut self, done: ParsedDocuments, desk: &Desk) -> Vec<Event> {
+        let ParsedDocuments { parsed, refused, mut rest, again, took, queue: _ } = done;
+        self.worker = Worker::Free;
         self.parses_from = Instant::now() + took * PARSING_REST;
+        self.again |= again;
+        self.refused.extend(refused);
+        rest.append(&mut self.names);
+        self.names = rest;
+        parsed.into_iter().filter_map(|parsed| self.accept(parsed, desk)).collect()
     }
 
     /// Returns the event of a parsed document; `None` for one that is left alone.
-    pub(super) fn accept(&self, parsed: Parsed, desk: &Desk) -> Option<Event> {
+    fn accept(&self, mut parsed: Parsed, desk: &Desk) -> Option<Event> {
+        let lane = lane(self.snapshot.as_deref(), &parsed);
+        if let Origin::File(file) = parsed.origin_mut() {
+            file.slot.set_lane(lane);
+        }
         if let Parsed::Rubbish(rubbish) = &parsed {
-            self.room.pace.count(Instant::now());
+            self.room.pace(lane).count(Instant::now());
             if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
                 return None;
             }
@@ -198,80 +286,110 @@ impl Queue {
         Some(Event::Arrived(parsed))
     }
 
-    /// Handles one short document, or hands a long one to the worker. Returns `false` if there was none, or no place
+    /// Returns what the group is served with next; `None` if there is nothing, no place for it, or its pace forbids it.
+    fn next(&self, now: Instant) -> Option<Next> {
+        let is_empty = self.names.is_empty() && self.long.is_empty() && self.refused.is_empty();
+        if is_empty || !self.room.has_place() {
+            return None;
+        }
+        let permits = |lane| self.room.pace(lane).permits(self.others, now);
+        let (takes_short, refused_too) = (self.room.takes_short(), permits(Lane::Refused));
+        if refused_too && !self.long.is_empty() && self.may_parse(now) {
+            return Some(Next::Long);
+        }
+        if refused_too && takes_short && !self.refused.is_empty() {
+            return Some(Next::Refused);
+        }
+        if !takes_short || !permits(Lane::Permitted) || self.worker == Worker::Looks {
+            return None;
+        }
+        if refused_too && self.refused.is_empty() {
+            return (!self.names.is_empty()).then_some(Next::Any);
+        }
+        let has_some = !self.names.is_empty() || !self.long.is_empty();
+        let may_look = self.can_find() && self.worker == Worker::Free && self.parses_from <= now;
+        (has_some && may_look).then_some(Next::Look)
+    }
+
+    /// Returns whether a look may find something: nothing is looked for where nothing is permitted, or where there is no
+    /// place for what is refused.
+    fn can_find(&self) -> bool {
+        self.refused.len() < REFUSED_MAX && self.snapshot.as_ref().is_some_and(|snapshot| has_any(snapshot))
+    }
+
+    /// Returns whether nothing of the group is served before its pace permits it.
+    pub(super) fn waits_for_pace(&self, now: Instant) -> bool {
+        let permits = |lane| self.room.pace(lane).permits(self.others, now);
+        !(permits(Lane::Refused) || permits(Lane::Permitted) && self.can_find())
+    }
+
+    /// Handles one short document, or hands something to the worker. Returns `false` if there was nothing, or no place
     /// for it.
     pub(super) fn serve(
         &mut self,
         index: usize,
-        desk: &Arc<Desk>,
-        clock: &dyn Clock,
+        (desk, clock): (&Arc<Desk>, &Arc<dyn Clock>),
         worker: &ParseWorker,
         events: &mut VecDeque<Event>,
     ) -> bool {
         let began = Instant::now();
-        if !self.can_be_served(began) {
-            return false;
+        let Some(next) = self.next(began) else { return false };
+        if next == Next::Look {
+            return self.look(index, (desk, clock), worker);
         }
+        // The worker may have taken the last place.
         let Some(slot) = self.room.slot() else { return false };
-        let may_parse = self.may_parse(began);
-        let next = if may_parse { self.long.pop_front() } else { None };
-        let Some(name) = next.or_else(|| self.names.pop_front()) else { return false };
-        let Some(reading) = self.find(&name) else { return true };
-        match &reading {
-            Reading::Found(found) if found.size() > SHORT_BYTES_MAX && !may_parse => {
-                if self.long.len() < NAMES_MAX {
-                    self.long.push_back(name);
-                } else {
-                    self.again = true;
-                }
+        let name = match next {
+            Next::Look => None,
+            Next::Long => self.long.pop_front(),
+            Next::Refused => self.refused.pop_front().map(|(name, identity)| {
+                self.room.put_back(&name, identity);
+                name
+            }),
+            Next::Any => self.names.pop_front(),
+        };
+        let Some(name) = name else { return false };
+        let (reading, is_passing) = Reading::find(&self.room, &name);
+        self.again |= is_passing;
+        let Some(reading) = reading else { return true };
+        let is_long = reading.is_long();
+        if is_long && !self.may_parse(began) {
+            if self.long.len() < NAMES_MAX {
+                self.long.push_back(name);
+            } else {
+                self.again = true;
             }
-            Reading::Found(_) | Reading::Refused(..) => {
-                let is_long = matches!(&reading, Reading::Found(found) if found.size() > SHORT_BYTES_MAX);
-                if !self.room.take(&name, reading.identity()) {
-                    return true;
+        } else {
+            if !self.room.take(&name, reading.identity()) {
+                return true;
+            }
+            let room = Arc::clone(&self.room);
+            let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
+            if is_long {
+                if worker.take(job, desk) {
+                    self.worker = Worker::Parses;
                 }
-                let room = Arc::clone(&self.room);
-                let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
-                if is_long {
-                    self.is_parsing = worker.take(job, desk);
-                } else if let Some(inbound) = job.read() {
-                    events.extend(self.accept(call::parse(inbound, desk), desk));
-                } else {
-                    self.again = true;
-                }
+            } else if let Some(inbound) = job.read() {
+                events.extend(self.accept(call::parse(inbound, desk), desk));
+            } else {
+                self.again = true;
             }
         }
         self.spent += began.elapsed();
         true
     }
 
-    /// Opens a document, or finds out why it cannot be read; `None` if there is nothing to be answered.
-    fn find(&mut self, name: &str) -> Option<Reading> {
-        let handles = self.room.handles()?;
-        let malformed = |identity, reason: &str| Reading::Refused(identity, Code::MalformedRequest, reason.to_owned());
-        Some(match handles.tasks.find(name, limits::REQUEST_BYTES_MAX, self.room.owner) {
-            Ok(found) => Reading::Found(found),
-            Err(ReadFault::Missing | ReadFault::BadName) => return None,
-            // The holder of a lease must let go within the system's lease-break time; the next listing finds it again.
-            Err(fault) if fault.is_passing() => {
-                self.again = true;
-                return None;
-            }
-            Err(ReadFault::TooLarge(identity)) => Reading::too_large(identity),
-            Err(ReadFault::NotRegular(identity)) => malformed(identity, "The request is not a regular file."),
-            Err(ReadFault::Linked(identity)) => malformed(identity, "The request's file has more than one link."),
-            Err(ReadFault::WrongOwner(identity)) => {
-                malformed(identity, "The request's file belongs to another user than configured for this group.")
-            }
-            Err(ReadFault::System(..) | ReadFault::Leased(_)) => {
-                malformed(handles.tasks.look(name)?, "The request's file cannot be read.")
-            }
-        })
-    }
-}
-
-impl Reading {
-    fn too_large(identity: shared::mailbox::FileIdentity) -> Self {
-        Self::Refused(identity, Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned())
+    /// Has the worker find the permitted documents among those that wait.
+    fn look(&mut self, index: usize, (desk, clock): (&Arc<Desk>, &Arc<dyn Clock>), worker: &ParseWorker) -> bool {
+        let Some(snapshot) = self.snapshot.clone() else { return false };
+        let mut names: VecDeque<String> = std::mem::take(&mut self.long);
+        let fresh = self.names.len().min(LOOKED_MAX.saturating_sub(names.len()));
+        names.extend(self.names.drain(..fresh));
+        let (room, clock) = (Arc::clone(&self.room), Arc::clone(clock));
+        let is_taken = worker.look(Look { queue: index, room, names, snapshot, clock }, desk);
+        if is_taken {
+            self.worker = Worker::Looks;
+        }
+        is_taken
     }
 }

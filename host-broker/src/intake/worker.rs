@@ -1,18 +1,31 @@
-//! Reading and parsing beside the loop: a thread that takes one long document at a time.
+//! Reading and parsing beside the loop: a thread that takes one task at a time.
 //!
-//! The intake hands it at most one document of each group, so the groups take turns. Its time and memory are bounded by
-//! the document's bytes, values and keys.
+//! The intake hands it at most one task of each group, so the groups take turns: a long document, or some documents to
+//! be looked at. Its time and memory are bounded by the documents' bytes, values and keys. It also parses what no file
+//! brings now: requests about which a person was asked, and calls of external agents.
 
+use super::lane::lane;
 use crate::call::{self, Desk, Parsed};
-use crate::event::{News, Reports};
+use crate::effects::clock::Clock;
+use crate::event::{Event, News, Reports};
+use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, Slot, Weight};
 use shared::mailbox::{FileIdentity, Found, ReadFault};
-use shared::{Code, Timestamp};
+use shared::snapshot::Snapshot;
+use shared::{Code, Group, Timestamp, limits};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The largest document, in bytes, that is read and parsed on the loop's thread.
+const SHORT_BYTES_MAX: usize = 4 * 1024;
+/// The most permitted documents that one look brings to the loop.
+const PERMITTED_MAX: usize = 4;
+/// A look ends after this time; other groups wait that long.
+const LOOK_MAX: Duration = Duration::from_millis(2);
 
 /// A file that was read, before it is understood.
 #[derive(Debug)]
@@ -47,6 +60,40 @@ pub(super) enum Reading {
 }
 
 impl Reading {
+    /// Opens a document, or finds out why it cannot be read; `None` if there is nothing to be answered. Also returns
+    /// whether it cannot be read only now: the next listing finds it again.
+    pub(super) fn find(room: &Room, name: &str) -> (Option<Self>, bool) {
+        let Some(handles) = room.handles() else { return (None, false) };
+        let malformed = |identity, reason: &str| Self::Refused(identity, Code::MalformedRequest, reason.to_owned());
+        let reading = match handles.tasks.find(name, limits::REQUEST_BYTES_MAX, room.owner) {
+            Ok(found) => Some(Self::Found(found)),
+            Err(ReadFault::Missing | ReadFault::BadName) => None,
+            // The holder of a lease must let go within the system's lease-break time.
+            Err(fault) if fault.is_passing() => return (None, true),
+            Err(ReadFault::TooLarge(identity)) => Some(Self::too_large(identity)),
+            Err(ReadFault::NotRegular(identity)) => Some(malformed(identity, "The request is not a regular file.")),
+            Err(ReadFault::Linked(identity)) => Some(malformed(identity, "The request's file has more than one link.")),
+            Err(ReadFault::WrongOwner(identity)) => {
+                let reason = "The request's file belongs to another user than configured for this group.";
+                Some(malformed(identity, reason))
+            }
+            Err(ReadFault::System(..) | ReadFault::Leased(_)) => {
+                let identity = handles.tasks.look(name);
+                identity.map(|identity| malformed(identity, "The request's file cannot be read."))
+            }
+        };
+        (reading, false)
+    }
+
+    fn too_large(identity: FileIdentity) -> Self {
+        Self::Refused(identity, Code::OversizedRequest, Code::OversizedRequest.meaning().to_owned())
+    }
+
+    /// Returns whether it takes too long to be read and parsed on the loop's thread.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, Self::Found(found) if found.size() > SHORT_BYTES_MAX)
+    }
+
     pub(super) fn identity(&self) -> FileIdentity {
         match self {
             Self::Found(found) => found.identity(),
@@ -96,51 +143,157 @@ impl Job {
     }
 }
 
-/// The reason why there is no document to decide on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unparsed {
-    /// The file cannot be read now.
-    Later,
-    /// Parsing panicked: the file stays in hand, unanswered.
-    Fault,
+/// Documents to be looked at: the refused ones wait for their pace, and the others are decided on now.
+pub(super) struct Look {
+    /// The number of the group's queue.
+    pub(super) queue: usize,
+    pub(super) room: Arc<Room>,
+    pub(super) names: VecDeque<String>,
+    /// What the group may do, as it was last made.
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
-/// The worker's result for a document.
-#[derive(Debug)]
-pub struct ParsedDocument {
+/// The worker's result for some documents of a group.
+#[derive(Debug, Default)]
+pub struct ParsedDocuments {
     pub(super) queue: usize,
-    pub(super) parsed: Result<Parsed, Unparsed>,
+    /// Those to be decided on, in their order.
+    pub(super) parsed: Vec<Parsed>,
+    /// Those that will be refused, in their order.
+    pub(super) refused: Vec<(String, FileIdentity)>,
+    /// Those that were not looked at, in their order.
+    pub(super) rest: VecDeque<String>,
+    /// Whether a file could not be read now.
+    pub(super) again: bool,
     pub(super) took: Duration,
 }
 
-/// The sender of jobs to the worker. The worker ends when the last sender is dropped.
+impl Look {
+    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) {
+        let began = Instant::now();
+        while let Some(name) = self.names.pop_front() {
+            let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
+            let slot = if is_enough || !self.room.takes_short() { None } else { self.room.slot() };
+            let Some(slot) = slot else {
+                self.names.push_front(name);
+                break;
+            };
+            let (reading, is_passing) = Reading::find(&self.room, &name);
+            into.again |= is_passing;
+            let Some(reading) = reading else { continue };
+            let identity = reading.identity();
+            if reading.is_long() && !self.room.takes_long() {
+                self.names.push_front(name);
+                break;
+            }
+            if !self.room.take(&name, identity) {
+                continue;
+            }
+            let (room, arrived, wall) = (Arc::clone(&self.room), Instant::now(), self.clock.now());
+            let job = Job { queue: self.queue, room, name: name.clone(), reading, slot, arrived, wall };
+            let Some(inbound) = job.read() else {
+                into.again = true;
+                continue;
+            };
+            let mut parsed = call::parse(inbound, desk);
+            if lane(Some(&self.snapshot), &parsed) == Lane::Permitted {
+                call::inspect(&mut parsed, desk);
+                into.parsed.push(parsed);
+            } else {
+                into.refused.push((name, identity));
+            }
+        }
+        into.rest = self.names;
+    }
+}
+
+/// Makes a request.
+pub(super) type Make = Box<dyn FnOnce(&Desk) -> Result<Event, String> + Send>;
+/// Says what the loop hears of it.
+pub(super) type Announce = Box<dyn FnOnce(Result<Event, String>) -> Option<News> + Send>;
+
+/// A request that is parsed although no file brought it now.
+pub(super) struct Remade {
+    pub(super) make: Make,
+    pub(super) news: Announce,
+}
+
+/// One thing to be done beside the loop.
+enum Task {
+    Document(Box<Job>),
+    Look(Look),
+    Remade(Remade),
+}
+
+/// The sender of tasks to the worker. The worker ends when the last sender is dropped.
 #[derive(Debug, Clone)]
-pub struct ParseWorker(Sender<(Job, Arc<Desk>)>);
+pub struct ParseWorker(Sender<(Task, Arc<Desk>)>);
 
 impl ParseWorker {
     /// Makes a worker that reports here, and the function of its thread, which runs until the last sender is gone.
     pub fn new(reports: Reports) -> (Self, impl FnOnce() + Send + 'static) {
-        let (sender, jobs) = channel();
-        (Self(sender), move || work(&jobs, &reports))
+        let (sender, tasks) = channel();
+        (Self(sender), move || work(&tasks, &reports))
     }
 
     /// Hands a document over. Returns `false` if the worker is gone, which happens only at the end.
     pub(super) fn take(&self, job: Job, desk: &Arc<Desk>) -> bool {
-        self.0.send((job, Arc::clone(desk))).is_ok()
+        self.send(Task::Document(Box::new(job)), desk)
+    }
+
+    /// Hands documents over to be looked at. Returns `false` as [`Self::take`].
+    pub(super) fn look(&self, look: Look, desk: &Arc<Desk>) -> bool {
+        self.send(Task::Look(look), desk)
+    }
+
+    /// Hands over a request that no file brings. Returns `false` as [`Self::take`].
+    pub(super) fn remake(&self, remade: Remade, desk: &Arc<Desk>) -> bool {
+        self.send(Task::Remade(remade), desk)
+    }
+
+    fn send(&self, task: Task, desk: &Arc<Desk>) -> bool {
+        self.0.send((task, Arc::clone(desk))).is_ok()
     }
 }
 
-fn work(jobs: &Receiver<(Job, Arc<Desk>)>, reports: &Reports) {
-    for (job, desk) in jobs {
-        let (began, queue) = (Instant::now(), job.queue);
-        let group = job.room.group.clone();
-        let parsed = catch_unwind(AssertUnwindSafe(|| {
-            job.read().map(|inbound| call::parse_beside(inbound, &desk)).ok_or(Unparsed::Later)
-        }));
-        let parsed = parsed.unwrap_or_else(|_panic| {
-            tracing::error!(%group, "a document could not be parsed because of a fault in the broker; it stays unanswered");
-            Err(Unparsed::Fault)
-        });
-        reports.send(News::Parsed(Box::new(ParsedDocument { queue, parsed, took: began.elapsed() })));
+fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
+    for (task, desk) in tasks {
+        let began = Instant::now();
+        let news = match task {
+            Task::Remade(Remade { make, news }) => {
+                let made = catch_unwind(AssertUnwindSafe(|| make(&desk)));
+                let made = made.unwrap_or_else(|_panic| Err("the broker itself failed".to_owned()));
+                let Some(news) = news(made) else { continue };
+                news
+            }
+            Task::Document(job) => {
+                let (queue, group) = (job.queue, job.room.group.clone());
+                let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
+                guarded(&group, || match job.read() {
+                    Some(inbound) => done.parsed.push(call::parse_beside(inbound, &desk)),
+                    None => done.again = true,
+                });
+                News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
+            }
+            Task::Look(look) => {
+                let (queue, group) = (look.queue, look.room.group.clone());
+                // What is left of it if parsing panics is found by the next listing.
+                let mut done = ParsedDocuments { queue, again: true, ..ParsedDocuments::default() };
+                guarded(&group, || {
+                    done.again = false;
+                    look.run(&desk, &mut done);
+                });
+                News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
+            }
+        };
+        reports.send(news);
+    }
+}
+
+/// Runs the parser. If it panics, the file stays in hand, unanswered.
+fn guarded(group: &Group, parse: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(parse)).is_err() {
+        tracing::error!(%group, "a document could not be parsed because of a fault in the broker; it stays unanswered");
     }
 }

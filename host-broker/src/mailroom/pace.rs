@@ -1,5 +1,8 @@
 //! The pace of a group whose documents lead to nothing.
 //!
+//! A group has two lanes, each with a pace of its own: what its snapshot lets it do, and everything else. So refused
+//! documents delay no permitted call of the group, and what only looks permitted is bounded like a refusal.
+//!
 //! Two buckets leak steadily. The first counts documents without a row of their own: a thousand at once, then a hundred a
 //! second. The second counts the time that the loop spends on documents that are answered at once: refusals, repeats,
 //! questions about grants. While other groups are served, a group has 200 ms of that time at once, then a
@@ -16,8 +19,18 @@ const BURST: Duration = Duration::from_secs(10);
 /// The second bucket forgets a two-hundredth of the time that passes.
 const SHARE: u32 = 200;
 const TIME_BURST: Duration = Duration::from_millis(200);
-/// The most that one document costs its group: a refusal takes a millisecond, and a slow disk takes the rest.
-const COST_MAX: Duration = Duration::from_millis(2);
+/// The most that one document costs its group: a stored reply of a megabyte takes some milliseconds, and a slow disk takes
+/// the rest.
+const COST_MAX: Duration = Duration::from_millis(10);
+
+/// The lane of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// The group's snapshot lets the group do what the document asks.
+    Permitted,
+    /// The document will be refused, as far as is known.
+    Refused,
+}
 
 /// When each bucket will be empty.
 #[derive(Debug, Default)]
@@ -83,7 +96,7 @@ mod tests {
     #[test]
     fn a_slow_disk_is_held_against_nobody_for_long() {
         let (pace, start) = (Pace::default(), Instant::now());
-        (0..100).for_each(|_| pace.spend(SECOND * 60, start));
+        (0..20).for_each(|_| pace.spend(SECOND * 60, start));
         assert!(!pace.permits(true, start) && pace.permits(true, start + SECOND));
     }
 }

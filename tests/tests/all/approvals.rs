@@ -45,6 +45,32 @@ fn kinds(world: &World, caller: &str) -> Vec<String> {
     world.rows().into_iter().filter(|row| row.caller == caller).map(|row| row.kind).collect()
 }
 
+/// Returns how often the daemon's parser has begun to wait.
+fn waits_of_the_parser(world: &World) -> u64 {
+    let (_, parser) = world.threads().into_iter().find(|(name, _)| name == "parser").expect("a parser");
+    let path = format!("/proc/{}/task/{}/status", world.pid().as_raw_nonzero(), parser.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("a count");
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn an_approved_call_is_parsed_beside_the_loop() {
+    let world = world_down().process();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let before = waits_of_the_parser(&world);
+    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    until("the parser waits again", || (waits_of_the_parser(&world) > before).then_some(()));
+    // A long one, too.
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "text": "x".repeat(900_000) })));
+    assert_eq!(code(&answer(&world, &question, true, None)), "executed");
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert_eq!(world.effects_of("charge").len(), 2);
+}
+
 #[test]
 fn a_call_waits_for_a_yes_and_runs_once() {
     let world = world();

@@ -122,6 +122,50 @@ fn refusals_of_one_group_get_little_of_the_time_while_another_group_works() {
 }
 
 #[test]
+fn a_permitted_call_overtakes_the_refused_ones_of_its_group() {
+    const REFUSED: usize = 3_000;
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (developer, security) = (world.group("developer"), world.group("security"));
+    // Another group is served, so the refused documents are paced.
+    assert_eq!(code(&security.call("echo", json!({}))), "executed");
+    let refused: Vec<String> =
+        (0..REFUSED).map(|_| developer.send(with(call("echo", json!({})), "provider", "private"))).collect();
+    let long = "x".repeat(100_000);
+    let permitted = [
+        developer.send(call("echo", json!({ "n": 1 }))),
+        developer.send(call("echo", json!({ "text": long }))),
+        developer.send(call("echo", json!({ "n": 2 }))),
+    ];
+    for id in &permitted {
+        assert_eq!(code(&developer.reply(id)), "executed");
+    }
+    let waiting = developer.waiting();
+    assert!(waiting > 0, "all refused ones went first");
+    // The refused ones keep their order: who is answered was sent before who is not.
+    let is_answered = |id: &String| developer.response(&format!("{id}.json")).exists();
+    let last = refused.iter().rposition(is_answered).expect("some are answered");
+    assert!(refused[..last].iter().all(is_answered), "{last} of {REFUSED}");
+}
+
+#[test]
+fn requests_that_only_look_permitted_get_little_of_the_time_while_another_group_works() {
+    const ASKED: usize = 3_000;
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (developer, security) = (world.group("developer"), world.group("security"));
+    assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    for _ in 0..ASKED {
+        security.send(with(call("strict", json!({})), "dry_run", true));
+    }
+    for _ in 0..ASKED / 4 {
+        assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+    }
+    let waiting = security.waiting();
+    assert!((ASKED / 2..ASKED).contains(&waiting), "{waiting} of {ASKED} wait");
+}
+
+#[test]
 fn of_a_result_that_is_asked_for_again_and_again_one_copy_is_kept() {
     let world = World::with_grant();
     let developer = world.group("developer");
@@ -236,6 +280,27 @@ fn a_group_that_replaces_its_responses_is_heard_at_once() {
         world.query("SELECT seq FROM ledger WHERE body LIKE '%reopened%'").into_iter().next()
     });
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
+}
+
+#[test]
+fn a_group_that_replaces_its_responses_again_and_again_causes_few_rows() {
+    let world = World::with_grant();
+    world.grant("security", 1);
+    let (developer, other) = (world.group("developer"), world.group("security"));
+    let responses = developer.directory().join("responses");
+    for n in 0..100 {
+        std::fs::rename(&responses, developer.directory().join(format!("aside-{n}"))).unwrap();
+        std::fs::create_dir(&responses).unwrap();
+        assert_eq!(code(&other.call("echo", json!({}))), "executed");
+    }
+    // The last one is found too.
+    until("a reply in the last directory", || {
+        let id = developer.send(call("echo", json!({})));
+        until("an outcome", || world.kinds_of(&developer, &id).contains(&"succeeded".to_owned()).then_some(()));
+        developer.try_reply(&id)
+    });
+    let rows = world.query("SELECT seq FROM ledger WHERE body LIKE '%reopened%'").len();
+    assert!((1..=10).contains(&rows), "{rows} rows");
 }
 
 fn ask(group: &Group, n: u32) -> String {

@@ -1,0 +1,28 @@
+//! The lane of a document: whether the group's last snapshot lets the group do what it asks.
+//!
+//! The answer is a guess that costs no look into the ledger. The decision alone says what is permitted.
+
+use crate::call::{Order, Parsed};
+use crate::directives::is_for_main_only;
+use crate::mailroom::pace::Lane;
+use shared::snapshot::Snapshot;
+
+/// Returns the lane of a document. Without a snapshot it is the refused one.
+pub(super) fn lane(snapshot: Option<&Snapshot>, parsed: &Parsed) -> Lane {
+    let is_permitted = snapshot.is_some_and(|snapshot| match parsed {
+        Parsed::Call(call) => snapshot.is_usable(&call.provider, &call.action),
+        Parsed::Directive(_) if snapshot.is_main => true,
+        Parsed::Directive(directive) if is_for_main_only(&directive.order) => false,
+        Parsed::Directive(directive) if matches!(directive.order, Order::GateApprove(_)) => {
+            !snapshot.opens_gates.is_empty()
+        }
+        Parsed::Directive(_) => !snapshot.capabilities.is_empty(),
+        Parsed::Rubbish(_) => false,
+    });
+    if is_permitted { Lane::Permitted } else { Lane::Refused }
+}
+
+/// Returns whether the group can ask for anything that is permitted.
+pub(super) fn has_any(snapshot: &Snapshot) -> bool {
+    snapshot.is_main || !snapshot.capabilities.is_empty() || !snapshot.opens_gates.is_empty()
+}
