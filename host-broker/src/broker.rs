@@ -14,6 +14,7 @@ use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::capability_answers::CapabilityAnswers;
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
@@ -54,6 +55,8 @@ pub struct Broker {
     pub(crate) policy: Policy,
     /// Groups whose snapshot no longer equals the database.
     pub(crate) stale_snapshots: BTreeSet<Group>,
+    /// Answers to `ext_capabilities`, until a snapshot is stale.
+    pub(crate) capability_answers: CapabilityAnswers,
     /// How many requests of a caller wait for another one.
     pub(crate) waiting: BTreeMap<Arc<str>, usize>,
     /// Calls that were cancelled while their remote facts were being fetched, or while they waited for another request,
@@ -513,6 +516,7 @@ impl Broker {
             catalogue,
             policy,
             stale_snapshots: BTreeSet::new(),
+            capability_answers: CapabilityAnswers::default(),
             waiting: BTreeMap::new(),
             cancelled: BTreeMap::new(),
             under_way: BTreeMap::new(),

@@ -564,6 +564,7 @@ impl Loop {
         let now = self.daemon.clock.now();
         let reader = self.daemon.ledger.reader();
         for group in stale {
+            self.daemon.broker.capability_answers.forget(&group);
             let Broker { config, catalogue, policy, .. } = &self.daemon.broker;
             match snapshot::snapshot(reader, now, &group, config, catalogue, policy, None) {
                 Ok(snapshot) => {

@@ -15,6 +15,7 @@ use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
+use crate::capability_answers::CapabilityAnswer;
 use crate::config::near_miss;
 use crate::flows::grants::{Use, standing};
 use crate::gates::{self, Task, TaskState};
@@ -53,6 +54,8 @@ pub(crate) enum Said {
         code: Code,
         reason: String,
     },
+    /// Answered with what the group may do; nothing was changed.
+    Capabilities(CapabilityAnswer),
     /// Done, and the data of the reply that leaves has these members more, which are kept nowhere.
     Once(Box<Said>, Map<String, Value>),
 }
@@ -206,7 +209,7 @@ impl Broker {
     }
 
     fn capabilities(
-        &self,
+        &mut self,
         tx: &Transaction<'_>,
         header: &Header,
         request: &CapabilitiesRequest,
@@ -214,6 +217,14 @@ impl Broker {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
+        // What this very transaction has changed is not durable yet, so no answer about it is kept.
+        let form = match &header.behalf {
+            Behalf::Nobody(why) if !self.stale_snapshots.contains(group) => Some((*why, request.include_unavailable)),
+            Behalf::Nobody(_) | Behalf::Person(_) => None,
+        };
+        if let Some(answer) = form.and_then(|form| self.capability_answers.get(group, form, tx.now())) {
+            return Ok(Said::Capabilities(answer.clone()));
+        }
         let (connection, policy, behalf) = (tx.connection(), &self.policy, Some(&header.behalf));
         let mut snapshot =
             snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, policy, behalf)?;
@@ -226,8 +237,11 @@ impl Broker {
         if !request.include_unavailable {
             hide_unavailable(&mut snapshot);
         }
-        let summary = format!("{} provider(s)", snapshot.capabilities.len());
-        Ok(Said::told(serde_json::to_value(snapshot).unwrap_or_default(), summary))
+        let answer = CapabilityAnswer::of(&snapshot);
+        if let Some(form) = form {
+            self.capability_answers.keep(group, form, answer.clone());
+        }
+        Ok(Said::Capabilities(answer))
     }
 
     fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
@@ -547,10 +561,16 @@ fn write(
     let approval = approval.map(Approval::reference);
     let (said, once) = match said {
         Said::Once(said, members) => (*said, Some(members)),
-        said @ (Said::Done { .. } | Said::No { .. }) => (said, None),
+        said @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_)) => (said, None),
     };
     let (row, reply) = match said {
         Said::Once(..) => return Err(LedgerError::Stored { what: "answer" }),
+        Said::Capabilities(CapabilityAnswer { data, summary, .. }) => {
+            let body = json!({ "request": header.request_digest });
+            let row = tx.append_minor(&Draft { body, ..Draft::about(Kind::Answered, header) })?;
+            let reply = Reply::executed(header.request_id.clone(), Value::Null, summary, tx.now());
+            return Ok(Some(tx.answer_with(reply, &data, row)));
+        }
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));

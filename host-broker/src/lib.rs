@@ -44,6 +44,7 @@ pub mod linking;
 pub mod redefining;
 pub mod notices;
 pub mod chat;
+pub mod capability_answers;
 pub mod snapshot;
 
 pub mod terms;

@@ -158,6 +158,14 @@ pub struct Progress {
 }
 
 impl Reply {
+    /// Returns the document with this JSON as its data, whatever data the reply has.
+    pub fn document_with(&self, data: &[u8]) -> Vec<u8> {
+        let rest = serde_json::to_vec(&Self { data: None, ..self.clone() }).unwrap_or_default();
+        // There is always a member behind the brace: the request's id.
+        let rest = rest.strip_prefix(b"{").unwrap_or_default();
+        [br#"{"data":"#, data, b",", rest].concat()
+    }
+
     /// A refusal or failure with the code's own texts: its meaning, then what to do next.
     pub fn of_code(request_id: RequestId, code: Code, timestamp: Timestamp) -> Self {
         Self::of_reason(request_id, code, code.meaning(), timestamp)

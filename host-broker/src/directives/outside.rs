@@ -126,7 +126,7 @@ impl Broker {
                 let data = json!({ "grant_id": access.grant_id });
                 Said::Done { kind, subject, body, data, summary }.shown_once(projected)
             }
-            other @ (Said::Done { .. } | Said::No { .. } | Said::Once(..)) => other,
+            other @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_) | Said::Once(..)) => other,
         })
     }
 }

@@ -441,6 +441,13 @@ impl<'c> Transaction<'c> {
         self.answer_stored(reply.request_id, document, row)
     }
 
+    /// Answers with data that is JSON already, and keeps no reply.
+    pub fn answer_with(&self, mut reply: Reply, data: &[u8], row: MinorRow) -> Answer {
+        reply.evidence = Some(row.evidence());
+        let document = reply.document_with(data);
+        self.answer_stored(reply.request_id, document, row)
+    }
+
     /// Answers a repeated request with its stored reply.
     pub fn answer_stored(&self, request_id: RequestId, document: Vec<u8>, row: MinorRow) -> Answer {
         Answer { folded: row.is_folded(), ..self.answer_again(request_id, document, row.evidence().seq) }

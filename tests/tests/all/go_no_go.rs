@@ -218,12 +218,15 @@ fn snapshot_accuracy_ext_capabilities_json_reflects_current_db_state() {
     let world = World::new();
     let developer = world.group("developer");
     let same_as_live = |step: &str| {
-        let live = developer.ask(json!({ "type": "ext_capabilities", "include_unavailable": true }));
-        let written = developer.snapshot();
-        for member in ["capabilities", "providers_available", "group", "is_main", "protocol"] {
-            assert_eq!(written[member], live["data"][member], "{member} after {step}");
+        // The second answer is the first one's, which the broker has kept.
+        for _ in 0..2 {
+            let live = developer.ask(json!({ "type": "ext_capabilities", "include_unavailable": true }));
+            let written = developer.snapshot();
+            for member in ["capabilities", "providers_available", "group", "is_main", "protocol"] {
+                assert_eq!(written[member], live["data"][member], "{member} after {step}");
+            }
         }
-        written
+        developer.snapshot()
     };
     assert_eq!(same_as_live("the start")["capabilities"], json!([]));
     world.grant_with("developer", 2, json!({ "denied_actions": ["lossy"], "expires_in_s": 60 }));
@@ -249,4 +252,36 @@ fn snapshot_accuracy_ext_capabilities_json_reflects_current_db_state() {
     assert_eq!(same_as_live("another grant")["capabilities"][0]["access_level"], 1);
     world.revoke("developer");
     assert_eq!(same_as_live("the end of it")["capabilities"], json!([]));
+}
+
+#[test]
+fn what_a_group_may_do_is_made_once_for_each_change() {
+    let mut world = World::with_grant();
+    let developer = world.group("developer");
+    let live = |all: bool| developer.ask(json!({ "type": "ext_capabilities", "include_unavailable": all }));
+    let (first, usable) = (live(true), live(false));
+    world.clock.advance(Duration::from_secs(10));
+    assert_eq!((&live(true)["data"], &live(false)["data"]), (&first["data"], &usable["data"]));
+    assert_ne!(first["data"]["capabilities"], usable["data"]["capabilities"]);
+    // Every reply rests on its own row.
+    assert_ne!(live(true)["evidence"], first["evidence"]);
+    // A bad token is another answer.
+    let bad = developer.ask(json!({ "type": "ext_capabilities", "context_token": "x.y.z" }));
+    assert_eq!(bad["data"]["token_fault"]["code"], "context_token_invalid", "{bad}");
+    assert_eq!(live(false)["data"], usable["data"]);
+    // Another group's grant is none of this one's; its own is.
+    world.grant("security", 1);
+    assert_eq!(live(true)["data"], first["data"]);
+    world.grant("developer", 1);
+    let after = live(true);
+    assert_eq!(after["data"]["capabilities"], developer.snapshot()["capabilities"]);
+    assert_ne!(after["data"]["capabilities"], first["data"]["capabilities"]);
+    // Another profile is another answer.
+    world.stop();
+    world.rewrite("policy/profiles/developer.toml", "write = \"human\"\nproduction = \"off\"\n");
+    world.start();
+    world.grant("developer", 3);
+    let after = live(true);
+    assert_eq!(after["data"]["capabilities"], developer.snapshot()["capabilities"]);
+    assert_eq!(after["data"]["capabilities"][0]["actions"]["charge"]["status"], "needs_approval");
 }

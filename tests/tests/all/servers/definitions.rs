@@ -55,6 +55,11 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
         tool.map(|tool| tool["description"].as_str().unwrap_or_default().to_owned())
     };
     assert!(described().unwrap().starts_with("Changes something"));
+    let live_is_as_written = || {
+        let live = developer.ask(json!({ "type": "ext_capabilities", "include_unavailable": true }));
+        assert_eq!(live["data"]["capabilities"], developer.snapshot()["capabilities"]);
+    };
+    live_is_as_written();
     let process = text(&developer.ask(read("pid"))).to_owned();
     change(&developer, "description");
     assert_eq!(code(&developer.ask(write("count"))), "definition_changed");
@@ -69,11 +74,13 @@ fn a_person_sees_what_is_different_and_with_the_yes_it_counts_under_the_running_
         assert!(shown.contains(line), "{line}: {shown}");
     }
     until("nobody is offered it", || described().is_none().then_some(()));
+    live_is_as_written();
     // No agent can bring it about: not by asking, and no group has put the question.
     assert_eq!(latest(&world).unwrap()["caller"], "broker");
     answer(&world, &question, true);
     became(&world, "accepted");
     until("it is offered again", || described().filter(|text| text.starts_with("Changes something else")));
+    live_is_as_written();
     assert_eq!(text(&developer.ask(write("count"))), "1");
     assert_eq!(text(&developer.ask(read("pid"))), process, "what is connected stays so");
     // The row of the exchange comes after the yes, and what is decided from then on names other terms.
