@@ -12,6 +12,7 @@ pub use parsing::{
 use crate::accounts::Share;
 use crate::chat::Relayed;
 use crate::identity::Behalf;
+use crate::mailroom::pace::Lane;
 use crate::mailroom::{Slot, Weight};
 use crate::operators::{TokenId, Wanted};
 use crate::policy::facts::{DepartingFact, Outage};
@@ -156,6 +157,14 @@ impl Header {
     /// The request's name among all: its caller's and its own.
     pub fn key(&self) -> (Arc<str>, RequestId) {
         (Arc::clone(&self.caller_key), self.request_id.clone())
+    }
+
+    /// Returns whether the request came in a file of this lane.
+    pub fn is_in(&self, lane: Lane) -> bool {
+        match &self.origin {
+            Origin::File(file) => file.slot.lane() == lane,
+            Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => false,
+        }
     }
 
     /// Takes the request's file out, to be removed; the reply still finds its way.
@@ -390,6 +399,17 @@ impl Call {
     /// Whether a person was asked about this very call.
     pub fn was_asked(&self) -> bool {
         self.asked == Asked::Yes
+    }
+
+    /// Returns whether it only reads, lets nothing leave, and nobody was asked: what a power cut can take of it is then the
+    /// intent of a read whose result nobody received.
+    pub fn is_harmless_read(&self) -> bool {
+        // A yes that is spent is spent for good.
+        !self.was_asked()
+            && self.target.operation().is_some_and(|operation| {
+                let declaration = operation.declaration();
+                declaration.level <= Level::Read && !declaration.exposes.egress
+            })
     }
 
     /// Whether the broker makes it because a person wants it: nobody else waits for its reply.

@@ -12,6 +12,7 @@
 
 mod asked;
 mod exchanging;
+mod holding;
 mod notices;
 mod rotating;
 mod unwritten;
@@ -25,9 +26,10 @@ use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
 use crate::grants;
 use crate::intake::Intake;
+use crate::ledger::held::Held;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Durability, Ledger};
+use crate::ledger::{Batch, Ledger};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
@@ -127,8 +129,9 @@ struct Loop {
     ticked: Instant,
     // Effects that have started and not reported.
     running: usize,
-    // How long each event of the last batch took.
-    each_took: Duration,
+    // Replies that wait for the next sync, and how long they may.
+    held: Vec<Held<Event>>,
+    held_until: Option<Instant>,
     // Since when it stops, if it does.
     stopping: Option<Instant>,
 }
@@ -159,7 +162,8 @@ impl Daemon {
             beaten: now,
             ticked: now,
             running: 0,
-            each_took: Duration::ZERO,
+            held: Vec::new(),
+            held_until: None,
             stopping: None,
         };
         if !state.start() {
@@ -173,6 +177,7 @@ impl Daemon {
             state.daemon.ledger.shorten_log();
             state.on_time();
         }
+        state.release_held();
         // What has left is marked before the last row, so that the next start does not deliver it again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
@@ -258,7 +263,7 @@ impl Loop {
     }
 
     fn is_over(&self) -> bool {
-        let idle = self.running == 0 && self.pending.is_empty();
+        let idle = self.running == 0 && self.pending.is_empty() && self.held.is_empty();
         // What nobody saw arrive is told again; a channel that hangs does not hold the end up.
         let told = |since: Instant| self.notices.is_idle() || since.elapsed() >= TICK;
         self.stopping.is_some_and(|since| idle && told(since) || since.elapsed() >= STOP_GRACE)
@@ -316,7 +321,8 @@ impl Loop {
             return Duration::from_millis(50);
         }
         let waiting = self.waiting.values().flatten().map(|(until, _)| *until);
-        let first = waiting.chain(self.asked.values().map(|asker| asker.until)).chain(self.next_notice()).min();
+        let asked = self.asked.values().map(|asker| asker.until);
+        let first = waiting.chain(asked).chain(self.next_notice()).chain(self.held_until).min();
         let wait = first.map_or(beat, |until| until.saturating_duration_since(Instant::now()));
         beat.min(tick).min(wait)
     }
@@ -376,6 +382,9 @@ impl Loop {
         if self.lapses.is_some_and(|at| at <= now) {
             self.handle(vec![Event::Overdue]);
         }
+        if self.held_until.is_some_and(|until| until <= Instant::now()) {
+            self.release_held();
+        }
         self.tell_impatient();
         self.release_late();
         self.send_notices(now);
@@ -393,23 +402,18 @@ impl Loop {
         if events.is_empty() {
             return;
         }
-        let quiet = events.iter().all(|event| event.durability() == Durability::Normal);
-        let durability = if quiet { Durability::Normal } else { Durability::Full };
-        let (began, count) = (Instant::now(), u32::try_from(events.len()).unwrap_or(u32::MAX));
+        let durability = self.durability(&events);
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
-        self.each_took = began.elapsed() / count;
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
-        for committed in batch.committed {
-            match committed {
-                Committed::Start(intended) => self.start_effect(intended),
-                Committed::Close(event, settled) => self.close(event, settled),
-                Committed::Wait(event, of) => self.park(event, of),
-                Committed::Ask(event) => self.wait_for_a_person(event),
-            }
+        // ORDER: replies leave in the order of their rows, because all up to the last one count as delivered.
+        if self.daemon.ledger.has_synced(&self.held) {
+            self.release_held();
         }
-        for (event, error) in batch.unwritten {
-            self.unwritten(event, &error);
+        self.follow(batch);
+        if self.running == 0 && self.pending.is_empty() {
+            // Nothing is under way whose sync they could wait for.
+            self.release_held();
         }
         for resolved in std::mem::take(&mut self.daemon.broker.resolved) {
             match resolved.kind {
@@ -434,6 +438,22 @@ impl Loop {
             let again = std::mem::take(&mut self.unsettled);
             self.handle(again);
         }
+    }
+
+    /// Lets everything follow from what is committed.
+    fn follow(&mut self, batch: Batch<Event>) {
+        for (committed, cost) in batch.committed.into_iter().zip(batch.costs) {
+            match committed {
+                Committed::Start(intended) => self.start_effect(intended),
+                Committed::Close(event, settled) => self.close(event, settled, cost),
+                Committed::Wait(event, of) => self.park(event, of),
+                Committed::Ask(event) => self.wait_for_a_person(event),
+            }
+        }
+        for (event, error) in batch.unwritten {
+            self.unwritten(event, &error);
+        }
+        self.hold(batch.held);
     }
 
     /// Takes the first step of the effect here: what is over with it needs no other thread.
@@ -463,7 +483,7 @@ impl Loop {
         }
     }
 
-    fn close(&mut self, event: Event, settled: Option<Settled>) {
+    fn close(&mut self, event: Event, settled: Option<Settled>, cost: Duration) {
         let event = match event {
             Event::Finished(mut filtered) => {
                 if let Effect::Run(call) | Effect::Prepare(call) = &filtered.effect {
@@ -543,7 +563,7 @@ impl Loop {
         }
         if let Some((room, lane)) = paced {
             let now = Instant::now();
-            room.pace(lane).spend(self.each_took + now.saturating_duration_since(began), now);
+            room.pace(lane).spend(cost + now.saturating_duration_since(began), now);
             if is_unkept {
                 room.pace(lane).count(now);
             }

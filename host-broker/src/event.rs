@@ -8,12 +8,13 @@ use crate::intake::ParsedDocuments;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::ledger::{Durability, LedgerError, segments};
 use crate::mailroom::Waker;
+use crate::mailroom::pace::Lane;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
 use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
-use shared::{Group, Level, RequestId};
+use shared::{Group, RequestId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -142,21 +143,40 @@ impl From<Effect> for Event {
 }
 
 impl Event {
-    /// Whether its row may be committed without a sync: only the intent of a read that lets nothing leave. What a
-    /// power cut can take is then the intent of a read whose result nobody received.
+    /// How its rows may be committed. Only the intent of a harmless read needs no sync. What is probably only answered
+    /// needs one before its reply leaves; the ledger sees to it that nothing else starts without one.
     pub fn durability(&self) -> Durability {
-        let (Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call)) = self else {
-            return Durability::Full;
-        };
-        if call.was_asked() {
-            // A yes that is spent is spent for good.
-            return Durability::Full;
+        match self {
+            Self::Arrived(Parsed::Rubbish(_)) => Durability::Deferred,
+            Self::Arrived(Parsed::Directive(directive)) if directive.order.only_reads() && !directive.asked => {
+                Durability::Deferred
+            }
+            Self::Arrived(Parsed::Call(call)) if call.dry_run || call.header.is_in(Lane::Refused) => {
+                Durability::Deferred
+            }
+            Self::Arrived(Parsed::Call(call)) | Self::Prepared(call) | Self::Readmitted(call)
+                if call.is_harmless_read() =>
+            {
+                Durability::Normal
+            }
+            Self::Arrived(_)
+            | Self::Prepared(_)
+            | Self::Readmitted(_)
+            | Self::Finished(_)
+            | Self::Probe(_)
+            | Self::Started
+            | Self::Impatient(_)
+            | Self::Overdue
+            | Self::Telling(_)
+            | Self::Told(_)
+            | Self::Ticked { .. }
+            | Self::Reopened(_)
+            | Self::Redefined(_)
+            | Self::Exchanged(_)
+            | Self::Renewed(_)
+            | Self::Rotated(_)
+            | Self::Stopping => Durability::Full,
         }
-        let quiet = call.target.operation().is_some_and(|operation| {
-            let declaration = operation.declaration();
-            declaration.level <= Level::Read && !declaration.exposes.egress
-        });
-        if quiet { Durability::Normal } else { Durability::Full }
     }
 
     /// The request about which a person was asked, if it is about one.

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod chain;
 pub mod export;
 pub mod folding;
+pub mod held;
 pub mod minor;
 pub mod open;
 pub mod reserve;
@@ -20,6 +21,7 @@ pub mod wal;
 use crate::effects::clock::Clock;
 use crate::lock::Lock;
 use chain::{Break, Head, Row};
+use held::{Held, shares};
 use minor::Minor;
 use reserve::Reserve;
 use rusqlite::Connection;
@@ -29,6 +31,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction, Unwritten};
 
 /// The key of the digests of parameters: small parameters could be guessed from a plain hash.
@@ -141,6 +144,8 @@ pub enum Durability {
     /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
     /// anybody hears of it.
     Normal,
+    /// As [`Self::Normal`], but replies wait for a later sync instead of causing one: see [`Batch::held`].
+    Deferred,
 }
 
 /// The clock may be this much behind the last row before nothing is admitted any more.
@@ -152,6 +157,8 @@ pub struct Ledger {
     log: wal::Log,
     path: PathBuf,
     head: Head,
+    // The rows up to this one are synced.
+    synced: i64,
     clock: Arc<dyn Clock>,
     policy_version: String,
     durability: Option<Durability>,
@@ -178,8 +185,18 @@ pub struct Tally {
 pub struct Batch<E> {
     /// What may start and what may be answered, in the order of the events.
     pub committed: Vec<Committed<E>>,
+    /// How long each of these took, in the same order. The commit's time is shared by the bytes that each wrote.
+    pub costs: Vec<Duration>,
+    /// What is committed and waits for a sync, in the order of the events: see [`Ledger::release`].
+    pub held: Vec<Held<E>>,
     /// The events that could not be written, and why. Nothing of them happened.
     pub unwritten: Vec<(E, Arc<LedgerError>)>,
+}
+
+impl<E> Default for Batch<E> {
+    fn default() -> Self {
+        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new() }
+    }
 }
 
 /// A transaction that came to nothing, and its events in their order.
@@ -216,7 +233,7 @@ impl Ledger {
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
     ) -> Batch<E> {
-        let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
+        let mut done = Batch::default();
         let mut waiting = vec![events];
         while let Some(events) = waiting.pop() {
             if events.is_empty() {
@@ -226,6 +243,8 @@ impl Ledger {
             let lost = match self.attempt(durability, events, scribe) {
                 Ok(batch) => {
                     done.committed.extend(batch.committed);
+                    done.costs.extend(batch.costs);
+                    done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
                     continue;
                 }
@@ -261,10 +280,16 @@ impl Ledger {
         let transaction =
             Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version, &self.minor);
         let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
+        let (mut costs, mut bytes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
+            let (began, before) = (Instant::now(), transaction.written());
             match scribe.write(&transaction, event).map(Step::loosen) {
-                Ok(part) => parts.push(part),
+                Ok(part) => {
+                    parts.push(part);
+                    costs.push(began.elapsed());
+                    bytes.push(transaction.written().saturating_sub(before));
+                }
                 Err(fault) => {
                     // Some errors have ended the transaction already; then there is nothing to roll back.
                     self.connection.execute_batch("ROLLBACK").ok();
@@ -275,10 +300,12 @@ impl Ledger {
                 }
             }
         }
-        let head = transaction.head();
-        let synced = match self.commit(head) {
+        let (head, began) = (transaction.head(), Instant::now());
+        let committed = self.commit(head);
+        let may_wait = durability == Durability::Deferred && !parts.iter().any(Parts::cannot_wait);
+        let synced = match committed {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-            Ok(()) if durability == Durability::Normal && parts.iter().any(Parts::must_last) => {
+            Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced, self.head.seq)) => {
                 self.sync().map_err(Arc::new)
             }
             Ok(()) => Ok(()),
@@ -287,12 +314,20 @@ impl Ledger {
                 return Err(Lost::All { events, error: Arc::new(error) });
             }
         };
-        let mut done = Batch { committed: Vec::new(), unwritten: Vec::new() };
-        for part in parts {
+        let mut done = Batch::default();
+        let shared = shares(began.elapsed(), &bytes);
+        for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
+            let cost = own + share;
             match &synced {
                 // Its rows are there, so the next try finds them and answers from them.
                 Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
-                Ok(()) | Err(_) => done.committed.push(part.committed()),
+                Ok(()) if may_wait && part.waits(self.synced, bytes) => {
+                    done.held.push(Held { part, seq: self.head.seq, cost });
+                }
+                Ok(()) | Err(_) => {
+                    done.committed.push(part.committed());
+                    done.costs.push(cost);
+                }
             }
         }
         Ok(done)
@@ -306,10 +341,11 @@ impl Ledger {
         if self.suspect {
             self.recover()?;
         }
+        let durability = if durability == Durability::Full { durability } else { Durability::Normal };
         if self.durability != Some(durability) {
             let pragma = match durability {
                 Durability::Full => "PRAGMA synchronous = FULL",
-                Durability::Normal => "PRAGMA synchronous = NORMAL",
+                Durability::Normal | Durability::Deferred => "PRAGMA synchronous = NORMAL",
             };
             self.connection.execute_batch(pragma).map_err(at("set the durability"))?;
             self.durability = Some(durability);
@@ -326,7 +362,9 @@ impl Ledger {
         self.tally.syncs += 1;
         let synced = self.connection.execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET turn = 1 - turn;");
         self.suspect |= synced.as_ref().is_err_and(wal::is_failed_sync);
-        synced.map_err(at("sync"))
+        synced.map_err(at("sync"))?;
+        self.synced = self.head.seq;
+        Ok(())
     }
 
     /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
@@ -335,6 +373,10 @@ impl Ledger {
         self.tally.commits += 1;
         self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
         let Err(error) = result else {
+            // A commit without a change is not synced.
+            if self.durability == Some(Durability::Full) && head.seq > self.head.seq {
+                self.synced = head.seq;
+            }
             self.head = head;
             return Ok(());
         };
@@ -356,8 +398,10 @@ impl Ledger {
         if self.suspect {
             wal::empty(&self.connection, &self.path)?;
             self.suspect = false;
+            self.synced = i64::MAX;
         }
         self.head = open::head(&self.connection)?;
+        self.synced = self.synced.min(self.head.seq);
         Ok(())
     }
 

@@ -92,12 +92,14 @@ impl Transaction<'_> {
 
     /// Charges a row to the budget of its caller.
     pub(super) fn charge_row(&self, row: &Row, kind: Kind) {
+        self.count(row.cost());
         let is_minor = matches!(kind, Kind::Refused | Kind::Answered | Kind::Repeated | Kind::Folded);
         self.minor.borrow_mut().budgets.charge(&row.caller, row.cost(), is_minor, self.now());
     }
 
     /// Charges a stored reply to the budget of its caller.
     pub(super) fn charge_reply(&self, caller: &str, bytes: usize) {
+        self.count(bytes);
         self.minor.borrow_mut().budgets.charge(caller, bytes, false, self.now());
     }
 

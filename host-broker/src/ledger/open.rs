@@ -63,6 +63,8 @@ impl Ledger {
             log,
             path,
             head,
+            // Whether the last rows are synced is not known: a reader can keep the log from being emptied.
+            synced: i64::MIN,
             clock,
             policy_version,
             durability: None,

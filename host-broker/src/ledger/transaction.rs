@@ -33,6 +33,8 @@ pub struct Transaction<'c> {
     now: Timestamp,
     policy_version: &'c str,
     pub(super) minor: &'c RefCell<Minor>,
+    // The bytes of its rows and stored replies.
+    written: Cell<usize>,
 }
 
 /// What is to be attempted.
@@ -274,7 +276,16 @@ impl<'c> Transaction<'c> {
     ) -> Self {
         // Rows never go back in time, even when the machine's clock does.
         let now = now.max(Timestamp::from_millis(head.ts));
-        Self { connection, head: Cell::new(head), now, policy_version, minor }
+        Self { connection, head: Cell::new(head), now, policy_version, minor, written: Cell::new(0) }
+    }
+
+    /// Returns how many bytes of rows and stored replies are written so far.
+    pub(super) fn written(&self) -> usize {
+        self.written.get()
+    }
+
+    pub(super) fn count(&self, bytes: usize) {
+        self.written.set(self.written.get().saturating_add(bytes));
     }
 
     /// The transaction's time: every row and every decision in it has this one.
@@ -535,6 +546,7 @@ fn probe_intent(probe: &Probe) -> Draft<'_> {
 }
 
 /// What is left of a step when the borrow of its transaction ends; becomes a proof only by the commit.
+#[derive(Debug)]
 pub(super) enum Parts<E> {
     Start(Effect, Evidence),
     Close(E, Option<Answer>),
@@ -569,9 +581,33 @@ impl<E> Parts<E> {
         matches!(self, Self::Close(_, Some(_)))
     }
 
-    /// Whether something outside follows from it at once: somebody hears of it, or the request's file goes.
-    pub(super) fn must_last(&self) -> bool {
-        self.is_heard() || matches!(self, Self::Ask(_))
+    /// Returns whether something outside follows from it at once that rests on a row that is not synced: somebody hears
+    /// of it, the request's file goes, or an effect starts that is no harmless read.
+    pub(super) fn must_last(&self, synced: i64, head: i64) -> bool {
+        match self {
+            Self::Close(_, Some(answer)) => answer.seq > synced,
+            Self::Ask(_) | Self::Start(..) => self.cannot_wait() && head > synced,
+            Self::Close(_, None) | Self::Wait(..) => false,
+        }
+    }
+
+    /// Returns whether it is more than a reply, which can wait for a later sync.
+    pub(super) fn cannot_wait(&self) -> bool {
+        match self {
+            Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
+            Self::Start(Effect::Run(call) | Effect::Prepare(call), _) => !call.is_harmless_read(),
+            Self::Close(..) | Self::Wait(..) => false,
+        }
+    }
+
+    /// Returns whether its end waits for a later sync: its reply rests on a row that is not synced, or it wrote so many
+    /// bytes.
+    pub(super) fn waits(&self, synced: i64, bytes: usize) -> bool {
+        match self {
+            Self::Close(_, Some(answer)) => answer.seq > synced,
+            Self::Close(_, None) => bytes > 0,
+            Self::Ask(_) | Self::Start(..) | Self::Wait(..) => false,
+        }
     }
 
     /// Called after the commit, and only then.

@@ -2,10 +2,13 @@
 
 use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write};
 use crate::ledger::world::{START, World};
+use host_broker::call::{Caller, Origin, Parsed, Rubbish};
+use host_broker::event::Event;
 use host_broker::ledger::transaction::Committed;
 use host_broker::ledger::{Batch, Durability, LedgerError};
 use rusqlite::Connection;
 use serde_json::json;
+use shared::Code;
 
 use Happening::{Answered, Fails, Row};
 
@@ -228,4 +231,89 @@ fn a_refusal_whose_sync_fails_is_not_told() {
         world.ledger.batch(Durability::Normal, vec![Row("a"), Answered("b"), Fails("c")], &mut Clerk::default());
     assert_eq!(closed(&batch), [&Row("a")]);
     assert_eq!(unwritten(&batch), [&Fails("c"), &Answered("b")]);
+}
+
+#[test]
+fn a_refusal_waits_for_the_sync_of_another_event() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 1 }));
+    let before = world.ledger.tally().syncs;
+    let calls =
+        vec![world.call("developer", "read", &json!({}), None), world.call("developer", "write", &json!({}), None)];
+    let Batch { committed, held, .. } = world.admit(Durability::Deferred, calls);
+    assert!(matches!(committed.as_slice(), [Committed::Start(_)]), "a read starts at once");
+    assert_eq!((held.len(), world.ledger.has_synced(&held)), (1, false));
+    assert_eq!(world.ledger.tally().syncs, before);
+    world.ledger.batch(Durability::Full, vec![Row("a")], &mut Clerk::default());
+    assert!(world.ledger.has_synced(&held));
+    let released = world.ledger.release(held);
+    assert!(matches!(released.committed.as_slice(), [Committed::Close(_, Some(_))]));
+    assert_eq!(world.ledger.tally().syncs, before + 1);
+
+    // Without another event it is synced when it is released.
+    let refused = world.call("developer", "write", &json!({}), None);
+    let held = world.admit(Durability::Deferred, vec![refused]).held;
+    let released = world.ledger.release(held);
+    assert!(matches!(released.committed.as_slice(), [Committed::Close(_, Some(_))]));
+    assert_eq!(released.costs.len(), 1);
+    assert_eq!(world.ledger.tally().syncs, before + 2);
+}
+
+#[test]
+fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    for durability in [Durability::Normal, Durability::Deferred] {
+        let before = world.ledger.tally().syncs;
+        let calls =
+            vec![world.call("developer", "write", &json!({}), None), world.call("developer", "none", &json!({}), None)];
+        let batch = world.admit(durability, calls);
+        assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
+        assert_eq!((batch.held.len(), world.ledger.tally().syncs), (0, before + 1));
+    }
+}
+
+#[test]
+fn a_counted_refusal_needs_no_sync() {
+    let mut world = World::new();
+    let rubbish = |id: &str| {
+        let caller = Caller::Group("developer".parse().unwrap());
+        Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+            caller_key: caller.to_string().into(),
+            caller,
+            request_id: Some(id.parse().unwrap()),
+            origin: Origin::Broker,
+            code: Code::MalformedRequest,
+            reason: "It is no request.".to_owned(),
+        })))
+    };
+    // The first one has a row of its own.
+    let first = world.ledger.batch(Durability::Deferred, vec![rubbish("r-1")], &mut world.broker);
+    assert_eq!((first.committed.len(), first.held.len()), (0, 1));
+    // The next one rests on that row, which is not synced yet.
+    let second = world.ledger.batch(Durability::Deferred, vec![rubbish("r-2")], &mut world.broker);
+    assert_eq!((second.committed.len(), second.held.len()), (0, 1));
+    let held = first.held.into_iter().chain(second.held).collect();
+    assert_eq!(world.ledger.release(held).committed.len(), 2);
+    let (last, syncs) = (world.ledger.head(), world.ledger.tally().syncs);
+    let third = world.ledger.batch(Durability::Deferred, vec![rubbish("r-3")], &mut world.broker);
+    assert!(matches!(third.committed.as_slice(), [Committed::Close(_, Some(_))]));
+    assert_eq!((third.held.len(), world.ledger.head(), world.ledger.tally().syncs), (0, last, syncs));
+}
+
+#[test]
+fn a_held_refusal_whose_sync_fails_is_not_told() {
+    let mut world = World::new();
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let batch = world.ledger.batch(Durability::Deferred, vec![Row("a"), Answered("b")], &mut Clerk::default());
+    assert_eq!((batch.committed.len(), batch.held.len()), (0, 2));
+    let released = world.ledger.release(batch.held);
+    assert_eq!(closed(&released), [&Row("a")]);
+    assert_eq!(unwritten(&released), [&Answered("b")]);
 }
