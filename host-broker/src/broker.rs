@@ -152,6 +152,10 @@ impl Scribe<Event> for Broker {
         // Notices are taken in a batch of their own, which is emptied before the next.
         self.outgoing.clear();
     }
+
+    fn accepts_clock(&self, event: &Event) -> bool {
+        event.accepts_clock()
+    }
 }
 
 /// An event that is over with its rows, or unwritten as a whole.
@@ -201,7 +205,8 @@ impl Broker {
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
-        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy, self.filters.as_deref());
+        let judged =
+            authorize::judge(tx.connection(), (tx.now(), tx.steady()), &call, &self.policy, self.filters.as_deref());
         let (facts, decision) = match judged {
             Ok(judged) => judged,
             Err(error) => return Err(unwritten(call, error)),
@@ -435,7 +440,7 @@ impl Broker {
 
     fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
         store::mark_delivered(tx, delivered)?;
-        store::forget_old(tx, tx.now())?;
+        store::forget_old(tx)?;
         segments::delete_rows(tx)?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;

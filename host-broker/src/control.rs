@@ -202,6 +202,8 @@ pub enum Control {
         /// The group.
         group: Group,
     },
+    /// Take the machine's clock for right although the ledger's last row is later.
+    AcceptClock,
     /// A link with which the person who asks signs in to the inbox; no row.
     WebLink,
     /// Stop the daemon.
@@ -405,6 +407,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         }
         Control::Look { .. } => return Err(Own::Look),
         Control::Exchange { .. } => return Err(Own::Exchange),
+        Control::AcceptClock => Order::AcceptClock,
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),

@@ -216,7 +216,7 @@ impl Loop {
         if self.daemon.ledger.head().seq == before {
             return false;
         }
-        match store::undelivered(self.daemon.ledger.reader(), self.daemon.clock.now()) {
+        match store::undelivered(self.daemon.ledger.reader(), self.daemon.ledger.steady()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
                     self.redeliver(seq, &caller, document);

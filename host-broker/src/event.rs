@@ -1,7 +1,7 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Header, Invoked, Origin, Parsed};
+use crate::call::{Call, Header, Invoked, Order, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocument;
@@ -152,6 +152,11 @@ impl Event {
             declaration.level <= Level::Read && !declaration.exposes.egress
         });
         if quiet { Durability::Normal } else { Durability::Full }
+    }
+
+    /// Whether it accepts the machine's clock.
+    pub fn accepts_clock(&self) -> bool {
+        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.order, Order::AcceptClock))
     }
 
     /// The request about which a person was asked, if it is about one.

@@ -356,6 +356,11 @@ impl World {
         self.spawn(Command::new(programs::programs().host_broker()));
     }
 
+    /// Starts the real daemon. Returns whether it takes requests; its process may have ended.
+    pub fn try_start_process(&mut self) -> bool {
+        self.try_spawn(Command::new(programs::programs().host_broker()))
+    }
+
     /// The same, but a file that grows beyond the process's limit is an error for it and not its end.
     pub fn start_process_that_survives_limits(&mut self) {
         let mut shell = Command::new("/bin/sh");

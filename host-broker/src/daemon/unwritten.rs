@@ -19,7 +19,8 @@ impl Loop {
         let is_new = |event: &Event| {
             matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
         };
-        events.into_iter().partition(|event| !is_new(event))
+        // Outcomes may wait for the clock to be accepted.
+        events.into_iter().partition(|event| !is_new(event) || event.accepts_clock())
     }
 
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.

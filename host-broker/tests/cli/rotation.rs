@@ -11,6 +11,7 @@ use serde_json::json;
 use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// 2026-02-14T10:00:00Z, always.
 struct Past;
@@ -18,6 +19,10 @@ struct Past;
 impl Clock for Past {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_771_063_200_000)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
