@@ -77,6 +77,8 @@ pub struct Broker {
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
+    /// Notices about the ledger itself, likewise.
+    pub(crate) alarms: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
@@ -141,6 +143,10 @@ impl Scribe<Event> for Broker {
                 let noted = segments::note(tx, &written);
                 closed(tx, Event::Rotated(written), noted.map(|()| None))
             }
+            Event::Verified(found) => {
+                let noted = self.alarm(tx, &found);
+                closed(tx, Event::Verified(found), noted.map(|()| None))
+            }
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
     }
@@ -151,6 +157,7 @@ impl Scribe<Event> for Broker {
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
         // Notices are taken in a batch of their own, which is emptied before the next.
         self.outgoing.clear();
+        self.alarms.clear();
     }
 
     fn accepts_clock(&self, event: &Event) -> bool {
@@ -529,6 +536,7 @@ impl Broker {
             exchanging: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
             outgoing: Vec::new(),
+            alarms: Vec::new(),
             ids,
             filters: None,
             vault: None,

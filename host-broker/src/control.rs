@@ -18,6 +18,7 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
+use crate::ledger::health::Health;
 use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::operators::{TokenId, Wanted};
@@ -274,6 +275,8 @@ pub struct Clerk {
     pub reload: Option<Reload>,
     /// The name of this start of the daemon: no other start has it.
     pub start: String,
+    /// The state of the running daemon's ledger.
+    pub health: watch::Receiver<Health>,
 }
 
 impl Clerk {
@@ -628,6 +631,7 @@ mod tests {
             foundation: None,
             reload: None,
             start: String::new(),
+            health: watch::channel(Health::default()).1,
         }
     }
 

@@ -15,6 +15,7 @@ mod exchanging;
 mod notices;
 mod rotating;
 mod unwritten;
+mod verifying;
 mod waiting;
 
 use crate::approvals::{self, Kind};
@@ -25,9 +26,10 @@ use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
 use crate::grants;
 use crate::intake::Intake;
+use crate::ledger::health::Health;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Durability, Ledger};
+use crate::ledger::{Durability, Ledger, verification};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
@@ -91,6 +93,8 @@ pub struct Daemon {
     pub runtime: Handle,
     /// Counts the changes of what people are asked, for those who watch.
     pub questions: watch::Sender<u64>,
+    /// The state of the ledger, for people.
+    pub health: watch::Sender<Health>,
 }
 
 /// An event that waits, and until when.
@@ -119,6 +123,10 @@ struct Loop {
     exchanges: Exchanges,
     // What is moved out of the ledger.
     rotation: Rotation,
+    // The verification of all rows, until it is over.
+    verification: Option<verification::Running>,
+    // It found that somebody changed the evidence. Nothing is admitted any more.
+    is_broken: bool,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -138,8 +146,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row. Says `ready` once the first row is durable and what an
-    /// earlier daemon left is answered; if the first row cannot be written, it ends without a word.
-    pub fn run(self, ready: &Sender<()>) {
+    /// earlier daemon left is answered; if the first row cannot be written, it says why and ends.
+    pub fn run(self, ready: &Sender<Result<(), String>>) {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -153,6 +161,8 @@ impl Daemon {
             notices: Notices::default(),
             exchanges: Exchanges::default(),
             rotation: Rotation::default(),
+            verification: None,
+            is_broken: false,
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -162,17 +172,21 @@ impl Daemon {
             each_took: Duration::ZERO,
             stopping: None,
         };
-        if !state.start() {
+        let started = state.start();
+        let is_over = started.is_err();
+        // Who does not wait for it needs no word.
+        ready.send(started).ok();
+        if is_over {
             return;
         }
-        // Who does not wait for it needs no word.
-        ready.send(()).ok();
+        state.verify();
         while !state.is_over() {
             let events = state.wait();
             state.handle(events);
             state.daemon.ledger.shorten_log();
             state.on_time();
         }
+        state.verification = None;
         // What has left is marked before the last row, so that the next start does not deliver it again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
@@ -209,12 +223,13 @@ fn group_of(caller: &str) -> Option<Group> {
 }
 
 impl Loop {
-    /// `false` if the ledger cannot be written.
-    fn start(&mut self) -> bool {
+    /// Fails with the reason if the ledger cannot be written.
+    fn start(&mut self) -> Result<(), String> {
         let before = self.daemon.ledger.head().seq;
         self.handle(vec![Event::Started]);
         if self.daemon.ledger.head().seq == before {
-            return false;
+            let health = self.daemon.health.borrow();
+            return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
         }
         match store::undelivered(self.daemon.ledger.reader(), self.daemon.ledger.steady()) {
             Ok(replies) => {
@@ -229,7 +244,7 @@ impl Loop {
         let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
         self.daemon.broker.stale_snapshots.extend(groups);
         self.write_snapshots();
-        true
+        Ok(())
     }
 
     fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
@@ -291,12 +306,14 @@ impl Loop {
                 }
                 // A segment that no row names is written again by the next daemon.
                 News::Segment(result) if self.stopping.is_none() => self.written(*result),
+                News::Verified(result) if self.stopping.is_none() => self.verified(*result),
                 News::Happened(_)
                 | News::Back(_)
                 | News::Accepted(_)
                 | News::Invoked(_)
                 | News::Parsed(_)
-                | News::Segment(_) => {}
+                | News::Segment(_)
+                | News::Verified(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -327,6 +344,7 @@ impl Loop {
             || self.wanted
             || self.rotation.has_deletable
             || self.daemon.ledger.lives_on_its_reserve()
+            || self.cannot_write()
     }
 
     /// What only the clock brings.
@@ -349,6 +367,7 @@ impl Loop {
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
             }
+            self.look_at_ledger();
             if std::mem::take(&mut self.wanted) {
                 self.apply_what_is_wanted();
             }
@@ -394,6 +413,11 @@ impl Loop {
         let (began, count) = (Instant::now(), u32::try_from(events.len()).unwrap_or(u32::MAX));
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
         self.each_took = began.elapsed() / count;
+        match batch.unwritten.first() {
+            // An error of one event among others is that event's.
+            Some((_, error)) if batch.committed.is_empty() => self.note_unwritten(error),
+            Some(_) | None => self.note_written(),
+        }
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
         for committed in batch.committed {
@@ -417,6 +441,7 @@ impl Loop {
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
             self.apply(to_apply.wanted);
         }
+        self.send_alarms();
         if self.daemon.broker.questions_changed {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
             let reader = self.daemon.ledger.reader();
@@ -505,7 +530,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) | Event::Verified(_) => return,
             Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {

@@ -1,10 +1,11 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Header, Invoked, Order, Origin, Parsed};
+use crate::call::{Call, Caller, Header, Invoked, Order, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocument;
+use crate::ledger::health::Verification;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::ledger::{Durability, LedgerError, segments};
 use crate::mailroom::Waker;
@@ -58,6 +59,8 @@ pub enum Event {
     Renewed(Box<Late>),
     /// The oldest rows of the ledger are in a segment.
     Rotated(Box<segments::Written>),
+    /// The verification of all rows has found something wrong.
+    Verified(Box<Verification>),
     /// The daemon stops.
     Stopping,
 }
@@ -79,6 +82,8 @@ pub enum News {
     Parsed(Box<ParsedDocument>),
     /// A segment of the ledger is written, or could not be.
     Segment(Box<Result<segments::Written, LedgerError>>),
+    /// The verification of all rows is over.
+    Verified(Box<Verification>),
 }
 
 /// A call of a tool by an agent outside.
@@ -159,6 +164,11 @@ impl Event {
         matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.order, Order::AcceptClock))
     }
 
+    /// Whether a person gives a command.
+    pub fn is_a_persons(&self) -> bool {
+        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.header.caller, Caller::Person(_)))
+    }
+
     /// The request about which a person was asked, if it is about one.
     pub fn asked(&self) -> Option<&Header> {
         let call = match self {
@@ -181,6 +191,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -205,6 +216,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => None,
         }
     }
@@ -228,6 +240,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => None,
         }
     }

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod chain;
 pub mod export;
 pub mod folding;
+pub mod health;
 pub mod minor;
 pub mod open;
 pub mod reserve;
@@ -16,6 +17,7 @@ pub mod segments;
 pub mod steady;
 pub mod store;
 pub mod transaction;
+pub mod verification;
 pub mod wal;
 
 use crate::effects::clock::Clock;

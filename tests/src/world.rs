@@ -534,6 +534,12 @@ impl World {
         control::administer(&mut ledger, &mut office.broker(&effects.ids), &office.clerk(&effects), control).unwrap()
     }
 
+    /// Why the running daemon cannot write its ledger, by its own word; null if it can.
+    pub fn cannot_write(&self) -> Value {
+        let hello = self.command(json!({ "type": "hello" }));
+        hello.pointer("/data/evidence/cannot_write").cloned().unwrap()
+    }
+
     /// The same, from its document.
     pub fn command(&self, document: Value) -> Value {
         self.control(&serde_json::from_value(document).unwrap())

@@ -233,6 +233,7 @@ impl World {
                 foundation: None,
                 reload: None,
                 start: String::new(),
+                health: tokio::sync::watch::channel(host_broker::ledger::health::Health::default()).1,
             },
             home,
             clock,

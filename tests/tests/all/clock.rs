@@ -107,10 +107,25 @@ fn a_clock_that_was_ahead_is_accepted_by_a_person_and_calls_are_admitted_again()
     assert_eq!(code(&developer.call("charge", json!({}))), "executed");
     world.clock.set(right);
     assert_eq!(code(&developer.call("charge", json!({}))), "evidence_unavailable");
+    let said = world.cannot_write();
+    assert_eq!((&said["reason"], &said["since"]), (&json!("clock_behind"), &json!(right)));
+    let text = said["error"].as_str().unwrap();
+    let behind = format!("{} s earlier", AHEAD.as_secs());
+    for part in [&ahead.to_string(), &right.to_string(), &behind, "host-broker evidence accept-clock"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let status = world.cli(&["status"]);
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(
+        status.contains(&format!("CANNOT BE WRITTEN since {right}")) && status.contains("accept-clock"),
+        "{status}"
+    );
+
     let accepted = world.cli(&["evidence", "accept-clock"]);
     let printed = String::from_utf8_lossy(&accepted.stdout).into_owned();
     assert!(accepted.status.success() && printed.contains("The clock is accepted"), "{accepted:?}");
     assert_eq!(code(&developer.call("charge", json!({}))), "executed");
+    assert_eq!(world.cannot_write(), Value::Null);
     // What was given for an hour in the future is over.
     assert_eq!(code(&world.group("security").call("echo", json!({}))), "grant_expired");
     let rows = world.rows();
@@ -136,6 +151,7 @@ fn an_outcome_waits_for_the_clock_to_be_accepted() {
     let id = developer.send(call("charge", json!({ "ms": 300 })));
     until("the intent", || (world.kinds_of(&developer, &id) == ["intended"]).then_some(()));
     world.clock.set(right);
+    until("the outcome that cannot be written", || (world.cannot_write() != Value::Null).then_some(()));
     until("the effect", || (world.effects_of("charge").len() == 1).then_some(()));
     assert_eq!(code(&developer.call("echo", json!({}))), "evidence_unavailable");
     let accepted = world.command(json!({ "type": "accept_clock" }));
