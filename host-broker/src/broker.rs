@@ -107,6 +107,10 @@ impl Scribe<Event> for Broker {
                 let answer = questions::pending(tx, &key.0, &key.1);
                 closed(tx, Event::Impatient(key), answer)
             }
+            Event::Unanswerable(ended) => {
+                let answer = self.close_unanswerable(tx, &ended);
+                closed(tx, Event::Unanswerable(ended), answer)
+            }
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),

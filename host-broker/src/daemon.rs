@@ -522,6 +522,14 @@ impl Loop {
                 self.over(&call.header.key());
                 Event::Prepared(call)
             }
+            Event::Unanswerable(ended) => {
+                self.over(&ended.key);
+                let asker = self.asked.remove(&ended.key);
+                if let (Some(settled), Some(asker)) = (settled, asker) {
+                    self.daemon.outbox.reply(asker.origin, settled);
+                }
+                return;
+            }
             Event::Impatient(key) => {
                 // Without a reply it has had one.
                 let asker = self.asked.remove(&*key);

@@ -12,6 +12,7 @@ use crate::mailroom::Waker;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
+use crate::questions::Unanswerable;
 use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
 use shared::{Group, Level, RequestId};
@@ -32,6 +33,8 @@ pub enum Event {
     Prepared(Box<Call>),
     /// A call about which a person was asked is decided on again.
     Readmitted(Box<Call>),
+    /// A request about which a person was asked cannot be decided on again.
+    Unanswerable(Box<Unanswerable>),
     /// The caller of a request about which a person is asked stops waiting.
     Impatient(Box<(Arc<str>, RequestId)>),
     /// Silence has become a no.
@@ -180,6 +183,7 @@ impl Event {
             },
             Self::Arrived(_)
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Probe(_)
@@ -204,6 +208,7 @@ impl Event {
             Self::Arrived(Parsed::Directive(directive)) => Some(&directive.header),
             Self::Arrived(Parsed::Rubbish(_))
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Finished(_)
@@ -228,6 +233,7 @@ impl Event {
             Self::Arrived(Parsed::Directive(directive)) => Some(directive.header),
             Self::Arrived(Parsed::Rubbish(_))
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Finished(_)

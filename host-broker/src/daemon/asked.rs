@@ -4,12 +4,14 @@
 
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State};
-use crate::call::{Caller, Origin, Parsed};
+use crate::call::{Caller, Origin, Parsed, Target};
 use crate::effects::ids::Nonce;
 use crate::event::{Back, Event, Invocation};
+use crate::ledger::LedgerError;
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
+use crate::questions::{Unanswerable, Why};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
@@ -43,6 +45,9 @@ impl Loop {
             }
             let group = group_of(&approval.caller);
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
+            if approval.state == State::Waiting && self.is_unanswerable(&key) {
+                self.readmit(&key);
+            }
             if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
                 // The request that it came of is over: whoever wants to know asks again.
                 continue;
@@ -71,26 +76,36 @@ impl Loop {
 
     /// Admits a request again whose question is resolved.
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
-        let config = &self.daemon.broker.config;
-        let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
-        let Some(caller) = Caller::stored(&key.0).filter(is_there) else {
-            tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
-            return;
-        };
-        match approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(waiting)) => match self.daemon.intake.readmit(caller, key.1.clone(), waiting, &config.flows) {
-                Ok(event) => self.pending.extend(event),
-                Err(fault) => {
-                    tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
-                    self.postponed.push(key.clone());
-                }
-            },
-            // It is over.
-            Ok(None) => {}
+        match self.made_again(key) {
+            Ok(Ok(event)) => self.pending.extend(event),
+            Ok(Err(why)) => {
+                tracing::warn!(caller = %key.0, request = %key.1, ?why, "a request that waited cannot be decided on");
+                self.pending.push_back(Event::Unanswerable(Box::new(Unanswerable { key: key.clone(), why })));
+            }
             Err(error) => {
                 tracing::error!(error = ?error, "a request that waited cannot be read");
                 self.postponed.push(key.clone());
             }
+        }
+    }
+
+    /// The request as it is admitted again, or why it cannot be; `None` for one that is over.
+    fn made_again(&self, key: &(Arc<str>, RequestId)) -> Result<Result<Option<Event>, Why>, LedgerError> {
+        let config = &self.daemon.broker.config;
+        let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
+        let Some(caller) = Caller::stored(&key.0).filter(is_there) else { return Ok(Err(Why::GroupGone)) };
+        let Some(waiting) = approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1)? else {
+            return Ok(Ok(None));
+        };
+        Ok(self.daemon.intake.readmit(caller, key.1.clone(), waiting, &config.flows).map_err(Why::Invalid))
+    }
+
+    /// Whether nobody's answer to this question could change anything: its call is refused in any case.
+    fn is_unanswerable(&self, key: &(Arc<str>, RequestId)) -> bool {
+        match self.made_again(key) {
+            Ok(Ok(Some(Event::Readmitted(call)))) => matches!(call.target, Target::Action(_, Err(_))),
+            Ok(made) => made.is_err(),
+            Err(_later) => false,
         }
     }
 

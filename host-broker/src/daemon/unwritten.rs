@@ -65,6 +65,10 @@ impl Loop {
     }
 
     pub(super) fn unrecorded(&mut self, event: Event) {
+        if let Event::Unanswerable(ended) = event {
+            self.postponed.push(ended.key);
+            return;
+        }
         if let Some(header) = event.asked() {
             // What a person has answered is not lost: it is decided on when the ledger can be written.
             self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));

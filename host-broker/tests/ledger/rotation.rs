@@ -396,7 +396,7 @@ fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_is_no_
 
 #[test]
 fn a_history_that_was_rewritten_before_the_row_of_the_start_is_found() {
-    let (world, head) = rotated();
+    let (_world, head) = rotated();
     // Every row of it is right by itself.
     let mut other = World::new();
     fill(&mut other.ledger, head.seq);
