@@ -80,6 +80,8 @@ pub struct Broker {
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
+    /// Notices about the ledger itself, likewise.
+    pub(crate) alarms: Vec<Outgoing>,
     pub(crate) ids: Arc<dyn Ids>,
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
@@ -107,6 +109,10 @@ impl Scribe<Event> for Broker {
             Event::Impatient(key) => {
                 let answer = questions::pending(tx, &key.0, &key.1);
                 closed(tx, Event::Impatient(key), answer)
+            }
+            Event::Unanswerable(ended) => {
+                let answer = self.close_unanswerable(tx, &ended);
+                closed(tx, Event::Unanswerable(ended), answer)
             }
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
@@ -144,6 +150,10 @@ impl Scribe<Event> for Broker {
                 let noted = segments::note(tx, &written);
                 closed(tx, Event::Rotated(written), noted.map(|()| None))
             }
+            Event::Verified(found) => {
+                let noted = self.alarm(tx, &found);
+                closed(tx, Event::Verified(found), noted.map(|()| None))
+            }
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
     }
@@ -154,6 +164,11 @@ impl Scribe<Event> for Broker {
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
         // Notices are taken in a batch of their own, which is emptied before the next.
         self.outgoing.clear();
+        self.alarms.clear();
+    }
+
+    fn accepts_clock(&self, event: &Event) -> bool {
+        event.accepts_clock()
     }
 }
 
@@ -204,7 +219,8 @@ impl Broker {
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
-        let judged = authorize::judge(tx.connection(), tx.now(), &call, &self.policy, self.filters.as_deref());
+        let judged =
+            authorize::judge(tx.connection(), (tx.now(), tx.steady()), &call, &self.policy, self.filters.as_deref());
         let (facts, decision) = match judged {
             Ok(judged) => judged,
             Err(error) => return Err(unwritten(call, error)),
@@ -438,7 +454,7 @@ impl Broker {
 
     fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
         store::mark_delivered(tx, delivered)?;
-        store::forget_old(tx, tx.now())?;
+        store::forget_old(tx)?;
         segments::delete_rows(tx)?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
@@ -528,6 +544,7 @@ impl Broker {
             exchanging: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
             outgoing: Vec::new(),
+            alarms: Vec::new(),
             ids,
             filters: None,
             vault: None,

@@ -553,6 +553,8 @@ pub enum Order {
         /// Whether what cannot be opened is forgotten.
         forget: bool,
     },
+    /// A person takes the machine's clock for right although the ledger's last row is later.
+    AcceptClock,
     /// A person begins a group's session anew.
     ResetSession(Group),
     /// A person releases a result that was kept back.

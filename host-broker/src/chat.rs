@@ -13,7 +13,7 @@ use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, at, export};
 use crate::policy::facts::Ask;
 use crate::questions::Given;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 use shared::reply::Evidence;
 use shared::{Code, Level, Reply, Timestamp};
@@ -159,7 +159,7 @@ impl Broker {
             None => person.unwrap_or(NOBODY).to_owned(),
         };
         let sender = sender.as_str();
-        if let Some((until, row)) = silence(tx.connection(), sender, tx.now())? {
+        if let Some((until, row)) = silence(tx, sender)? {
             return silent(tx, header, until, row);
         }
         let Some(person) = person else {
@@ -239,10 +239,10 @@ fn missed(
         let connection = tx.connection();
         connection
             .prepare_cached("DELETE FROM chat_misses WHERE at <= ?1")?
-            .execute(params![tx.now().minus(within).millis()])?;
+            .execute(params![tx.steady().minus(within).millis()])?;
         connection
             .prepare_cached("INSERT INTO chat_misses VALUES (?1, ?2)")?
-            .execute(params![sender, tx.now().millis()])?;
+            .execute(params![sender, tx.steady().millis()])?;
         connection
             .prepare_cached("SELECT count(*) FROM chat_misses WHERE sender = ?1")?
             .query_row(params![sender], |row| row.get::<_, i64>(0))
@@ -258,18 +258,19 @@ fn missed(
     })?;
     tx.connection()
         .prepare_cached("INSERT OR REPLACE INTO chat_silence VALUES (?1, ?2, ?3)")
-        .and_then(|mut s| s.execute(params![sender, tx.now().plus(within).millis(), row.seq]))
+        .and_then(|mut s| s.execute(params![sender, tx.steady().plus(within).millis(), row.seq]))
         .map_err(at("silence a sender"))?;
     Ok(answer)
 }
 
 /// Until when nobody listens to this sender, and the row that says so.
-fn silence(connection: &Connection, sender: &str, now: Timestamp) -> Result<Option<(Timestamp, i64)>, LedgerError> {
-    connection
+fn silence(tx: &Transaction<'_>, sender: &str) -> Result<Option<(Timestamp, i64)>, LedgerError> {
+    let wall = |until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()));
+    tx.connection()
         .prepare_cached("SELECT until, row FROM chat_silence WHERE sender = ?1 AND until > ?2")
         .and_then(|mut s| {
-            let read = |row: &rusqlite::Row<'_>| Ok((Timestamp::from_millis(row.get(0)?), row.get(1)?));
-            s.query_row(params![sender, now.millis()], read).optional()
+            let read = |row: &rusqlite::Row<'_>| Ok((wall(row.get(0)?), row.get(1)?));
+            s.query_row(params![sender, tx.steady().millis()], read).optional()
         })
         .map_err(at("look a sender up"))
 }

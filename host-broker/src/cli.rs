@@ -279,7 +279,7 @@ impl From<crate::host::StartError> for Fault {
             | StartError::Inbox { .. }
             | StartError::Callback { .. } => Self::configuration(&error),
             StartError::Ledger(ledger) => of_ledger(ledger, &error),
-            StartError::Thread(_) | StartError::FirstRow | StartError::Filter(_) | StartError::Randomness(_) => {
+            StartError::Thread(_) | StartError::FirstRow(_) | StartError::Filter(_) | StartError::Randomness(_) => {
                 Self::internal(&error)
             }
         }

@@ -18,6 +18,7 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
 use crate::identity::Behalf;
+use crate::ledger::health::Health;
 use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
 use crate::operators::{TokenId, Wanted};
@@ -202,6 +203,8 @@ pub enum Control {
         /// The group.
         group: Group,
     },
+    /// Take the machine's clock for right although the ledger's last row is later.
+    AcceptClock,
     /// A link with which the person who asks signs in to the inbox; no row.
     WebLink,
     /// Stop the daemon.
@@ -272,6 +275,8 @@ pub struct Clerk {
     pub reload: Option<Reload>,
     /// The name of this start of the daemon: no other start has it.
     pub start: String,
+    /// The state of the running daemon's ledger.
+    pub health: watch::Receiver<Health>,
 }
 
 impl Clerk {
@@ -405,6 +410,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         }
         Control::Look { .. } => return Err(Own::Look),
         Control::Exchange { .. } => return Err(Own::Exchange),
+        Control::AcceptClock => Order::AcceptClock,
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
@@ -625,6 +631,7 @@ mod tests {
             foundation: None,
             reload: None,
             start: String::new(),
+            health: watch::channel(Health::default()).1,
         }
     }
 

@@ -16,6 +16,7 @@ mod holding;
 mod notices;
 mod rotating;
 mod unwritten;
+mod verifying;
 mod waiting;
 
 use crate::approvals::{self, Kind};
@@ -26,10 +27,11 @@ use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
 use crate::grants;
 use crate::intake::Intake;
+use crate::ledger::health::Health;
 use crate::ledger::held::Held;
 use crate::ledger::store;
 use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Batch, Ledger};
+use crate::ledger::{Batch, Ledger, verification};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
 use crate::proposals;
@@ -93,6 +95,8 @@ pub struct Daemon {
     pub runtime: Handle,
     /// Counts the changes of what people are asked, for those who watch.
     pub questions: watch::Sender<u64>,
+    /// The state of the ledger, for people.
+    pub health: watch::Sender<Health>,
 }
 
 /// An event that waits, and until when.
@@ -121,6 +125,10 @@ struct Loop {
     exchanges: Exchanges,
     // What is moved out of the ledger.
     rotation: Rotation,
+    // The verification of all rows, until it is over.
+    verification: Option<verification::Running>,
+    // It found that somebody changed the evidence. Nothing is admitted any more.
+    is_broken: bool,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
     delivered: i64,
@@ -141,8 +149,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Runs until [`Event::Stopping`], then writes the last row. Says `ready` once the first row is durable and what an
-    /// earlier daemon left is answered; if the first row cannot be written, it ends without a word.
-    pub fn run(self, ready: &Sender<()>) {
+    /// earlier daemon left is answered; if the first row cannot be written, it says why and ends.
+    pub fn run(self, ready: &Sender<Result<(), String>>) {
         let now = Instant::now();
         let mut state = Loop {
             daemon: self,
@@ -156,6 +164,8 @@ impl Daemon {
             notices: Notices::default(),
             exchanges: Exchanges::default(),
             rotation: Rotation::default(),
+            verification: None,
+            is_broken: false,
             unsettled: Vec::new(),
             delivered: 0,
             expiry: None,
@@ -166,11 +176,14 @@ impl Daemon {
             held_until: None,
             stopping: None,
         };
-        if !state.start() {
+        let started = state.start();
+        let is_over = started.is_err();
+        // Who does not wait for it needs no word.
+        ready.send(started).ok();
+        if is_over {
             return;
         }
-        // Who does not wait for it needs no word.
-        ready.send(()).ok();
+        state.verify();
         while !state.is_over() {
             let events = state.wait();
             state.handle(events);
@@ -178,6 +191,7 @@ impl Daemon {
             state.on_time();
         }
         state.release_held();
+        state.verification = None;
         // What has left is marked before the last row, so that the next start does not deliver it again.
         let delivered = state.daemon.outbox.delivered();
         state.handle(vec![Event::Ticked { delivered }, Event::Stopping]);
@@ -214,14 +228,15 @@ fn group_of(caller: &str) -> Option<Group> {
 }
 
 impl Loop {
-    /// `false` if the ledger cannot be written.
-    fn start(&mut self) -> bool {
+    /// Fails with the reason if the ledger cannot be written.
+    fn start(&mut self) -> Result<(), String> {
         let before = self.daemon.ledger.head().seq;
         self.handle(vec![Event::Started]);
         if self.daemon.ledger.head().seq == before {
-            return false;
+            let health = self.daemon.health.borrow();
+            return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
         }
-        match store::undelivered(self.daemon.ledger.reader(), self.daemon.clock.now()) {
+        match store::undelivered(self.daemon.ledger.reader(), self.daemon.ledger.steady()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
                     self.redeliver(seq, &caller, document);
@@ -234,7 +249,7 @@ impl Loop {
         let groups: Vec<Group> = self.daemon.broker.config.groups.keys().cloned().collect();
         self.daemon.broker.stale_snapshots.extend(groups);
         self.write_snapshots();
-        true
+        Ok(())
     }
 
     fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
@@ -299,13 +314,15 @@ impl Loop {
                 }
                 // A segment that no row names is written again by the next daemon.
                 News::Segment(result) if self.stopping.is_none() => self.written(*result),
+                News::Verified(result) if self.stopping.is_none() => self.verified(*result),
                 News::Happened(_)
                 | News::Back(_)
                 | News::Accepted(_)
                 | News::Invoked(_)
                 | News::Parsed(_)
                 | News::Resumed(_)
-                | News::Segment(_) => {}
+                | News::Segment(_)
+                | News::Verified(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -337,6 +354,7 @@ impl Loop {
             || self.wanted
             || self.rotation.has_deletable
             || self.daemon.ledger.lives_on_its_reserve()
+            || self.cannot_write()
     }
 
     /// What only the clock brings.
@@ -359,6 +377,7 @@ impl Loop {
             if self.unsettled.is_empty() {
                 self.daemon.ledger.restore_reserve();
             }
+            self.look_at_ledger();
             if std::mem::take(&mut self.wanted) {
                 self.apply_what_is_wanted();
             }
@@ -404,6 +423,11 @@ impl Loop {
         }
         let durability = self.durability(&events);
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
+        match batch.unwritten.first() {
+            // An error of one event among others is that event's.
+            Some((_, error)) if batch.committed.is_empty() => self.note_unwritten(error),
+            Some(_) | None => self.note_written(),
+        }
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
         // ORDER: replies leave in the order of their rows, because all up to the last one count as delivered.
@@ -425,6 +449,7 @@ impl Loop {
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
             self.apply(to_apply.wanted);
         }
+        self.send_alarms();
         if self.daemon.broker.questions_changed {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
             let reader = self.daemon.ledger.reader();
@@ -521,6 +546,14 @@ impl Loop {
                 self.over(&call.header.key());
                 Event::Prepared(call)
             }
+            Event::Unanswerable(ended) => {
+                self.over(&ended.key);
+                let asker = self.asked.remove(&ended.key);
+                if let (Some(settled), Some(asker)) = (settled, asker) {
+                    self.daemon.outbox.reply(asker.origin, settled);
+                }
+                return;
+            }
             Event::Impatient(key) => {
                 // Without a reply it has had one.
                 let asker = self.asked.remove(&*key);
@@ -529,7 +562,7 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) | Event::Verified(_) => return,
             Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {

@@ -3,6 +3,7 @@
 //! They have no effect outside, so one row says everything, and it is written with the change in one transaction.
 
 mod accounts;
+mod clock;
 mod flows;
 mod granting;
 mod operators;
@@ -163,6 +164,7 @@ impl Broker {
             Order::PurgeGroup(group) => self.purge_group(tx, group)?,
             Order::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
             Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
+            Order::AcceptClock => self.accept_clock(tx)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -543,7 +545,7 @@ pub(crate) fn is_for_main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
+        | Order::TaskClose { .. } | Order::Kill { .. } | Order::AcceptClock | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_) | Order::MintOperator(_) | Order::RevokeOperator(_) | Order::ListOperators
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,

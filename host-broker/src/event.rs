@@ -1,10 +1,11 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Header, Invoked, Origin, Parsed};
+use crate::call::{Call, Caller, Header, Invoked, Order, Origin, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
+use crate::ledger::health::Verification;
 use crate::ledger::transaction::{Effect, Probe};
 use crate::ledger::{Durability, LedgerError, segments};
 use crate::mailroom::Waker;
@@ -12,6 +13,7 @@ use crate::mailroom::pace::Lane;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
+use crate::questions::Unanswerable;
 use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
 use shared::{Group, RequestId};
@@ -32,6 +34,8 @@ pub enum Event {
     Prepared(Box<Call>),
     /// A call about which a person was asked is decided on again.
     Readmitted(Box<Call>),
+    /// A request about which a person was asked cannot be decided on again.
+    Unanswerable(Box<Unanswerable>),
     /// The caller of a request about which a person is asked stops waiting.
     Impatient(Box<(Arc<str>, RequestId)>),
     /// Silence has become a no.
@@ -59,6 +63,8 @@ pub enum Event {
     Renewed(Box<Late>),
     /// The oldest rows of the ledger are in a segment.
     Rotated(Box<segments::Written>),
+    /// The verification of all rows has found something wrong.
+    Verified(Box<Verification>),
     /// The daemon stops.
     Stopping,
 }
@@ -82,6 +88,8 @@ pub enum News {
     Resumed(Box<Resumed>),
     /// A segment of the ledger is written, or could not be.
     Segment(Box<Result<segments::Written, LedgerError>>),
+    /// The verification of all rows is over.
+    Verified(Box<Verification>),
 }
 
 /// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
@@ -162,6 +170,7 @@ impl Event {
             Self::Arrived(_)
             | Self::Prepared(_)
             | Self::Readmitted(_)
+            | Self::Unanswerable(_)
             | Self::Finished(_)
             | Self::Probe(_)
             | Self::Started
@@ -175,8 +184,19 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => Durability::Full,
         }
+    }
+
+    /// Whether it accepts the machine's clock.
+    pub fn accepts_clock(&self) -> bool {
+        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.order, Order::AcceptClock))
+    }
+
+    /// Whether a person gives a command.
+    pub fn is_a_persons(&self) -> bool {
+        matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.header.caller, Caller::Person(_)))
     }
 
     /// The request about which a person was asked, if it is about one.
@@ -190,6 +210,7 @@ impl Event {
             },
             Self::Arrived(_)
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Probe(_)
@@ -201,6 +222,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => return None,
         };
         call.was_asked().then_some(&call.header)
@@ -213,6 +235,7 @@ impl Event {
             Self::Arrived(Parsed::Directive(directive)) => Some(&directive.header),
             Self::Arrived(Parsed::Rubbish(_))
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Finished(_)
@@ -225,6 +248,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => None,
         }
     }
@@ -236,6 +260,7 @@ impl Event {
             Self::Arrived(Parsed::Directive(directive)) => Some(directive.header),
             Self::Arrived(Parsed::Rubbish(_))
             | Self::Started
+            | Self::Unanswerable(_)
             | Self::Impatient(_)
             | Self::Overdue
             | Self::Finished(_)
@@ -248,6 +273,7 @@ impl Event {
             | Self::Exchanged(_)
             | Self::Renewed(_)
             | Self::Rotated(_)
+            | Self::Verified(_)
             | Self::Stopping => None,
         }
     }

@@ -22,6 +22,7 @@ use crate::http::{self, Server};
 use crate::identity::issuers::Issuers;
 use crate::intake::{Intake, ParseWorker};
 use crate::keys;
+use crate::ledger::health::Health;
 use crate::ledger::{self, Ledger, LedgerError, LedgerKey};
 use crate::linking;
 use crate::mailroom::{Mailroom, RoomError};
@@ -148,8 +149,8 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The ledger could not be written.
-    #[error("the ledger cannot be written, so nothing is served; the log says why (is the disk full?)")]
-    FirstRow,
+    #[error("the ledger cannot be written, so nothing is served: {0}")]
+    FirstRow(String),
     /// A thread.
     #[error("a thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -213,6 +214,7 @@ impl Office {
             foundation: None,
             reload: None,
             start: String::new(),
+            health: watch::channel(Health::default()).1,
         }
     }
 }
@@ -294,6 +296,7 @@ impl Host {
         let outbox = Outbox::new(mailroom.clone());
         outbox.host_info(None, &host_info);
         let (questions, changes) = watch::channel(0);
+        let (health, seen) = watch::channel(Health::default());
         let (catalogue, listed) = watch::channel(Arc::clone(&office.terms.catalogue));
         let served = Inbox::open(office, effects)?;
         let callback = callback_address(office, effects)?;
@@ -313,6 +316,7 @@ impl Host {
             courier: Arc::clone(&office.courier),
             runtime: runtime.clone(),
             questions,
+            health,
         };
         office.foundation.attend(&office.terms, &reports);
         let socket = office.home.socket();
@@ -321,6 +325,7 @@ impl Host {
         let listener = bind(&socket, group, runtime)?;
         let mut clerk = office.clerk(effects);
         clerk.catalogue = listed;
+        clerk.health = seen;
         clerk.foundation = Some(Arc::clone(&office.foundation));
         clerk.reload.clone_from(&office.reload);
         Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
@@ -331,8 +336,10 @@ impl Host {
         // It ends with the daemon.
         thread("parser", parse)?;
         let broker = thread("broker", move || daemon.run(&ready))?;
-        if started.recv().is_err() {
-            return Err(StartError::FirstRow);
+        match started.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => return Err(StartError::FirstRow(why)),
+            Err(_gone) => return Err(StartError::FirstRow("the daemon's own code failed; see its log".to_owned())),
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));

@@ -18,6 +18,7 @@ pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
 use crate::approvals::{Kind, Waiting};
 use crate::call::{self, Call, Caller, Desk, Origin, Parsed};
+use crate::config::flows::FlowsTable;
 use crate::config::{Config, ForeignTypes};
 use crate::effects::clock::Clock;
 use crate::event::{Event, Invocation, News};
@@ -136,22 +137,29 @@ impl Intake {
     /// Parses a request again about which a person was asked, beside the loop. [`News::Resumed`] brings it, or what is
     /// wrong with its document; a proposal's request is over, so nothing comes.
     pub fn readmit(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) {
-        let Waiting { kind, document, behalf } = waiting;
-        if !matches!(kind, Kind::Call | Kind::Grant) {
+        if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
             return;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
         let make = move |desk: &Desk| {
-            if kind == Kind::Call {
-                let call = call::readmit(caller, id, behalf, &document, (&config.flows, desk))?;
-                return Ok(Event::Readmitted(call));
-            }
-            let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
-            let directive = call::readmit_grant(group, id, behalf, &document, desk)?;
-            Ok(Event::Arrived(Parsed::Directive(directive)))
+            parse_again(caller, id, waiting, &config.flows, desk)?.ok_or_else(|| "it is no call and no grant".to_owned())
         };
         let news = move |made| Some(News::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
+    }
+
+    /// Parses a request again about which a person was asked; `None` for one that is over with its question.
+    ///
+    /// # Errors
+    /// What is wrong with the stored document.
+    pub fn parse_again(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        waiting: Waiting,
+        flows: &FlowsTable,
+    ) -> Result<Option<Event>, String> {
+        parse_again(caller, id, waiting, flows, &self.desk)
     }
 
     /// Parses what an agent outside wants of a tool, beside the loop. It arrives like a document.
@@ -392,4 +400,22 @@ impl Intake {
             }
         }
     }
+}
+
+fn parse_again(
+    caller: Caller,
+    id: RequestId,
+    waiting: Waiting,
+    flows: &FlowsTable,
+    desk: &Desk,
+) -> Result<Option<Event>, String> {
+    let Waiting { kind, document, behalf } = waiting;
+    Ok(match kind {
+        Kind::Call => Some(Event::Readmitted(call::readmit(caller, id, behalf, &document, (flows, desk))?)),
+        Kind::Grant => {
+            let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
+            Some(Event::Arrived(Parsed::Directive(call::readmit_grant(group, id, behalf, &document, desk)?)))
+        }
+        Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
+    })
 }

@@ -9,13 +9,16 @@ pub mod calls;
 pub mod chain;
 pub mod export;
 pub mod folding;
+pub mod health;
 pub mod held;
 pub mod minor;
 pub mod open;
 pub mod reserve;
 pub mod segments;
+pub mod steady;
 pub mod store;
 pub mod transaction;
+pub mod verification;
 pub mod wal;
 
 use crate::effects::clock::Clock;
@@ -25,12 +28,14 @@ use held::{Held, shares};
 use minor::Minor;
 use reserve::Reserve;
 use rusqlite::Connection;
+use shared::Timestamp;
 use shared::digest::Digest;
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use steady::Steady;
 use tokio::time::Instant;
 use transaction::{Committed, Effect, Parts, Scribe, Step, Transaction, Unwritten};
 
@@ -124,10 +129,15 @@ pub enum LedgerError {
         what: &'static str,
     },
     /// The machine's clock is behind the last row.
-    #[error("the clock is {behind_ms} ms behind the ledger's last row")]
+    #[error(
+        "the ledger's last row is of {last}, and the machine's clock says {now}, {} s earlier; if the clock is right now, \
+         accept it: host-broker evidence accept-clock; otherwise set the clock", last.since(*now).as_secs()
+    )]
     Clock {
-        /// By how much, in milliseconds.
-        behind_ms: i64,
+        /// The time of the last row.
+        last: Timestamp,
+        /// The machine's time.
+        now: Timestamp,
     },
 }
 
@@ -160,6 +170,7 @@ pub struct Ledger {
     // The rows up to this one are synced.
     synced: i64,
     clock: Arc<dyn Clock>,
+    steady: Steady,
     policy_version: String,
     durability: Option<Durability>,
     tally: Tally,
@@ -274,11 +285,15 @@ impl Ledger {
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
     ) -> Result<Batch<E>, Lost<E>> {
-        if let Err(error) = self.begin(durability) {
+        // Only the event that accepts the clock passes by it, and none beside it.
+        let accepts = matches!(events.as_slice(), [event] if scribe.accepts_clock(event));
+        let begun = if accepts { Ok(()) } else { self.check_clock() };
+        if let Err(error) = begun.and_then(|()| self.begin(durability)) {
             return Err(Lost::All { events, error: Arc::new(error) });
         }
+        let (wall, steady) = (self.clock.now(), self.steady());
         let transaction =
-            Transaction::new(&self.connection, self.head, self.clock.now(), &self.policy_version, &self.minor);
+            Transaction::new(&self.connection, self.head, (wall, steady), &self.policy_version, &self.minor);
         let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
         let (mut costs, mut bytes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
         let mut events = events.into_iter();
@@ -301,9 +316,10 @@ impl Ledger {
             }
         }
         let (head, began) = (transaction.head(), Instant::now());
-        let committed = self.commit(head);
+        let kept = self.steady.keep(&self.connection, steady, wall);
+        let kept = kept.and_then(|kept| self.commit(head).map(|()| kept));
         let may_wait = durability == Durability::Deferred && !parts.iter().any(Parts::cannot_wait);
-        let synced = match committed {
+        let synced = match kept.map(|kept| self.steady.is_kept(kept)) {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
             Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced, self.head.seq)) => {
                 self.sync().map_err(Arc::new)
@@ -333,11 +349,36 @@ impl Ledger {
         Ok(done)
     }
 
-    fn begin(&mut self, durability: Durability) -> Result<(), LedgerError> {
-        let behind_ms = self.head.ts.saturating_sub(self.clock.now().millis());
-        if behind_ms > i64::try_from(CLOCK_BEHIND_MAX.as_millis()).unwrap_or(i64::MAX) {
-            return Err(LedgerError::Clock { behind_ms });
+    /// Compares the machine's clock with the last row.
+    ///
+    /// # Errors
+    /// [`LedgerError::Clock`] if it is too far behind: nothing is written then.
+    pub fn check_clock(&self) -> Result<(), LedgerError> {
+        let (last, now) = (Timestamp::from_millis(self.head.ts), self.clock.now());
+        if last.since(now) > CLOCK_BEHIND_MAX { Err(LedgerError::Clock { last, now }) } else { Ok(()) }
+    }
+
+    /// Writes and syncs something that changes no row, to find out whether the ledger can be written again.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if it cannot.
+    pub fn try_write(&mut self) -> Result<(), LedgerError> {
+        self.check_clock()?;
+        self.begin(Durability::Full)?;
+        let turned = self.connection.execute("UPDATE delivered SET turn = 1 - turn", []);
+        if let Err(error) = turned {
+            self.connection.execute_batch("ROLLBACK").ok();
+            return Err(at("write")(error));
         }
+        self.commit(self.head)
+    }
+
+    /// Returns what the steady clock says.
+    pub fn steady(&self) -> Timestamp {
+        self.steady.now(self.clock.as_ref())
+    }
+
+    fn begin(&mut self, durability: Durability) -> Result<(), LedgerError> {
         if self.suspect {
             self.recover()?;
         }
@@ -423,7 +464,7 @@ impl Ledger {
             let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
             bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
         });
-        let now = self.clock.now();
+        let now = self.steady();
         let budgets = &mut self.minor.get_mut().budgets;
         budgets.forget_empty(now);
         if let Some(caller) = budgets.heed_space(nearly_full, now) {
@@ -446,7 +487,7 @@ impl Ledger {
 
     /// Returns whether counted requests have to be written.
     pub fn has_counted(&self) -> bool {
-        self.minor.borrow().folding.has_finished(self.clock.now())
+        self.minor.borrow().folding.has_finished(self.steady())
     }
 
     /// The row with this number.

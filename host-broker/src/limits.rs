@@ -3,14 +3,14 @@
 //! What a call would use is looked up with its other facts and charged in the transaction that writes its intent, so a
 //! refused call uses nothing and a restart forgets nothing. The rate counts what leaves for the provider, the quota what
 //! was attempted there. A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is
-//! when it will be empty. Only faults of the provider open its breaker, and one call finds out when to close it.
+//! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
 
 use crate::call::Call;
 use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use crate::grants::Grant;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Effect, Transaction};
-use crate::ledger::{LedgerError, at};
+use crate::ledger::{LedgerError, at, steady};
 use crate::policy::facts::LimitsFact;
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use serde_json::{Value, json};
@@ -62,14 +62,14 @@ impl Charge {
 /// [`LedgerError`] if what was used cannot be read; nothing may then be permitted.
 pub fn fact(
     connection: &Connection,
-    now: Timestamp,
+    (now, steady): (Timestamp, Timestamp),
     (call, counted_as): (&Call, &str),
     limits: &Limits,
     grant: Option<&Grant>,
 ) -> Result<LimitsFact, LedgerError> {
     let Some(group) = call.header.caller.held_as() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
-    let desk = Desk { connection, now, call, counted_as };
+    let desk = Desk { connection, now, steady, call, counted_as };
     let mut charges = Vec::new();
     match desk.breaker(table.breaker)? {
         Ok(trial) => charges.extend(trial),
@@ -116,6 +116,7 @@ fn of_grant(grant: Option<&Grant>) -> RateTable {
 struct Desk<'a> {
     connection: &'a Connection,
     now: Timestamp,
+    steady: Timestamp,
     call: &'a Call,
     counted_as: &'a str,
 }
@@ -132,7 +133,7 @@ impl Desk<'_> {
             .and_then(|mut s| s.query_row(key, |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .map_err(at("look a breaker up"))?;
         let Some((Some(open_until), on_trial)) = found.filter(|_| table.faults > 0) else { return Ok(Ok(None)) };
-        let left = Timestamp::from_millis(open_until).since(self.now);
+        let left = Timestamp::from_millis(open_until).since(self.steady);
         let wait = match (left.is_zero(), on_trial) {
             (true, false) => return Ok(Ok(Some(Charge::Trial))),
             (true, true) => TRIAL_RETRY,
@@ -151,7 +152,7 @@ impl Desk<'_> {
         let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
         let key = params![self.counted_as, self.call.provider.as_str(), scope];
         let empty_at = self.number(SELECT, key, "look a rate up")?;
-        let over = after(empty_at, self.now, per_minute) - micros(self.now) - MINUTE_US;
+        let over = after(empty_at, self.steady, per_minute) - micros(self.steady) - MINUTE_US;
         if over <= 0 {
             return Ok(Ok(Some(Charge::Rate { scope: scope.to_owned(), per_minute })));
         }
@@ -229,8 +230,8 @@ fn day(time: Timestamp) -> i64 {
 }
 
 /// When the bucket will be empty with one more call in it.
-fn after(empty_at: i64, now: Timestamp, per_minute: u32) -> i64 {
-    empty_at.max(micros(now)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
+fn after(empty_at: i64, steady: Timestamp, per_minute: u32) -> i64 {
+    empty_at.max(micros(steady)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
 }
 
 /// Rounded up, so that many small amounts are not nothing.
@@ -266,7 +267,7 @@ pub fn charge(
                 const UPSERT: &str = "INSERT INTO buckets VALUES (?1, ?2, ?3, ?4)
                     ON CONFLICT (caller, provider, scope) DO UPDATE SET
                         empty_at = max(empty_at, ?5) + ?4 - ?5";
-                let (now, then) = (micros(tx.now()), after(0, tx.now(), *per_minute));
+                let (now, then) = (micros(tx.steady()), after(i64::MIN, tx.steady(), *per_minute));
                 tx.connection()
                     .prepare_cached(UPSERT)
                     .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
@@ -314,8 +315,8 @@ pub fn charge_question(
         .prepare_cached(SELECT)
         .and_then(|mut s| s.query_row(params![caller, scope], |row| row.get(0)).optional())
         .map_err(at("look up how many questions were asked"))?;
-    let empty_at = found.unwrap_or_default().max(micros(tx.now())).saturating_add(every);
-    let over = empty_at - micros(tx.now()) - QUESTIONS.saturating_mul(every);
+    let empty_at = found.unwrap_or(i64::MIN).max(micros(tx.steady())).saturating_add(every);
+    let over = empty_at - micros(tx.steady()) - QUESTIONS.saturating_mul(every);
     if over > 0 {
         return Ok(Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))));
     }
@@ -333,7 +334,7 @@ pub fn charge_question(
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     tx.connection()
         .prepare_cached("DELETE FROM buckets WHERE empty_at < ?1")
-        .and_then(|mut s| s.execute(params![micros(tx.now())]))
+        .and_then(|mut s| s.execute(params![micros(tx.steady())]))
         .map_err(at("forget a rate"))?;
     Ok(())
 }
@@ -373,7 +374,7 @@ pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), L
     if faults == 0 {
         return Ok(());
     }
-    let open_until = tx.now().plus(Duration::from_secs(open_s)).millis();
+    let open_until = tx.steady().plus(Duration::from_secs(open_s)).millis();
     tx.connection()
         .prepare_cached(UPSERT)
         .and_then(|mut s| {
@@ -440,6 +441,8 @@ pub struct Used {
 pub fn list(connection: &Connection, now: Timestamp) -> Result<Vec<Used>, LedgerError> {
     const SELECT: &str = "SELECT caller, provider, scope, used, NULL FROM quotas WHERE day = ?1
         UNION ALL SELECT caller, provider, 'breaker', faults, open_until FROM breakers ORDER BY 1, 2, 3";
+    let steady = steady::estimate(connection, now)?;
+    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
     connection
         .prepare(SELECT)
         .and_then(|mut s| {
@@ -449,7 +452,7 @@ pub fn list(connection: &Connection, now: Timestamp) -> Result<Vec<Used>, Ledger
                     provider: row.get(1)?,
                     scope: row.get(2)?,
                     used: row.get(3)?,
-                    open_until: row.get::<_, Option<i64>>(4)?.map(Timestamp::from_millis),
+                    open_until: row.get::<_, Option<i64>>(4)?.map(wall),
                 })
             })?
             .collect()

@@ -12,6 +12,7 @@
 //!
 //! [`store`] keeps them, `text` words them, [`courier`] carries them.
 
+mod alarm;
 pub mod courier;
 mod outgoing;
 pub mod store;
@@ -58,7 +59,7 @@ pub struct Attempt {
 }
 
 /// The pause after so many attempts.
-fn pause(attempts: u32) -> Duration {
+pub(crate) fn pause(attempts: u32) -> Duration {
     let (first, longest) = PAUSES;
     first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1))).min(longest)
 }

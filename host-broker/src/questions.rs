@@ -6,8 +6,11 @@
 
 mod shown;
 mod told;
+mod unanswerable;
 
 pub(crate) use shown::say_for_whom;
+pub use unanswerable::{Unanswerable, Why};
+
 pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, told};
 
 use crate::answers::{copy_of, refused, still_running};

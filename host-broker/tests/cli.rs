@@ -14,8 +14,10 @@ mod cli {
     mod people;
     mod profiles;
     mod rotation;
+    mod rows;
     mod rules;
     mod safety;
     mod scrub;
+    mod verification;
     mod web;
 }

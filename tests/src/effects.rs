@@ -6,30 +6,39 @@ use shared::Timestamp;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that the test sets.
+/// A clock that the test sets, and the time that has really passed for it.
 #[derive(Debug)]
-pub struct FakeClock(AtomicI64);
+pub struct FakeClock {
+    wall: AtomicI64,
+    passed: AtomicU64,
+}
 
 impl FakeClock {
     /// Stands at this time.
     pub fn at(time: Timestamp) -> Self {
-        Self(AtomicI64::new(time.millis()))
+        Self { wall: AtomicI64::new(time.millis()), passed: AtomicU64::new(0) }
     }
 
-    /// Moves forward.
+    /// Moves forward, because time passes.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+        let millis = by.as_millis();
+        self.passed.fetch_add(u64::try_from(millis).unwrap(), Ordering::SeqCst);
+        self.wall.fetch_add(i64::try_from(millis).unwrap(), Ordering::SeqCst);
     }
 
-    /// Moves to a time, which may be in the past.
+    /// Is set to a time, which may be in the past; no time passes.
     pub fn set(&self, time: Timestamp) {
-        self.0.store(time.millis(), Ordering::SeqCst);
+        self.wall.store(time.millis(), Ordering::SeqCst);
     }
 }
 
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.passed.load(Ordering::SeqCst))
     }
 }
 

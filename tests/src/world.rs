@@ -356,6 +356,11 @@ impl World {
         self.spawn(Command::new(programs::programs().host_broker()));
     }
 
+    /// Starts the real daemon. Returns whether it takes requests; its process may have ended.
+    pub fn try_start_process(&mut self) -> bool {
+        self.try_spawn(Command::new(programs::programs().host_broker()))
+    }
+
     /// The same, but a file that grows beyond the process's limit is an error for it and not its end.
     pub fn start_process_that_survives_limits(&mut self) {
         let mut shell = Command::new("/bin/sh");
@@ -527,6 +532,12 @@ impl World {
         let office = Office::open(Home::at(self.home()), &effects).unwrap();
         let mut ledger = office.ledger(Arc::clone(&effects.clock)).unwrap();
         control::administer(&mut ledger, &mut office.broker(&effects.ids), &office.clerk(&effects), control).unwrap()
+    }
+
+    /// Why the running daemon cannot write its ledger, by its own word; null if it can.
+    pub fn cannot_write(&self) -> Value {
+        let hello = self.command(json!({ "type": "hello" }));
+        hello.pointer("/data/evidence/cannot_write").cloned().unwrap()
     }
 
     /// The same, from its document.

@@ -7,6 +7,7 @@ mod all {
     mod accounts;
     mod approvals;
     mod bridges;
+    mod clock;
     mod deputy;
     mod documents;
     mod exactly_once;

@@ -36,7 +36,7 @@ pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), LedgerError
     let noted = connection
         .prepare_cached(UPSERT)
         .and_then(|mut s| {
-            s.query_row(params![approval.asked_seq, tx.now().millis()], |row| {
+            s.query_row(params![approval.asked_seq, tx.steady().millis()], |row| {
                 let text = |index| row.get::<_, String>(index);
                 Ok(([text(0)?, text(1)?, text(2)?, text(3)?], row.get::<_, Vec<u8>>(4)?, row.get::<_, u32>(5)?))
             })
@@ -44,7 +44,7 @@ pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), LedgerError
         })
         .map_err(at("note a no"))?;
     let Some(([caller, person, provider, action], digest, times)) = noted else { return Ok(()) };
-    let until = tx.now().plus(pause(times)).millis();
+    let until = tx.steady().plus(pause(times)).millis();
     connection
         .prepare_cached(PAUSE)
         .and_then(|mut s| s.execute(params![caller, person, provider, action, digest, until]))
@@ -70,14 +70,14 @@ pub fn find(tx: &Transaction<'_>, call: &Call) -> Result<Option<Timestamp>, Ledg
                     call.provider.as_str(),
                     call.action.as_str(),
                     call.params_digest.as_bytes(),
-                    tx.now().millis(),
+                    tx.steady().millis(),
                 ],
                 |row| row.get(0),
             )
             .optional()
         })
         .map_err(at("look for a no"))?;
-    Ok(until.map(Timestamp::from_millis))
+    Ok(until.map(|until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()))))
 }
 
 /// Deletes the refusals whose pause ended more than a day ago.
@@ -87,7 +87,7 @@ pub fn find(tx: &Transaction<'_>, call: &Call) -> Result<Option<Timestamp>, Ledg
 pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     tx.connection()
         .prepare_cached("DELETE FROM denials WHERE until < ?1")
-        .and_then(|mut s| s.execute(params![tx.now().minus(REMEMBERED).millis()]))
+        .and_then(|mut s| s.execute(params![tx.steady().minus(REMEMBERED).millis()]))
         .map_err(at("forget a no"))?;
     Ok(())
 }

@@ -4,7 +4,9 @@ mod files;
 mod verify;
 
 use crate::cli::Context;
+use crate::cli::ask::ask;
 use crate::cli::output::Fault;
+use crate::control::Control;
 use crate::ledger::{export, segments};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -28,6 +30,8 @@ enum Command {
     Verify(Verify),
     /// Print every row, as anybody needs it to verify the chain without this program.
     Export(Export),
+    /// Accept the machine's clock although the last row is later; the broker then admits calls again.
+    AcceptClock(AcceptClock),
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +88,18 @@ enum Format {
     Files,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Rows that were written while the clock was ahead are in the future, and the broker admits nothing \
+    until the clock reaches the last of them. Set the clock first. This command then writes a row that permits the step \
+    back. Grants, tokens and approvals that were given an end while the clock was ahead end at once. It takes the right to \
+    administer.
+
+--json prints the reply: {status, summary, data: {last_row, now, behind_ms, ended: {grants, external_grants, \
+    operator_tokens, approvals}}, evidence: {…}}"
+)]
+struct AcceptClock {}
+
 /// A head that somebody kept.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
@@ -114,6 +130,7 @@ impl Evidence {
             Command::Verify(Verify { file: Some(file), kept, from: _ }) => verify::file(context, &file, kept),
             Command::Verify(Verify { file: None, kept, from }) => verify::ledger(context, kept, from.unwrap_or(1)),
             Command::Export(Export { format, from }) => export(context, format, from),
+            Command::AcceptClock(AcceptClock {}) => ask(context, &Control::AcceptClock),
         }
     }
 }

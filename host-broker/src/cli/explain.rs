@@ -9,7 +9,7 @@ use crate::config::flows::FlowsTable;
 use crate::deputy::Deputy;
 use crate::identity::issuers::Issuers;
 use crate::identity::{ChatType, Person};
-use crate::ledger::LedgerKey;
+use crate::ledger::{LedgerKey, steady};
 use crate::policy::authorize;
 use crate::policy::explain::explain;
 use crate::proposing;
@@ -123,7 +123,8 @@ impl Explain {
         let now = context.effects.clock.now();
         proposing::supply(&reading, now, &mut call)?;
         accounts::choose(&reading, &mut call)?;
-        let (facts, decision) = authorize::judge(&reading, now, &call, &policy, Some(&filters))?;
+        let (facts, decision) =
+            authorize::judge(&reading, (now, steady::estimate(&reading, now)?), &call, &policy, Some(&filters))?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));
         Ok(())

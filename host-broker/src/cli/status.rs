@@ -10,6 +10,7 @@ use crate::kill;
 use crate::ledger::calls::{self, Unsettled};
 use crate::ledger::chain::Row;
 use crate::ledger::export;
+use crate::ledger::health::{CannotWrite, Verification};
 use crate::notices::store::{self, Notice};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Sight};
@@ -25,7 +26,9 @@ use std::time::Duration;
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, servers: {NAME: {state: \
+    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, evidence: {cannot_write: \
+    {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
+    waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
@@ -178,7 +181,9 @@ impl Page<'_> {
         };
         let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
-        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}", self.home)];
+        let (written, verified) = (self.cannot_write(), self.verified());
+        let mut parts =
+            vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}{written}{verified}", self.home)];
         parts.push(self.groups());
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {
@@ -212,6 +217,36 @@ impl Page<'_> {
             parts.push(format!("Warnings:\n  {}", self.warnings.join("\n  ")));
         }
         parts.join("\n\n")
+    }
+
+    /// The state of the ledger, as the daemon knows it.
+    fn health<T: serde::de::DeserializeOwned>(&self, what: &str) -> Option<T> {
+        let evidence = self.daemon.as_ref().ok()?.as_ref()?.pointer("/data/evidence")?;
+        T::deserialize(evidence.get(what)?).ok()
+    }
+
+    fn cannot_write(&self) -> String {
+        let Some(CannotWrite { since, reason, error }) = self.health("cannot_write") else { return String::new() };
+        format!(
+            "\n        CANNOT BE WRITTEN since {since}, and nothing is admitted: {}\n        {error}",
+            reason.sentence()
+        )
+    }
+
+    /// How far the rows are verified.
+    fn verified(&self) -> String {
+        let line = match self.health("verification") {
+            Some(Verification::Running { row, of }) => format!("evidence: verified to row {row} of {of}"),
+            Some(Verification::Whole { row }) => format!("evidence: verified to row {row}"),
+            Some(Verification::Broken { row, error }) => {
+                format!("EVIDENCE BROKEN at row {row}, and nothing is admitted: {error}")
+            }
+            Some(Verification::Unfinished { row, error }) => {
+                format!("evidence: cannot be verified from row {row} on: {error}")
+            }
+            Some(Verification::Waiting) | None => return String::new(),
+        };
+        format!("\n        {line}")
     }
 
     /// Issuers of context tokens whose secret cannot be used, as far as that can be seen.

@@ -3,13 +3,15 @@
 //! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
 
 use super::{Loop, TICK, group_of};
-use crate::approvals::{self, Kind, State};
-use crate::call::{Caller, Origin, Parsed};
+use crate::approvals::{self, Kind, State, Waiting};
+use crate::call::{Caller, Origin, Parsed, Target};
 use crate::effects::ids::Nonce;
 use crate::event::{Back, Event, Resumed};
+use crate::ledger::LedgerError;
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
+use crate::questions::{Unanswerable, Why};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
@@ -43,6 +45,9 @@ impl Loop {
             }
             let group = group_of(&approval.caller);
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
+            if approval.state == State::Waiting && self.is_unanswerable(&key) {
+                self.readmit(&key);
+            }
             if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
                 // The request that it came of is over: whoever wants to know asks again.
                 continue;
@@ -71,21 +76,47 @@ impl Loop {
 
     /// Admits a request again whose question is resolved.
     pub(super) fn readmit(&mut self, key: &(Arc<str>, RequestId)) {
-        let config = &self.daemon.broker.config;
-        let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
-        let Some(caller) = Caller::stored(&key.0).filter(is_there) else {
-            tracing::warn!(caller = %key.0, "a request that waited is of a group that is gone");
-            return;
-        };
-        match approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1) {
-            Ok(Some(waiting)) => self.daemon.intake.readmit(caller, key.1.clone(), waiting, Arc::clone(config)),
+        match self.waiting(key) {
+            Ok(Ok(Some((caller, waiting)))) => {
+                let config = Arc::clone(&self.daemon.broker.config);
+                self.daemon.intake.readmit(caller, key.1.clone(), waiting, config);
+            }
             // It is over.
-            Ok(None) => {}
+            Ok(Ok(None)) => {}
+            Ok(Err(why)) => self.end_unanswerable(key.clone(), why),
             Err(error) => {
                 tracing::error!(error = ?error, "a request that waited cannot be read");
                 self.postponed.push(key.clone());
             }
         }
+    }
+
+    /// The caller and the stored request, or why it cannot be admitted again; `None` for one that is over.
+    fn waiting(&self, key: &(Arc<str>, RequestId)) -> Result<Result<Option<(Caller, Waiting)>, Why>, LedgerError> {
+        let config = &self.daemon.broker.config;
+        let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
+        let Some(caller) = Caller::stored(&key.0).filter(is_there) else { return Ok(Err(Why::GroupGone)) };
+        let waiting = approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1)?;
+        Ok(Ok(waiting.map(|waiting| (caller, waiting))))
+    }
+
+    /// Whether nobody's answer to this question could change anything: its call is refused in any case.
+    fn is_unanswerable(&self, key: &(Arc<str>, RequestId)) -> bool {
+        let (caller, waiting) = match self.waiting(key) {
+            Ok(Ok(Some(waiting))) => waiting,
+            Ok(Err(_why)) => return true,
+            Ok(Ok(None)) | Err(_) => return false,
+        };
+        match self.daemon.intake.parse_again(caller, key.1.clone(), waiting, &self.daemon.broker.config.flows) {
+            Ok(Some(Event::Readmitted(call))) => matches!(call.target, Target::Action(_, Err(_))),
+            Ok(_) => false,
+            Err(_fault) => true,
+        }
+    }
+
+    fn end_unanswerable(&mut self, key: (Arc<str>, RequestId), why: Why) {
+        tracing::warn!(caller = %key.0, request = %key.1, ?why, "a request that waited cannot be decided on");
+        self.pending.push_back(Event::Unanswerable(Box::new(Unanswerable { key, why })));
     }
 
     /// A person wants a proposal applied at once: a call of its group, decided on like every other.
@@ -132,14 +163,11 @@ impl Loop {
         }
     }
 
-    /// A request that waited for a person is parsed again, and decided on; what cannot be parsed is tried again later.
+    /// A request that waited for a person is parsed again: it is decided on, or closed.
     pub(super) fn resumed(&mut self, (key, event): Resumed) {
         match event {
             Ok(event) => self.pending.push_back(event),
-            Err(fault) => {
-                tracing::error!(request = %key.1, fault, "a request that waited cannot be read");
-                self.postponed.push(key);
-            }
+            Err(fault) => self.end_unanswerable(key, Why::Invalid(fault)),
         }
     }
 

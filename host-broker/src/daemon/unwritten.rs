@@ -11,15 +11,19 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Loop {
-    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted.
+    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. Nor is it
+    /// once somebody has changed the evidence.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
-        if self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve() {
+        let can_record = self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve();
+        if can_record && !self.is_broken {
             return (events, Vec::new());
         }
         let is_new = |event: &Event| {
             matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
         };
-        events.into_iter().partition(|event| !is_new(event))
+        // Outcomes may wait for the clock to be accepted. On broken evidence people may still stop and revoke.
+        let passes = |event: &Event| event.accepts_clock() || can_record && event.is_a_persons();
+        events.into_iter().partition(|event| !is_new(event) || passes(event))
     }
 
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
@@ -29,7 +33,10 @@ impl Loop {
             self.notices.tell_again(*attempt);
         } else if matches!(event, Event::Telling(_)) {
             self.notices.hold();
-        } else if matches!(event, Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_) | Event::Renewed(_)) {
+        } else if matches!(
+            event,
+            Event::Finished(_) | Event::Redefined(_) | Event::Exchanged(_) | Event::Renewed(_) | Event::Verified(_)
+        ) {
             // What is not recorded when it is seen would be seen by nobody else; of what is seen again and again the last is.
             if let Event::Redefined(new) = &event {
                 let provider = &new.changed.provider;
@@ -58,6 +65,10 @@ impl Loop {
     }
 
     pub(super) fn unrecorded(&mut self, event: Event) {
+        if let Event::Unanswerable(ended) = event {
+            self.postponed.push(ended.key);
+            return;
+        }
         if let Some(header) = event.asked() {
             // What a person has answered is not lost: it is decided on when the ledger can be written.
             self.postponed.push((Arc::clone(&header.caller_key), header.request_id.clone()));

@@ -1,12 +1,16 @@
 //! What time it is.
 
+use rustix::time::{ClockId, clock_gettime};
 use shared::Timestamp;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A source of wall time. Durations are measured on the runtime's monotonic clock instead.
+/// A source of wall time, and of time that nobody can set.
 pub trait Clock: Send + Sync {
-    /// The time now, in UTC.
+    /// The time now, in UTC. A person or a time server may set it.
     fn now(&self) -> Timestamp;
+
+    /// The time since some moment. It never goes back and never jumps; sleep of the machine counts.
+    fn monotonic(&self) -> Duration;
 }
 
 /// The machine's clock.
@@ -18,5 +22,11 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        let since_boot = clock_gettime(ClockId::Boottime);
+        let nanoseconds = u32::try_from(since_boot.tv_nsec).unwrap_or(0);
+        Duration::new(u64::try_from(since_boot.tv_sec).unwrap_or(0), nanoseconds)
     }
 }

@@ -28,7 +28,7 @@ pub struct Budgets {
     stopped_since: Option<Timestamp>,
 }
 
-/// When each bucket will be empty, in microseconds since 1970.
+/// When each bucket will be empty, in microseconds of the steady clock.
 #[derive(Debug, Default, Clone, Copy)]
 struct Buckets {
     all: i64,

@@ -5,6 +5,7 @@
 //! integers in decimal, digests as their 32 bytes. `prev_hash` is the `event_hash` of the row before, and 32
 //! zero bytes for the first. `seq` counts from 1 without gaps. A row of kind `succeeded`, `failed`, `timed_out` or
 //! `unknown` names in its body's `of` the `seq` of an earlier row of kind `intended`, and no two name the same.
+//! A row is never earlier than the row before it, unless its kind is `clock_accepted`.
 //! An export has one row a line, as a JSON object by column, digests as `sha256:<64 hex>`. That is all that a
 //! verifier in another language needs.
 
@@ -74,6 +75,8 @@ pub enum Kind {
     Flow,
     /// The oldest rows are in a segment.
     Rotated,
+    /// A person took the machine's clock for right although the last row was later.
+    ClockAccepted,
     /// Something about the directories or the configuration that an auditor should know.
     Noted,
 }
@@ -111,6 +114,7 @@ impl Kind {
             Self::SessionReset => "session_reset",
             Self::Flow => "flow",
             Self::Rotated => "rotated",
+            Self::ClockAccepted => "clock_accepted",
             Self::Noted => "noted",
         }
     }
@@ -336,6 +340,12 @@ pub enum Break {
         /// The row.
         seq: i64,
     },
+    /// A row is earlier than the row before it, and no person accepted that.
+    #[error("row {seq} is earlier than the row before it")]
+    Time {
+        /// The row.
+        seq: i64,
+    },
     /// An outcome of no intent, or of one that has an outcome.
     #[error("row {seq} closes no open intent")]
     Outcome {
@@ -350,6 +360,17 @@ pub enum Break {
         /// The number that was acknowledged.
         expected: i64,
     },
+}
+
+impl Break {
+    /// Returns the first row that is not as it should be; one that is missing counts.
+    pub fn row(&self) -> i64 {
+        match self {
+            Self::Gap { expected, .. } => *expected,
+            Self::Link { seq } | Self::Content { seq } | Self::Time { seq } | Self::Outcome { seq } => *seq,
+            Self::Short { found, .. } => found.saturating_add(1),
+        }
+    }
 }
 
 /// Follows a chain row by row.
@@ -386,6 +407,9 @@ impl Verifier {
         if row.hash() != row.event_hash {
             return Err(Break::Content { seq: row.seq });
         }
+        if row.ts < self.head.ts && row.kind != Kind::ClockAccepted.word() {
+            return Err(Break::Time { seq: row.seq });
+        }
         if row.kind == Kind::Intended.word() {
             self.open.insert(row.seq);
         } else if Kind::is_outcome(&row.kind) && !of(row).is_some_and(|intent| self.closes(intent)) {
@@ -399,7 +423,7 @@ impl Verifier {
         self.open.remove(&intent) || (1..=self.unseen).contains(&intent)
     }
 
-    /// Where the chain ends so far.
+    /// Returns where the chain ends so far.
     pub fn head(&self) -> Head {
         self.head
     }

@@ -65,6 +65,19 @@ pub fn between(
     Ok(())
 }
 
+/// Reads at most so many rows from this number to that one, in order. Rows before one that cannot be read are returned with
+/// the error. Nothing is being read any more when this returns.
+pub(super) fn some(connection: &Connection, from: i64, to: i64, most: usize) -> (Vec<Row>, Option<LedgerError>) {
+    let mut rows = Vec::new();
+    let read = between(connection, from, to, |row| {
+        rows.push(row);
+        // Ends the reading.
+        if rows.len() < most { Ok(()) } else { Err(LedgerError::Stored { what: "row" }) }
+    });
+    let error = read.err().filter(|_| rows.len() < most);
+    (rows, error)
+}
+
 /// A row that cannot be one (a digest of another length, bytes that are no text) was not written here, and is named.
 fn whole(row: &rusqlite::Row<'_>) -> Result<Row, LedgerError> {
     read(row).map_err(|source| match row.get(0) {

@@ -58,11 +58,11 @@ impl Transaction<'_> {
     /// [`LedgerError`]; nothing was written.
     pub fn append_counted(&self, draft: &Draft<'_>) -> Result<MinorRow, LedgerError> {
         let key = (draft.caller.to_owned(), draft.kind.word(), draft.reason_code);
-        if let Some(evidence) = self.minor.borrow_mut().folding.count(&key, self.now()) {
+        if let Some(evidence) = self.minor.borrow_mut().folding.count(&key, self.steady()) {
             return Ok(MinorRow { evidence, folded: true });
         }
         let evidence = self.append(draft)?;
-        let before = self.minor.borrow_mut().folding.begin(key, evidence, self.now());
+        let before = self.minor.borrow_mut().folding.begin(key, evidence, self.steady());
         if let Some(before) = before {
             before.write(self)?;
         }
@@ -74,14 +74,14 @@ impl Transaction<'_> {
     /// # Errors
     /// [`LedgerError`]; the counts are lost.
     pub fn write_counts(&self, all: bool) -> Result<(), LedgerError> {
-        let counted = self.minor.borrow_mut().folding.take(self.now(), all);
+        let counted = self.minor.borrow_mut().folding.take(self.steady(), all);
         counted.iter().try_for_each(|counted| counted.write(self))
     }
 
     /// Returns the reason to refuse a caller that has caused too much evidence, and the wait if it is known.
     pub fn refuses(&self, caller: &str) -> Option<(String, Option<Duration>)> {
         let minor = self.minor.borrow();
-        Some(match minor.budgets.refuses(caller, self.now())? {
+        Some(match minor.budgets.refuses(caller, self.steady())? {
             Some(wait) => {
                 let mib = minor.budgets.hourly().unwrap_or(0) >> 20;
                 (format!("The evidence of this caller's calls has used up its {mib} MiB an hour."), Some(wait))
@@ -94,16 +94,16 @@ impl Transaction<'_> {
     pub(super) fn charge_row(&self, row: &Row, kind: Kind) {
         self.count(row.cost());
         let is_minor = matches!(kind, Kind::Refused | Kind::Answered | Kind::Repeated | Kind::Folded);
-        self.minor.borrow_mut().budgets.charge(&row.caller, row.cost(), is_minor, self.now());
+        self.minor.borrow_mut().budgets.charge(&row.caller, row.cost(), is_minor, self.steady());
     }
 
     /// Charges a stored reply to the budget of its caller.
     pub(super) fn charge_reply(&self, caller: &str, bytes: usize) {
         self.count(bytes);
-        self.minor.borrow_mut().budgets.charge(caller, bytes, false, self.now());
+        self.minor.borrow_mut().budgets.charge(caller, bytes, false, self.steady());
     }
 
     fn folds(&self, caller: &str) -> bool {
-        self.minor.borrow().budgets.folds(caller, self.now())
+        self.minor.borrow().budgets.folds(caller, self.steady())
     }
 }

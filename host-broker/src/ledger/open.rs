@@ -3,6 +3,7 @@
 use crate::effects::clock::Clock;
 use crate::ledger::chain::{Break, Head, Verifier};
 use crate::ledger::reserve::Reserve;
+use crate::ledger::steady::Steady;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
 use crate::lock::Lock;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 16] = [
+const VERSIONS: [&str; 17] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -32,8 +33,9 @@ const VERSIONS: [&str; 16] = [
     include_str!("issuers.sql"),
     include_str!("budgets.sql"),
     include_str!("segments.sql"),
+    include_str!("steady.sql"),
 ];
-const SCHEMA_VERSION: i64 = 16;
+const SCHEMA_VERSION: i64 = 17;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
@@ -57,6 +59,7 @@ impl Ledger {
             wal::grow(&path)?;
         }
         let head = verify_tail(&connection)?;
+        let steady = Steady::resume(&connection, clock.as_ref())?;
         let reserve = Reserve::take(home);
         Ok(Self {
             connection,
@@ -66,6 +69,7 @@ impl Ledger {
             // Whether the last rows are synced is not known: a reader can keep the log from being emptied.
             synced: i64::MIN,
             clock,
+            steady,
             policy_version,
             durability: None,
             tally: Tally::default(),

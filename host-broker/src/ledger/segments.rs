@@ -32,7 +32,7 @@ pub const ROWS: i64 = 50_000;
 /// The most rows that are deleted at once, so that the loop does not stand still: two milliseconds of work.
 const DELETED_MAX: i64 = 500;
 /// The most rows that are read in one transaction: SQLite cannot begin its log anew while somebody reads.
-const READ_MAX: i64 = 1_000;
+const READ_MAX: usize = 1_000;
 
 /// A part of the chain that is in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Segment {
     ///
     /// # Errors
     /// [`LedgerError::Segment`] if the file cannot be read to its end, or what `each` returns.
-    pub fn each(&self, home: &Path, mut each: impl FnMut(Row) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
+    pub fn each<E: From<LedgerError>>(&self, home: &Path, mut each: impl FnMut(Row) -> Result<(), E>) -> Result<(), E> {
         let path = self.path(home);
         let failed =
             |source| LedgerError::Segment { path: path.clone(), first: self.first, last: self.last.seq, source };
@@ -88,7 +88,7 @@ impl Segment {
         }
         // The chain shows a row that is wrong, but not that the last ones are missing.
         let expected = self.last.seq.saturating_add(1);
-        if next == expected { Ok(()) } else { Err(failed(Error::new(ErrorKind::UnexpectedEof, "it is cut"))) }
+        if next == expected { Ok(()) } else { Err(failed(Error::new(ErrorKind::UnexpectedEof, "it is cut")).into()) }
     }
 }
 
@@ -135,7 +135,7 @@ pub fn end(connection: &Connection) -> Result<Head, LedgerError> {
     Ok(newest(connection)?.map_or(Head::EMPTY, |segment| segment.last))
 }
 
-/// Hands on every row from this number on, in order: those in segments first.
+/// Hands on every row that is there now from this number on, in order: those in segments first.
 ///
 /// # Errors
 /// [`LedgerError`] if one cannot be read, or what `each` returns.
@@ -143,24 +143,56 @@ pub fn each(
     home: &Path,
     connection: &Connection,
     from: i64,
-    mut each: impl FnMut(Row) -> Result<(), LedgerError>,
+    each: impl FnMut(Row) -> Result<(), LedgerError>,
 ) -> Result<(), LedgerError> {
+    let last: Option<i64> = connection
+        .query_row("SELECT max(seq) FROM ledger", [], |row| row.get(0))
+        .map_err(at("look for the last row"))?;
+    between(home, connection, from, last.unwrap_or(0), each)
+}
+
+/// Hands on every row from this number to that one, in order: those in segments first. No transaction is open while `each`
+/// runs, because SQLite cannot begin its log anew during one.
+///
+/// # Errors
+/// As [`each`].
+pub fn between<E: From<LedgerError>>(
+    home: &Path,
+    connection: &Connection,
+    from: i64,
+    to: i64,
+    mut each: impl FnMut(Row) -> Result<(), E>,
+) -> Result<(), E> {
     let mut next = from;
-    let mut read_files = |segments: Vec<Segment>, next: &mut i64| -> Result<(), LedgerError> {
-        for segment in segments {
-            if segment.last.seq >= *next {
-                segment.each(home, |row| if row.seq >= *next { each(row) } else { Ok(()) })?;
-                *next = segment.last.seq.saturating_add(1);
+    loop {
+        for segment in list(connection)?.into_iter().filter(|segment| segment.first <= to) {
+            if segment.last.seq >= next {
+                segment.each(home, |row| if (next..=to).contains(&row.seq) { each(row) } else { Ok(()) })?;
+                next = segment.last.seq.saturating_add(1);
             }
         }
-        Ok(())
-    };
-    // Outside of a transaction, because SQLite cannot begin its log anew during one.
-    read_files(list(connection)?, &mut next)?;
-    // In one, because the daemon deletes rows that have come into a segment meanwhile.
-    let snapshot = connection.unchecked_transaction().map_err(at("read rows"))?;
-    read_files(list(&snapshot)?, &mut next)?;
-    export::each(&snapshot, next, each)
+        loop {
+            if next > to {
+                return Ok(());
+            }
+            let (rows, error) = export::some(connection, next, to, READ_MAX);
+            // The daemon deletes rows that have come into a segment meanwhile.
+            let begins_late = rows.first().is_none_or(|row| row.seq != next);
+            if begins_late && list(connection)?.iter().any(|segment| segment.first <= to && segment.last.seq >= next) {
+                break;
+            }
+            let is_over = rows.is_empty();
+            for row in rows {
+                next = row.seq.saturating_add(1);
+                each(row)?;
+            }
+            match error {
+                Some(error) => return Err(error.into()),
+                None if is_over => return Ok(()),
+                None => {}
+            }
+        }
+    }
 }
 
 /// Verifies the rows that are in a segment and still in the database: each follows from the one before, up to the last
@@ -296,12 +328,18 @@ fn write_draft(home: &Path, draft: &Path, due: Due) -> Result<Head, LedgerError>
     let mut lines = GzEncoder::new(BufWriter::new(file.map_err(failed)?), Compression::default());
     let mut begin = first;
     while begin <= last {
-        let end = last.min(begin + READ_MAX - 1);
-        export::between(&connection, begin, end, |row| {
+        let (rows, error) = export::some(&connection, begin, last, READ_MAX);
+        if let (None, true) = (&error, rows.is_empty()) {
+            return Err(Break::Short { found: begin - 1, expected: last }.into());
+        }
+        for row in rows {
             verifier.take(&row)?;
-            writeln!(lines, "{}", export::line(&row)).map_err(failed)
-        })?;
-        begin = end + 1;
+            writeln!(lines, "{}", export::line(&row)).map_err(failed)?;
+            begin = row.seq + 1;
+        }
+        if let Some(error) = error {
+            return Err(error);
+        }
     }
     let file = lines.finish().and_then(|buffered| buffered.into_inner().map_err(std::io::IntoInnerError::into_error));
     file.and_then(|file| file.sync_all()).map_err(failed)?;

@@ -318,7 +318,7 @@ pub(super) fn keep_reply(
     tx.connection()
         .prepare_cached("INSERT OR REPLACE INTO replies VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
         .and_then(|mut s| {
-            s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document, handing == Handing::Over])
+            s.execute(params![seq, caller, id.as_str(), tx.steady().millis(), document, handing == Handing::Over])
         })
         .map_err(at("keep a reply"))?;
     tx.charge_reply(caller, document.len());
@@ -334,21 +334,21 @@ const COPIES_MAX: usize = 4;
 /// # Errors
 /// [`LedgerError`].
 pub fn reply(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Box<[u8]>>, LedgerError> {
-    reply_at(tx.connection(), tx.now(), caller, id)
+    reply_at(tx.connection(), tx.steady(), caller, id)
 }
 
 fn reply_at(
     connection: &Connection,
-    now: Timestamp,
+    steady: Timestamp,
     caller: &str,
     id: &RequestId,
 ) -> Result<Option<Box<[u8]>>, LedgerError> {
-    if let Some(own) = own_reply(connection, now, caller, id.as_str())? {
+    if let Some(own) = own_reply(connection, steady, caller, id.as_str())? {
         return Ok(Some(own));
     }
     let Some((mut of, evidence)) = answered_with(connection, caller, id.as_str())? else { return Ok(None) };
     for _ in 0..COPIES_MAX {
-        if let Some(document) = own_reply(connection, now, caller, &of)? {
+        if let Some(document) = own_reply(connection, steady, caller, &of)? {
             let reply = serde_json::from_slice::<Reply>(&document).ok();
             let copy = reply.map(|reply| Reply { request_id: id.clone(), evidence: Some(evidence), ..reply });
             return Ok(copy.and_then(|copy| serde_json::to_vec(&copy).ok()).map(Vec::into_boxed_slice));
@@ -361,14 +361,14 @@ fn reply_at(
 
 fn own_reply(
     connection: &Connection,
-    now: Timestamp,
+    steady: Timestamp,
     caller: &str,
     id: &str,
 ) -> Result<Option<Box<[u8]>>, LedgerError> {
     // An empty reply only marks that a copy is due.
     const SELECT: &str = "SELECT reply FROM replies
         WHERE caller = ?1 AND request_id = ?2 AND stored_at >= ?3 AND length(reply) > 0 ORDER BY seq DESC LIMIT 1";
-    let since = now.minus(limits::REPEAT_KEEP).millis();
+    let since = steady.minus(limits::REPEAT_KEEP).millis();
     connection
         .prepare_cached(SELECT)
         .and_then(|mut s| s.query_row(params![caller, id, since], |row| row.get(0)).optional())
@@ -417,7 +417,7 @@ pub type Undelivered = (i64, String, Vec<u8>);
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn undelivered(connection: &Connection, now: Timestamp) -> Result<Vec<Undelivered>, LedgerError> {
+pub fn undelivered(connection: &Connection, steady: Timestamp) -> Result<Vec<Undelivered>, LedgerError> {
     const SELECT: &str = "SELECT seq, caller, request_id, reply FROM replies
         WHERE seq > (SELECT seq FROM delivered) AND NOT kept ORDER BY seq";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
@@ -428,7 +428,7 @@ pub fn undelivered(connection: &Connection, now: Timestamp) -> Result<Vec<Undeli
     let mut found = Vec::new();
     for (seq, caller, id, document) in stored {
         let document = match id.parse() {
-            Ok(id) if document.is_empty() => reply_at(connection, now, &caller, &id)?.map(Vec::from),
+            Ok(id) if document.is_empty() => reply_at(connection, steady, &caller, &id)?.map(Vec::from),
             Ok(_) | Err(_) => Some(document),
         };
         found.extend(document.map(|document| (seq, caller, document)));
@@ -517,7 +517,7 @@ pub fn claim(tx: &Transaction<'_>, call: &Call, seq: i64) -> Result<(), LedgerEr
                 call.params_digest.as_bytes(),
                 call.header.request_id.as_str(),
                 seq,
-                tx.now().millis(),
+                tx.steady().millis(),
                 call.header.behalf.key().unwrap_or_default(),
             ])
         })
@@ -534,7 +534,7 @@ const FORGOTTEN_MAX: i64 = 1_000;
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerError> {
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
     // Rows are in the order of time, so the statement looks only at the oldest.
     const OLD_REPLIES: &str = "DELETE FROM replies WHERE seq <= (SELECT max(seq) FROM (
          SELECT seq, stored_at FROM replies ORDER BY seq LIMIT ?2) WHERE stored_at < ?1)";
@@ -542,7 +542,7 @@ pub fn forget_old(tx: &Transaction<'_>, now: Timestamp) -> Result<(), LedgerErro
          SELECT caller, person, account, provider, action, key FROM idempotency
          WHERE claimed_at < ?1 AND seq NOT IN (SELECT seq FROM open_intents)
            AND seq NOT IN (SELECT seq FROM unknown_outcomes) LIMIT ?2)";
-    let before = now.minus(limits::REPEAT_KEEP).millis();
+    let before = tx.steady().minus(limits::REPEAT_KEEP).millis();
     for statement in [OLD_REPLIES, OLD_KEYS] {
         tx.connection()
             .prepare_cached(statement)

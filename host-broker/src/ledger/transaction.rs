@@ -30,7 +30,9 @@ use std::sync::Arc;
 pub struct Transaction<'c> {
     connection: &'c Connection,
     head: Cell<Head>,
-    now: Timestamp,
+    clock: Timestamp,
+    now: Cell<Timestamp>,
+    steady: Timestamp,
     policy_version: &'c str,
     pub(super) minor: &'c RefCell<Minor>,
     // The bytes of its rows and stored replies.
@@ -146,6 +148,11 @@ pub trait Scribe<E> {
 
     /// Rows after this one were undone: whatever is remembered of them must be forgotten.
     fn undone(&mut self, seq: i64);
+
+    /// Whether the event accepts the machine's clock: it is written although the clock is behind the last row.
+    fn accepts_clock(&self, _event: &E) -> bool {
+        false
+    }
 }
 
 /// An event that could not be written, and why.
@@ -270,13 +277,14 @@ impl<'c> Transaction<'c> {
     pub(super) fn new(
         connection: &'c Connection,
         head: Head,
-        now: Timestamp,
+        (clock, steady): (Timestamp, Timestamp),
         policy_version: &'c str,
         minor: &'c RefCell<Minor>,
     ) -> Self {
         // Rows never go back in time, even when the machine's clock does.
-        let now = now.max(Timestamp::from_millis(head.ts));
-        Self { connection, head: Cell::new(head), now, policy_version, minor, written: Cell::new(0) }
+        let now = Cell::new(clock.max(Timestamp::from_millis(head.ts)));
+        let (head, written) = (Cell::new(head), Cell::new(0));
+        Self { connection, head, clock, now, steady, policy_version, minor, written }
     }
 
     /// Returns how many bytes of rows and stored replies are written so far.
@@ -290,7 +298,20 @@ impl<'c> Transaction<'c> {
 
     /// The transaction's time: every row and every decision in it has this one.
     pub fn now(&self) -> Timestamp {
-        self.now
+        self.now.get()
+    }
+
+    /// What the steady clock says, for all that permits something once it is forgotten.
+    pub fn steady(&self) -> Timestamp {
+        self.steady
+    }
+
+    /// Takes the machine's clock for right although the last row is later. Returns the time of the last row and the
+    /// machine's. If it is earlier, the next row must be of the kind [`Kind::ClockAccepted`].
+    pub(crate) fn accept_clock(&self) -> (Timestamp, Timestamp) {
+        let last = Timestamp::from_millis(self.head.get().ts);
+        self.now.set(self.clock);
+        (last, self.clock)
     }
 
     /// For the stores beside the ledger.
@@ -310,7 +331,7 @@ impl<'c> Transaction<'c> {
         let head = self.head.get();
         let mut row = Row {
             seq: head.seq + 1,
-            ts: self.now.millis(),
+            ts: self.now().millis(),
             kind: draft.kind.word().to_owned(),
             caller: draft.caller.to_owned(),
             person: draft.person.clone(),

@@ -1,7 +1,7 @@
 //! A notice whose row is written: what is sent, and through which channel.
 //!
-//! To audit: `Outgoing::new(` is called in `Broker::word` only, inside the transaction that writes the row, and the loop
-//! hands it out after the commit. It is the key to the secrets of its channel.
+//! To audit: `Outgoing::new(` is called in `Broker::word` and `Broker::alarm` only, inside the transaction that writes the
+//! row, and the loop hands it out after the commit. It is the key to the secrets of its channel.
 
 use serde_json::Value;
 use std::fmt;

@@ -182,25 +182,26 @@ fn demanded(operation: Option<OperationFact>) -> Level {
     operation.map_or(Level::None, |operation| operation.demanded)
 }
 
-/// The facts of a call, and the decision on them; `filters` look at what would leave.
+/// The facts of a call, and the decision on them; `filters` look at what would leave. `times` are what the machine's clock
+/// and the steady clock say.
 ///
 /// # Errors
 /// [`LedgerError`] if a fact cannot be read; the call must then be refused.
 pub fn judge(
     connection: &Connection,
-    now: Timestamp,
+    times: (Timestamp, Timestamp),
     call: &Call,
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<(Facts, Decision), LedgerError> {
-    let facts = facts(connection, now, call, policy, filters)?;
+    let facts = facts(connection, times, call, policy, filters)?;
     let decision = decide(&facts);
     Ok((facts, decision))
 }
 
 fn facts(
     connection: &Connection,
-    now: Timestamp,
+    (now, steady): (Timestamp, Timestamp),
     call: &Call,
     policy: &Policy,
     filters: Option<&Filters>,
@@ -211,7 +212,7 @@ fn facts(
         None => None,
     };
     let counted_as = counted_as(connection, call)?;
-    let limits = limits::fact(connection, now, (call, &counted_as), &policy.limits, stored.as_ref())?;
+    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
     let session = session_fact(connection, call, &counted_as, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,

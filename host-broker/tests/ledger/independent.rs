@@ -5,6 +5,7 @@ use crate::ledger::scribe::{fill, rows, verify};
 use crate::ledger::world::World;
 use host_broker::ledger::chain::Head;
 use rusqlite::Connection;
+use serde_json::json;
 use shared::digest::Digest;
 use std::fs;
 use std::path::Path;
@@ -149,4 +150,41 @@ fn a_verifier_in_another_language_refuses_what_ours_cannot_read() {
     assert!(!holds && place(&said) == Some("7"), "{said}");
     let ours = host_broker::ledger::export::each(&connection, 1, |_| Ok(())).unwrap_err().to_string();
     assert_eq!(place(&ours), Some("7"), "{ours}");
+}
+
+#[test]
+fn a_row_earlier_than_the_one_before_it_takes_a_row_that_accepts_the_clock() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 20);
+    world.clock.set(-3_600_000);
+    let accepted = world.say(json!({ "type": "accept_clock" }));
+    assert_eq!(accepted["data"]["behind_ms"], 3_600_000, "{accepted}");
+    fill(&mut world.ledger, 30);
+    let written = rows(world.ledger.reader());
+    let step = written.iter().find(|row| row.kind == "clock_accepted").unwrap().seq;
+    assert_eq!(verify(&written, world.ledger.head()), Ok(()));
+    // The same chain with that row of another kind, hashed anew.
+    let mut forged = written;
+    let mut before = Digest::ZERO;
+    for row in &mut forged {
+        if row.seq == step {
+            "noted".clone_into(&mut row.kind);
+        }
+        row.prev_hash = before;
+        row.event_hash = row.hash();
+        before = row.event_hash;
+    }
+    let said = verify(&forged, Head::EMPTY).unwrap_err();
+    assert_eq!(said, format!("row {step} is earlier than the row before it"));
+    if python(&["--version"]).is_none() {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("export.jsonl");
+    export(&world, &lines);
+    assert!(script(&lines, world.ledger.head()).0);
+    let text: Vec<String> = forged.iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
+    fs::write(&lines, text.concat()).unwrap();
+    assert_eq!(script(&lines, Head::EMPTY), (false, said));
 }

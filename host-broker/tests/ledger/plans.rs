@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// The permitted scans: the file, the step of the plan, and the reason.
-const SCANNED: [(&str, &str, &str); 33] = [
+const SCANNED: [(&str, &str, &str); 35] = [
     ("", "SCAN delivered", "one row"),
     ("", "SCAN flow_grants_count", "one row"),
     ("", "SCAN json_each", "what the statement was given"),
@@ -23,6 +23,7 @@ const SCANNED: [(&str, &str, &str); 33] = [
     ("", "SCAN breakers", "at the start, and on a person's command"),
     ("", "USING INDEX approvals_not_closed", "questions that are open"),
     ("approvals/stored.rs", "state = 'closed' ORDER BY id DESC LIMIT", "the last ones, for a person"),
+    ("directives/clock.rs", "SCAN", "a person accepts a clock that was ahead"),
     ("gates.rs", "SCAN tasks", "a person lists them all"),
     ("gates.rs", "SCAN gate_approvals", "a person lists them all"),
     ("grants.rs", "SCAN grants", "a person or the main group lists them all"),
@@ -40,6 +41,7 @@ const SCANNED: [(&str, &str, &str); 33] = [
     ("ledger/segments.rs", "SCAN sqlite_schema", "for a person"),
     ("ledger/segments.rs", "ORDER BY first DESC LIMIT 1", "one row"),
     ("ledger/segments.rs", "FROM segments ORDER BY first", "for a person"),
+    ("ledger/steady.rs", "SCAN sqlite_schema", "at the start, and for a person"),
     ("ledger/store.rs", "SCAN unknown_outcomes", "at the start"),
     ("ledger/store.rs", "SCAN replies", "the oldest thousand"),
     ("notices/store.rs", "SCAN notice", "events of questions that nobody was told of yet; the rest for a person"),

@@ -5,11 +5,13 @@ use crate::ledger::world::{World, open};
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::ledger::chain::{Head, Row};
+use host_broker::ledger::health::{Health, Verification};
 use host_broker::ledger::segments::{self, Due, Segment};
 use host_broker::ledger::transaction::Committed;
-use host_broker::ledger::{Durability, Ledger, LedgerError};
+use host_broker::ledger::{Durability, Ledger, LedgerError, verification};
 use serde_json::{Value, json};
 use shared::request::ResultRequest;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -357,4 +359,82 @@ fn rows_can_be_written_while_a_segment_is() {
         tick(&mut world);
     }
     assert_eq!(verify(&all(&world.ledger), world.ledger.head()), Ok(()));
+}
+
+/// What the verification of all rows finds.
+fn verification(ledger: &Ledger) -> Verification {
+    let (sender, result) = std::sync::mpsc::channel();
+    let health = tokio::sync::watch::channel(Health::default()).0;
+    let report = move |found| sender.send(found).unwrap();
+    let _running = verification::start(ledger.home(), ledger.head(), health, report).unwrap();
+    result.recv().unwrap()
+}
+
+#[test]
+fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_is_no_proof_of_a_change() {
+    let (world, head) = rotated();
+    assert_eq!(verification(&world.ledger), Verification::Whole { row: head.seq });
+    let segments = segments::list(world.ledger.reader()).unwrap();
+    let (path, kept) = (segments[1].path(world.home.path()), world.home.path().join("kept"));
+    std::fs::rename(&path, &kept).unwrap();
+    let Verification::Unfinished { row, error } = verification(&world.ledger) else { panic!("a file is missing") };
+    assert!(row == 101 && error.contains(&segments[1].name()), "{row}: {error}");
+    // Another row of the same number, in a file that is whole by itself.
+    let mut lines = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(&kept).unwrap()).read_to_string(&mut lines).unwrap();
+    let changed = lines.replacen("\"kind\":\"", "\"kind\":\"x", 1);
+    std::fs::write(&path, gzip(&changed)).unwrap();
+    let error = "row 101 does not have the hash of its content".to_owned();
+    assert_eq!(verification(&world.ledger), Verification::Broken { row: 101, error });
+    std::fs::write(&path, gzip(&lines)).unwrap();
+    assert_eq!(verification(&world.ledger), Verification::Whole { row: head.seq });
+    let change = "DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET summary = 'x' WHERE seq = 220";
+    world.ledger.reader().execute_batch(change).unwrap();
+    let error = "row 220 does not have the hash of its content".to_owned();
+    assert_eq!(verification(&world.ledger), Verification::Broken { row: 220, error });
+}
+
+#[test]
+fn a_history_that_was_rewritten_before_the_row_of_the_start_is_found() {
+    let (_world, head) = rotated();
+    // Every row of it is right by itself.
+    let mut other = World::new();
+    fill(&mut other.ledger, head.seq);
+    assert_ne!(other.ledger.head().hash, head.hash);
+    let (sender, result) = std::sync::mpsc::channel();
+    let health = tokio::sync::watch::channel(Health::default()).0;
+    let _running =
+        verification::start(other.home.path(), head, health, move |found| sender.send(found).unwrap()).unwrap();
+    let found = result.recv().unwrap();
+    assert!(matches!(found, Verification::Broken { row, .. } if row == head.seq + 1), "{found:?}");
+}
+
+#[test]
+fn no_transaction_is_open_while_rows_are_handed_on_and_rows_that_move_meanwhile_come_once() {
+    let mut world = World::new();
+    fill(&mut world.ledger, 2_500);
+    world.clock.turn(DAY + 1);
+    let before = all(&world.ledger);
+    let reader = host_broker::ledger::open::reader(world.home.path()).unwrap();
+    let home = world.home.path().to_owned();
+    let mut read = Vec::new();
+    segments::each(&home, &reader, 1, |row| {
+        if row.seq == 1 {
+            for _ in 0..12 {
+                rotate(&mut world);
+                tick(&mut world);
+            }
+            assert_eq!(first(&world.ledger), 1_201);
+        }
+        if row.seq % 500 == 0 {
+            // SQLite begins its log anew only while nobody reads.
+            let begin = "PRAGMA wal_checkpoint(RESTART)";
+            let busy: i64 = world.ledger.reader().query_row(begin, [], |row| row.get(0)).unwrap();
+            assert_eq!(busy, 0, "row {}", row.seq);
+        }
+        read.push(row);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(read, before);
 }

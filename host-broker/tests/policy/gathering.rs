@@ -51,7 +51,7 @@ impl World {
     fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
         let call = self.call("developer", action, params, task);
         let now = Timestamp::from_millis(START);
-        judge(self.ledger.reader(), now, &call, &policy(&self.clerk.config), None).unwrap().0
+        judge(self.ledger.reader(), (now, self.ledger.steady()), &call, &policy(&self.clerk.config), None).unwrap().0
     }
 
     /// A grant to the developers by a person.
@@ -114,13 +114,19 @@ fn a_grant_is_one_groups_at_one_provider() {
     let other = world.call("finance", "read", &json!({}), None);
     let now = Timestamp::from_millis(START);
     assert_eq!(
-        judge(world.ledger.reader(), now, &other, &policy(&world.clerk.config), None).unwrap().0.grant,
+        judge(world.ledger.reader(), (now, world.ledger.steady()), &other, &policy(&world.clerk.config), None)
+            .unwrap()
+            .0
+            .grant,
         GrantFact::None
     );
     let mut elsewhere = world.call("developer", "read", &json!({}), None);
     elsewhere.provider = "github".parse().unwrap();
     assert_eq!(
-        judge(world.ledger.reader(), now, &elsewhere, &policy(&world.clerk.config), None).unwrap().0.grant,
+        judge(world.ledger.reader(), (now, world.ledger.steady()), &elsewhere, &policy(&world.clerk.config), None)
+            .unwrap()
+            .0
+            .grant,
         GrantFact::None
     );
 }
@@ -213,7 +219,8 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     let mut call = world.call("developer", "read", &json!({}), None);
     call.target = host_broker::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
-    let (_, decision) = judge(world.ledger.reader(), now, &call, &policy(&world.clerk.config), None).unwrap();
+    let (_, decision) =
+        judge(world.ledger.reader(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None).unwrap();
     let code = format!("{:?}", decision.verdict);
     assert!(code.contains("ProviderDisabled"), "{code}");
 }
@@ -344,7 +351,9 @@ fn a_grant_that_is_bound_to_chats_is_for_persons_in_them() {
         let person = Person { chat_id: chat_id.map(str::to_owned), chat_type, ..person };
         call.header.behalf = Behalf::Person(Arc::new(person));
         let now = Timestamp::from_millis(START);
-        let judged = judge(world.ledger.reader(), now, &call, &policy(&world.clerk.config), None).unwrap();
+        let judged =
+            judge(world.ledger.reader(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None)
+                .unwrap();
         let GrantFact::Live(grant) = judged.0.grant else { panic!("{:?}", judged.0.grant) };
         grant.chats
     };
@@ -501,7 +510,9 @@ fn a_gate_that_takes_nobody_is_closed() {
     world.task("gov-1", "developer");
     let call = world.call("developer", "produce", &json!({}), Some("gov-1"));
     let policy = Policy { quorum: [("Security".parse().unwrap(), 0)].into(), ..Policy::default() };
-    let (facts, _) = judge(world.ledger.reader(), Timestamp::from_millis(START), &call, &policy, None).unwrap();
+    let (facts, _) =
+        judge(world.ledger.reader(), (Timestamp::from_millis(START), world.ledger.steady()), &call, &policy, None)
+            .unwrap();
     assert_eq!(facts.gate, GateFact::Closed("Security".parse().unwrap()));
 }
 

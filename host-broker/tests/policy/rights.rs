@@ -66,6 +66,7 @@ fn table() -> Vec<(Value, &'static str)> {
         (json!({ "type": "kill_all", "on": false }), "yynnn"),
         (json!({ "type": "kill_provider", "provider": "mock", "on": false }), "yynnn"),
         (json!({ "type": "kill_group", "group": "developer", "on": false }), "yynnn"),
+        (json!({ "type": "accept_clock" }), "yynnn"),
         (json!({ "type": "reset_session", "group": "developer" }), "yynnn"),
     ]
 }
@@ -95,6 +96,7 @@ fn word(control: &Control) -> &'static str {
         Control::KillProvider { .. } => "kill_provider",
         Control::KillGroup { .. } => "kill_group",
         Control::Release { .. } => "release",
+        Control::AcceptClock => "accept_clock",
         Control::ResetSession { .. } => "reset_session",
         // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
         Control::ChatAnswer { .. }

@@ -42,7 +42,7 @@ def encoded(value):
     return b"%d:%s," % (len(data), data)
 
 
-def fault(row, expected, before, open_intents):
+def fault(row, expected, before, time, open_intents):
     if row["seq"] != expected:
         return f"row {row['seq']} stands where row {expected} should be"
     if row["prev_hash"] != before:
@@ -51,6 +51,8 @@ def fault(row, expected, before, open_intents):
     if row["event_hash"] != hashlib.sha256(content).digest():
         return f"row {expected} does not have the hash of its content"
     kind = row["kind"] if isinstance(row["kind"], str) else row["kind"].decode()
+    if time is not None and row["ts"] < time and kind != "clock_accepted":
+        return f"row {expected} is earlier than the row before it"
     if kind == "intended":
         open_intents.add(expected)
     elif kind in ("succeeded", "failed", "timed_out", "unknown"):
@@ -64,13 +66,13 @@ def fault(row, expected, before, open_intents):
 def main(path, kept=None):
     with open(path, "rb") as file:
         is_database = file.read(16) == b"SQLite format 3\0"
-    seq, before, open_intents = 0, bytes(32), set()
+    seq, before, time, open_intents = 0, bytes(32), None, set()
     kept_seq, kept_hash = kept.split(":") if kept else (0, "")
     for row in from_database(path) if is_database else from_export(path):
-        found = fault(row, seq + 1, before, open_intents)
+        found = fault(row, seq + 1, before, time, open_intents)
         if found:
             sys.exit(found)
-        seq, before = row["seq"], row["event_hash"]
+        seq, before, time = row["seq"], row["event_hash"], row["ts"]
         if seq == int(kept_seq) and before.hex() != kept_hash:
             sys.exit(f"row {seq} is not the one that was kept")
     if seq < int(kept_seq):

@@ -29,13 +29,19 @@ use tokio::time::Instant;
 /// 2026-02-14T10:00:00Z.
 pub(crate) const START: i64 = 1_771_063_200_000;
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when it is told to, and the time that has really passed for it.
 #[derive(Debug)]
-pub(crate) struct Hand(AtomicI64);
+pub(crate) struct Hand(AtomicI64, AtomicU64);
 
 impl Hand {
-    /// Forward, or back.
+    /// Forward, because time passes; or back, because it is set.
     pub(crate) fn turn(&self, millis: i64) {
+        self.1.fetch_add(u64::try_from(millis).unwrap_or(0), Ordering::SeqCst);
+        self.set(millis);
+    }
+
+    /// Is set forward or back; no time passes.
+    pub(crate) fn set(&self, millis: i64) {
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
 }
@@ -43,6 +49,10 @@ impl Hand {
 impl Clock for Hand {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.1.load(Ordering::SeqCst))
     }
 }
 
@@ -199,7 +209,7 @@ impl World {
     /// Makes a world with more people, after alice, who has the test's own user id, and bob.
     pub(crate) fn with_people(more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Hand(AtomicI64::new(START)));
+        let clock = Arc::new(Hand(AtomicI64::new(START), AtomicU64::new(0)));
         let uid = rustix::process::geteuid().as_raw();
         let text = format!(
             "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n{more}",
@@ -223,6 +233,7 @@ impl World {
                 foundation: None,
                 reload: None,
                 start: String::new(),
+                health: tokio::sync::watch::channel(host_broker::ledger::health::Health::default()).1,
             },
             home,
             clock,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use tests::group::{Group, call, code, error, with};
+use tests::world::SCRIPT;
 use tests::{World, until};
 
 const ASKS: &str =
@@ -486,4 +487,66 @@ fn an_action_that_always_needs_a_person_does_so_for_every_group() {
     answer(&world, &question, true, None);
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("agree"), [id]);
+}
+
+/// How each approval ended.
+fn endings(world: &World) -> Vec<Value> {
+    world.query("SELECT request_id, state, became FROM approvals ORDER BY id")
+}
+
+#[test]
+fn an_approval_of_a_group_that_is_gone_is_closed_at_the_start_with_a_row() {
+    let mut world = world();
+    let developer = world.group("developer");
+    let (waiting, _) = ask(&world, &developer, call("charge", json!({ "n": 1 })));
+    let (answered, question) = ask(&world, &developer, call("charge", json!({ "n": 2 })));
+    world.stop();
+    let yes =
+        serde_json::from_value(json!({ "type": "answer", "code": question, "yes": true, "reason": null })).unwrap();
+    assert_eq!(code(&world.in_place(&yes)), "executed");
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("[groups.developer]\n", ""));
+    std::fs::remove_file(world.path("policy/profiles/developer.toml")).unwrap();
+    world.start();
+    let closed = |id: &str| json!({ "request_id": id, "state": "closed", "became": "cancelled" });
+    until("the end of both", || (endings(&world) == [closed(&waiting), closed(&answered)]).then_some(()));
+    let rows = world.rows_of(&developer, &waiting);
+    let last = rows.last().unwrap();
+    assert_eq!((last.kind.as_str(), last.reason_code.as_deref()), ("refused", Some("cancelled")));
+    assert!(last.body.contains("not configured any more"), "{}", last.body);
+    assert_eq!(world.effects_of("charge"), [""; 0]);
+    world.restart();
+    assert_eq!(world.rows_of(&developer, &waiting).len(), rows.len(), "once is enough");
+}
+
+#[test]
+fn an_approval_of_a_call_that_takes_other_parameters_now_is_closed_at_the_start_and_its_caller_hears_why() {
+    let script = |schema: &str| {
+        format!("{SCRIPT}\n[actions.pay]\nlevel = 2\nhuman = true\nappend_to = \"pay.log\"\nexposes = []\n{schema}")
+    };
+    let mut world = world_down().script("demo", &script("")).up();
+    world.grant("developer", 2);
+    let developer = world.group("developer");
+    let (waiting, _) = ask(&world, &developer, call("pay", json!({ "n": 1 })));
+    let (answered, question) = ask(&world, &developer, call("pay", json!({ "n": 2 })));
+    let (damaged, _) = ask(&world, &developer, call("charge", json!({ "n": 3 })));
+    world.stop();
+    // As a tool of an agent outside is that cannot be put together any more.
+    let database = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
+    let damage = "UPDATE approvals SET document = CAST('{}' AS BLOB) WHERE request_id = ?1";
+    assert_eq!(database.execute(damage, [&damaged]), Ok(1));
+    drop(database);
+    let yes =
+        serde_json::from_value(json!({ "type": "answer", "code": question, "yes": true, "reason": null })).unwrap();
+    assert_eq!(code(&world.in_place(&yes)), "executed");
+    let schema = "input_schema = { type = \"object\", additionalProperties = false, required = [\"m\"], properties = { m = { type = \"integer\" } } }\n";
+    world.rewrite("demo.toml", &script(schema));
+    world.start();
+    for id in [&waiting, &answered, &damaged] {
+        let reply = developer.reply(id);
+        assert_eq!(code(&reply), "invalid_params", "{reply}");
+        assert_eq!(error(&reply).contains("cannot be called any more"), *id == damaged, "{reply}");
+    }
+    until("the end of all", || endings(&world).iter().all(|ending| ending["state"] == "closed").then_some(()));
+    assert_eq!(world.effects_of("pay"), [""; 0]);
 }

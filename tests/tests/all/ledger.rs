@@ -40,11 +40,14 @@ fn a_ledger_that_cannot_be_written_executes_nothing_says_so_and_recovers_by_itse
             assert!(reply.get("evidence").is_none(), "there is none: {reply}");
         }
     }
+    assert_eq!(world.cannot_write()["reason"], "io_error");
     assert_eq!(developer.waiting(), 0, "what was turned away is not found again");
     let grant = json!({ "type": "grant", "group_folder": "main", "provider": "demo", "access_level": 1 });
     assert_eq!(code(&world.command(grant)), "evidence_unavailable");
     limit_files(&world, None);
     assert_eq!(world.rows().len(), before, "nothing was written");
+    // Nobody calls, and the daemon finds out by itself.
+    until("a ledger that can be written", || world.cannot_write().is_null().then_some(()));
     assert_eq!(code(&developer.call("charge", json!({}))), "executed");
     assert_eq!(world.effects_of("charge").len(), 2);
     assert_eq!(code(&world.group("main").call("echo", json!({}))), "no_grant");
@@ -111,6 +114,9 @@ fn a_database_that_somebody_else_has_locked_is_waited_for_and_then_refused() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let id = developer.send(call("charge", json!({})));
     assert_eq!(code(&developer.reply(&id)), "evidence_unavailable");
+    assert_eq!(world.cannot_write()["reason"], "locked");
+    let status = String::from_utf8(world.cli(&["status"]).stdout).unwrap();
+    assert!(status.contains("CANNOT BE WRITTEN since") && status.contains("another process holds"), "{status}");
     let waiting = developer.send(call("charge", json!({})));
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(code(&developer.reply(&waiting)), "executed", "a short lock is only a delay");

@@ -110,7 +110,7 @@ impl Following {
 
     fn broken(&self, stopped: &Stopped) -> Fault {
         let (bad, reason) = match stopped {
-            Stopped::Break(fault) => (first_bad(fault), fault.to_string()),
+            Stopped::Break(fault) => (fault.row(), fault.to_string()),
             Stopped::Unreadable(fault) => (self.next(), format!("row {} cannot be read: {fault}", self.next())),
             Stopped::Rewritten => {
                 let seq = self.kept.map_or(0, |kept| kept.seq);
@@ -125,15 +125,6 @@ impl Following {
         .with("ok", false)
         .with("rows", good)
         .with("first_bad", bad)
-    }
-}
-
-/// The first row that is not as it should be; one that is missing counts.
-fn first_bad(fault: &Break) -> i64 {
-    match fault {
-        Break::Gap { expected, .. } => *expected,
-        Break::Link { seq } | Break::Content { seq } | Break::Outcome { seq } => *seq,
-        Break::Short { found, .. } => found + 1,
     }
 }
 

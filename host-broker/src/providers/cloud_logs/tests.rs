@@ -17,6 +17,10 @@ impl Clock for At {
     fn now(&self) -> Timestamp {
         self.0
     }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 fn now() -> Timestamp {

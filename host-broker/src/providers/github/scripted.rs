@@ -179,6 +179,10 @@ impl Clock for Fixed {
     fn now(&self) -> Timestamp {
         NOW
     }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A client, and what its sessions are opened with.

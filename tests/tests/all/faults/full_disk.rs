@@ -64,6 +64,10 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
         assert_eq!(code(&reply), "evidence_unavailable");
         assert!(reply.get("evidence").is_none(), "there is none: {reply}");
     }
+    let status = String::from_utf8(world.cli(&["--json", "status"]).stdout).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let cannot_write = &status["daemon"]["evidence"]["cannot_write"];
+    assert_eq!(cannot_write["reason"], "disk_full", "{status}");
     assert_eq!(world.effects_of("charge"), [""; 0]);
     assert_eq!(world.kinds_of(&developer, &held), ["intended"]);
     assert!(world.path("reserve").exists(), "refusing needs no space");
@@ -74,10 +78,12 @@ fn on_a_full_disk_nothing_is_executed_what_was_under_way_is_recorded_and_freed_s
     assert_eq!(code(&developer.reply(&held)), "executed");
     assert_eq!(world.kinds_of(&developer, &held), ["intended", "succeeded"]);
     assert_eq!(code(&developer.call("charge", json!({}))), "evidence_unavailable", "the rest is for outcomes");
+    assert_eq!(world.cannot_write()["since"], cannot_write["since"], "it is the same fault");
     drop(reader);
     std::fs::remove_file(world.path("filler")).unwrap();
     until("calls work again", || (code(&developer.call("charge", json!({}))) == "executed").then_some(()));
     assert_eq!(world.effects_of("charge").len(), 1);
+    until("a ledger that can be written", || world.cannot_write().is_null().then_some(()));
     until("space is reserved again", || world.path("reserve").exists().then_some(()));
     // It would wait for a reader at the end.
     std::fs::remove_file(world.path("held.log")).unwrap();

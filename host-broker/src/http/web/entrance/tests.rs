@@ -9,6 +9,10 @@ impl Clock for Hand {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
+
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 struct Counted(AtomicU64);

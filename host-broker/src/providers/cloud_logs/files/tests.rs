@@ -21,6 +21,10 @@ impl Clock for At {
     fn now(&self) -> Timestamp {
         self.0
     }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 fn millis(text: &str) -> i64 {

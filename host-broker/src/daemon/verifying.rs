@@ -1,0 +1,112 @@
+//! The verification of all rows beside the loop, and the end of admission if it finds that somebody changed the evidence.
+
+use super::Loop;
+use crate::event::{Event, News};
+use crate::ledger::health::{CannotWrite, Verification};
+use crate::ledger::{LedgerError, verification};
+use crate::notices::{self, Outgoing};
+use std::sync::Arc;
+
+/// The most attempts to send one notice: with the pauses between them about an hour.
+const ATTEMPTS_MAX: u32 = 20;
+
+impl Loop {
+    /// Begins to verify all rows, once after each start.
+    pub(super) fn verify(&mut self) {
+        let reports = self.daemon.reports.clone();
+        let report = move |result| reports.send(News::Verified(Box::new(result)));
+        let ledger = &self.daemon.ledger;
+        match verification::start(ledger.home(), ledger.head(), self.daemon.health.clone(), report) {
+            Ok(running) => self.verification = Some(running),
+            Err(error) => tracing::error!(%error, "the old rows of the ledger cannot be verified: no thread starts"),
+        }
+    }
+
+    /// The verification is over.
+    pub(super) fn verified(&mut self, result: Verification) {
+        self.verification = None;
+        match &result {
+            Verification::Broken { row, error } => {
+                // Somebody who could write the database has changed the evidence, and may have changed grants, approvals
+                // and keys as well, which no chain protects. So nothing that they permit is admitted.
+                self.is_broken = true;
+                tracing::error!(
+                    row,
+                    error,
+                    "the evidence is broken: somebody has changed the ledger; nothing is admitted any more"
+                );
+            }
+            Verification::Unfinished { row, error } => {
+                tracing::error!(row, error, "the old rows of the ledger cannot all be verified");
+            }
+            Verification::Whole { row } => tracing::info!(row, "all rows of the ledger are verified"),
+            Verification::Waiting | Verification::Running { .. } => {}
+        }
+        self.daemon.health.send_modify(|health| health.verification.clone_from(&result));
+        if matches!(result, Verification::Broken { .. } | Verification::Unfinished { .. }) {
+            self.pending.push_back(Event::Verified(Box::new(result)));
+        }
+    }
+
+    /// Sends the notices about the ledger itself, whose row is durable.
+    pub(super) fn send_alarms(&mut self) {
+        for outgoing in std::mem::take(&mut self.daemon.broker.alarms) {
+            let courier = Arc::clone(&self.daemon.courier);
+            self.daemon.runtime.spawn(async move { send(&courier, &outgoing).await });
+        }
+    }
+
+    /// Notes that the ledger could not be written, for `status`.
+    pub(super) fn note_unwritten(&self, error: &LedgerError) {
+        let now = self.daemon.clock.now();
+        if let Some(new) = CannotWrite::of(error, self.daemon.ledger.home(), now) {
+            self.set_cannot_write(Some(new));
+        }
+    }
+
+    /// Notes that the ledger was written, for `status`.
+    pub(super) fn note_written(&self) {
+        let on_reserve = self.daemon.ledger.lives_on_its_reserve();
+        self.set_cannot_write(on_reserve.then(|| CannotWrite::on_reserve(self.daemon.clock.now())));
+    }
+
+    fn set_cannot_write(&self, new: Option<CannotWrite>) {
+        self.daemon.health.send_if_modified(|health| {
+            // It is the same state for as long as the reason is the same.
+            let since =
+                health.cannot_write.as_ref().filter(|old| Some(old.reason) == new.as_ref().map(|new| new.reason));
+            let new = match (since.map(|old| old.since), new) {
+                (Some(since), Some(new)) => Some(CannotWrite { since, ..new }),
+                (_, new) => new,
+            };
+            let is_new = health.cannot_write != new;
+            health.cannot_write = new;
+            is_new
+        });
+    }
+
+    /// Whether the last write failed, so that it is tried again and again.
+    pub(super) fn cannot_write(&self) -> bool {
+        self.daemon.health.borrow().cannot_write.is_some()
+    }
+
+    /// Looks whether the ledger can be written: with a write where the last one failed, else at the clock alone.
+    pub(super) fn look_at_ledger(&mut self) {
+        let tried = if self.cannot_write() {
+            self.daemon.ledger.try_write().map(|()| self.note_written())
+        } else {
+            self.daemon.ledger.check_clock()
+        };
+        if let Err(error) = tried {
+            self.note_unwritten(&error);
+        }
+    }
+}
+
+async fn send(courier: &crate::notices::courier::Courier, outgoing: &Outgoing) {
+    for attempt in 1..=ATTEMPTS_MAX {
+        let Err(reason) = courier.carry(outgoing).await else { return };
+        tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");
+        tokio::time::sleep(notices::pause(attempt)).await;
+    }
+}

@@ -1,0 +1,90 @@
+//! The steady clock: time that has passed while a daemon ran.
+//!
+//! It dates all that permits something once it is forgotten: idempotency keys, stored replies, pauses after a no or
+//! after wrong codes, rates, breakers. The machine's clock cannot date them: if somebody puts it a day forward, a day's
+//! keys would be forgotten at once, and the same call would run again. The steady clock advances by the monotonic clock,
+//! so nobody can set it. Time without a daemon does not count, because no clock saw how long it was; so everything lives
+//! at least as long as it is said to. Its values are no dates: only differences mean something.
+
+use crate::effects::clock::Clock;
+use crate::ledger::{LedgerError, at};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use shared::Timestamp;
+use std::time::Duration;
+
+/// How much of it a daemon that dies may lose.
+const KEPT_EVERY: Duration = Duration::from_secs(1);
+
+/// The steady clock of one daemon.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steady {
+    // What it said when the daemon began, and the monotonic clock then.
+    base: Timestamp,
+    began: Duration,
+    // What is stored.
+    kept: Timestamp,
+}
+
+impl Steady {
+    /// Goes on where the last daemon ended.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if it cannot be read.
+    pub(super) fn resume(connection: &Connection, clock: &dyn Clock) -> Result<Self, LedgerError> {
+        let (base, _) = stored(connection)?.ok_or(LedgerError::Stored { what: "steady clock" })?;
+        Ok(Self { base, began: clock.monotonic(), kept: base })
+    }
+
+    /// Returns what it says now.
+    pub(super) fn now(&self, clock: &dyn Clock) -> Timestamp {
+        self.base.plus(clock.monotonic().saturating_sub(self.began))
+    }
+
+    /// Stores it in the open transaction, if what is stored is old. Returns what is stored then.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; what was stored is as it was.
+    pub(super) fn keep(
+        &self,
+        connection: &Connection,
+        now: Timestamp,
+        wall: Timestamp,
+    ) -> Result<Timestamp, LedgerError> {
+        if now.since(self.kept) < KEPT_EVERY {
+            return Ok(self.kept);
+        }
+        connection
+            .prepare_cached("UPDATE steady SET ms = ?1, wall = ?2 WHERE one = 1")
+            .and_then(|mut s| s.execute(params![now.millis(), wall.millis()]))
+            .map_err(at("keep the steady clock"))?;
+        Ok(now)
+    }
+
+    /// The transaction that stored it is durable.
+    pub(super) fn is_kept(&mut self, kept: Timestamp) {
+        self.kept = kept;
+    }
+}
+
+/// Estimates the steady clock beside the daemon, for people who read: the daemon is taken to have run since it was
+/// stored. Nothing may be permitted by it.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn estimate(connection: &Connection, now: Timestamp) -> Result<Timestamp, LedgerError> {
+    Ok(stored(connection)?.map_or(now, |(steady, wall)| steady.plus(now.since(wall))))
+}
+
+/// What is stored, and the machine's clock then. A reader may see a ledger of an earlier version.
+fn stored(connection: &Connection) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {
+    const TABLE: &str = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'steady'";
+    const SELECT: &str = "SELECT ms, wall FROM steady WHERE one = 1";
+    let read = || {
+        if !connection.prepare(TABLE)?.exists([])? {
+            return Ok(None);
+        }
+        let time = |row: &rusqlite::Row<'_>, index| row.get(index).map(Timestamp::from_millis);
+        connection.query_row(SELECT, [], |row| Ok((time(row, 0)?, time(row, 1)?))).optional()
+    };
+    read().map_err(at("read the steady clock"))
+}

@@ -1,0 +1,122 @@
+//! The verification of all rows beside a running daemon, once after each start.
+//!
+//! A start verifies the last rows only. A thread with a connection of its own then follows the whole chain, through the
+//! segments and the database, up to the row with which the daemon started. It is slow on purpose: it works for a short
+//! time and then rests four times as long, and no transaction is open while it rests.
+
+use crate::host::chain;
+use crate::ledger::chain::{Break, Head, Verifier};
+use crate::ledger::health::{Health, Verification};
+use crate::ledger::{LedgerError, open, segments};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The time of work between two rests, about.
+const WORK: Duration = Duration::from_millis(5);
+/// A rest is so many times as long as the work before it.
+const REST: u32 = 4;
+/// The rows between two looks at the time.
+const LOOK: i64 = 64;
+/// The lowest priority: everything else on the machine goes first.
+const NICE: i32 = 19;
+
+/// A verification that is under way; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().ok();
+        }
+    }
+}
+
+/// Why following the chain ended early.
+enum Ended {
+    Stopped,
+    Failed(LedgerError),
+}
+
+impl From<LedgerError> for Ended {
+    fn from(error: LedgerError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Verifies all rows up to this one on a thread of its own. `health` shows how far it is; `report` gets the result, unless
+/// it is stopped.
+///
+/// # Errors
+/// What the system said: no thread was started.
+pub fn start(
+    home: &Path,
+    last: Head,
+    health: watch::Sender<Health>,
+    report: impl FnOnce(Verification) + Send + 'static,
+) -> Result<Running, std::io::Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (home, stopped) = (home.to_owned(), Arc::clone(&stop));
+    let run = move || {
+        // On Linux this is the priority of the calling thread alone.
+        rustix::process::setpriority_process(None, NICE).ok();
+        if let Some(result) = verify(&home, last, &health, &stopped) {
+            report(result);
+        }
+    };
+    let thread = std::thread::Builder::new().name("verifier".to_owned()).spawn(run)?;
+    Ok(Running { stop, thread: Some(thread) })
+}
+
+/// Follows the chain; `None` if it is stopped.
+fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &AtomicBool) -> Option<Verification> {
+    let mut verifier = Verifier::new();
+    let mut work = Instant::now();
+    let followed = follow(home, last, |row| {
+        verifier.take(row).map_err(LedgerError::from)?;
+        if row.seq % LOOK != 0 {
+            return Ok(());
+        }
+        if stop.load(Ordering::Acquire) {
+            return Err(Ended::Stopped);
+        }
+        if work.elapsed() >= WORK {
+            let verification = Verification::Running { row: row.seq, of: last.seq };
+            health.send_modify(|health| health.verification = verification);
+            std::thread::park_timeout(work.elapsed().saturating_mul(REST));
+            work = Instant::now();
+        }
+        Ok(())
+    });
+    let head = verifier.head();
+    let broken = |fault: &Break| Some(Verification::Broken { row: fault.row(), error: fault.to_string() });
+    match followed {
+        Ok(()) if head.seq < last.seq => broken(&Break::Short { found: head.seq, expected: last.seq }),
+        // The daemon appends to the chain that it found; these rows must be that chain.
+        Ok(()) if head.hash != last.hash => broken(&Break::Link { seq: last.seq.saturating_add(1) }),
+        Ok(()) => Some(Verification::Whole { row: last.seq }),
+        Err(Ended::Stopped) => None,
+        Err(Ended::Failed(LedgerError::Broken(fault))) => broken(&fault),
+        Err(Ended::Failed(error)) => {
+            Some(Verification::Unfinished { row: head.seq.saturating_add(1), error: chain(&error) })
+        }
+    }
+}
+
+fn follow(
+    home: &Path,
+    last: Head,
+    mut each: impl FnMut(&crate::ledger::chain::Row) -> Result<(), Ended>,
+) -> Result<(), Ended> {
+    let connection = open::reader(home)?;
+    segments::between(home, &connection, 1, last.seq, |row| each(&row))
+}

@@ -1,0 +1,47 @@
+//! A notice that the evidence itself is not right. It is about no question, so every channel is told.
+
+use super::{Message, Outgoing};
+use crate::broker::Broker;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::{Draft, Kind};
+use crate::ledger::health::Verification;
+use crate::ledger::transaction::Transaction;
+use serde_json::json;
+
+impl Broker {
+    /// Writes what the verification of all rows has found, and words a notice for each channel.
+    pub(crate) fn alarm(&mut self, tx: &Transaction<'_>, found: &Verification) -> Result<(), LedgerError> {
+        let (title, row, error, then) = match found {
+            Verification::Broken { row, error } => {
+                let then = "Nothing is admitted. Keep the ledger as it is, and compare it with a backup or an export.";
+                ("EVIDENCE BROKEN", row, error, then)
+            }
+            Verification::Unfinished { row, error } => (
+                "EVIDENCE UNREADABLE",
+                row,
+                error,
+                "Put the file back from a backup, and verify: host-broker evidence verify",
+            ),
+            Verification::Waiting | Verification::Running { .. } | Verification::Whole { .. } => return Ok(()),
+        };
+        tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+        for table in &self.config.notify {
+            let text = format!("[{title}] row {row}\n{error}\n{then}");
+            let name = format!("evidence-{row}");
+            let document = json!({
+                "name": name, "channel": table.name, "event": "evidence", "verification": found, "text": text,
+            });
+            let message = Message {
+                name,
+                title: title.to_owned(),
+                text,
+                link: None,
+                shows_card: false,
+                is_question: true,
+                document,
+            };
+            self.alarms.push(Outgoing::new(0, &table.name, message));
+        }
+        Ok(())
+    }
+}

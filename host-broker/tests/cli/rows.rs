@@ -1,0 +1,54 @@
+//! A ledger that is months old, with as many rows as a test wants.
+
+use host_broker::effects::clock::Clock;
+use host_broker::ledger::chain::{Draft, Kind};
+use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
+use host_broker::ledger::{Durability, Ledger};
+use shared::Timestamp;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// 2026-02-14T10:00:00Z, always.
+struct Past;
+
+impl Clock for Past {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_771_063_200_000)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[derive(Debug)]
+struct OneRow;
+
+impl From<Effect> for OneRow {
+    fn from(effect: Effect) -> Self {
+        panic!("nothing starts here: {effect:?}")
+    }
+}
+
+struct Writer;
+
+impl Scribe<OneRow> for Writer {
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, Unwritten<OneRow>> {
+        match tx.append(&Draft::new(Kind::Noted, "broker")) {
+            Ok(_) => Ok(tx.close(event, None)),
+            Err(error) => Err(Unwritten { event, error }),
+        }
+    }
+
+    fn undone(&mut self, _seq: i64) {}
+}
+
+/// Writes rows until there are more than so many.
+pub(super) fn fill(home: &Path, rows: i64) {
+    let mut ledger = Ledger::open(home, Arc::new(Past), "v1".to_owned()).unwrap();
+    while ledger.head().seq <= rows {
+        let batch = ledger.batch(Durability::Normal, (0..1_000).map(|_| OneRow).collect(), &mut Writer);
+        assert!(batch.unwritten.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! The real daemon verifies all rows of its ledger after it has started.
+
+use super::rows::fill;
+use super::world::{World, wait_for};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// More rows than a start verifies.
+const MANY: i64 = 12_000;
+
+/// Changes the database as somebody does who can write the file; its triggers are there afterwards.
+fn tamper(world: &World, sql: &str) {
+    let database = Connection::open(world.home.join("ledger.db")).unwrap();
+    let trigger: String = database
+        .query_row("SELECT sql FROM sqlite_schema WHERE name = 'ledger_is_append_only_update'", [], |row| row.get(0))
+        .unwrap();
+    database.execute_batch(&format!("DROP TRIGGER ledger_is_append_only_update; {sql}; {trigger}")).unwrap();
+}
+
+fn verification(world: &World) -> Value {
+    world.run(&["status", "--json"]).json()["daemon"]["evidence"]["verification"].clone()
+}
+
+/// Waits for the end of the verification, and returns its result.
+fn result(world: &World) -> Value {
+    let mut result = Value::Null;
+    wait_for(|| {
+        result = verification(world);
+        !["waiting", "running"].contains(&result["state"].as_str().unwrap())
+    });
+    result
+}
+
+#[test]
+fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_nothing_is_admitted_any_more() {
+    let world = World::with_mock();
+    fill(&world.home, MANY);
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let told = world.home.join("told");
+    let command = json!(["/bin/sh", "-c", "cat >> \"$0\"", told]);
+    world.append("broker.toml", &format!("\n[[notify]]\nname = \"log\"\nkind = \"command\"\ncommand = {command}\n"));
+    tamper(&world, "UPDATE ledger SET caller = 'group:security' WHERE seq = 5");
+    let (daemon, log) = world.serve_with_log();
+    let error = "row 5 does not have the hash of its content";
+    assert_eq!(result(&world), json!({ "state": "broken", "row": 5, "error": error }));
+    let status = world.run(&["status"]).ok();
+    assert!(status.contains(&format!("EVIDENCE BROKEN at row 5, and nothing is admitted: {error}")), "{status}");
+    let reply = world.call("r1", "note", &json!({ "n": 1 }), None);
+    assert_eq!(reply["code"], "evidence_unavailable", "{reply}");
+    assert!(!world.home.join("notes.log").exists());
+    // People still stop and revoke.
+    world.run(&["kill", "all"]).ok();
+    wait_for(|| std::fs::read_to_string(&told).is_ok_and(|text| text.ends_with('\n')));
+    let notice: Value = serde_json::from_str(&std::fs::read_to_string(&told).unwrap()).unwrap();
+    assert_eq!((&notice["event"], &notice["verification"]["row"]), (&json!("evidence"), &json!(5)));
+    assert!(notice["text"].as_str().unwrap().contains(error), "{notice}");
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(said.contains("ERROR") && said.contains("the evidence is broken"), "{said}");
+    let noted = world.run(&["evidence", "export", "--from", "12000"]).ok();
+    assert!(noted.contains(r#"\"verification\":{\"error\":"#), "a row says so");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}
