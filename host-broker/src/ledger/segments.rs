@@ -24,13 +24,18 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, BufWriter, Error, ErrorKind, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The directory of segments in the home.
 pub const DIRECTORY: &str = "segments";
 /// The number of rows in one segment.
 pub const ROWS: i64 = 50_000;
-/// The most rows that are deleted at once, so that the loop does not stand still: two milliseconds of work.
-const DELETED_MAX: i64 = 500;
+/// The most rows that are deleted at once, so that the loop does not stand still: two milliseconds of work if the pages of
+/// the database are in memory.
+const DELETED_MAX: usize = 500;
+/// The time of a deletion if they are not, and how many rows are deleted between two looks at the time.
+const DELETION: Duration = Duration::from_millis(3);
+const DELETED_STEP: i64 = 10;
 /// The most rows that are read in one transaction: SQLite cannot begin its log anew while somebody reads.
 const READ_MAX: usize = 1_000;
 
@@ -403,34 +408,40 @@ pub fn has_deletable(connection: &Connection) -> Result<bool, LedgerError> {
         .map_err(at("look for rows that are in segments"))
 }
 
-/// Deletes the oldest rows that are in a segment, and burns their request ids. Some are left for the next call.
+/// Deletes the oldest rows that are in a segment, and burns their request ids, for a few milliseconds. The rest is left for
+/// the next call.
 ///
 /// # Errors
 /// [`LedgerError`]; nothing was deleted.
 pub fn delete_rows(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    let end = end(tx.connection())?.seq;
+    let (began, mut rows) = (Instant::now(), 0);
+    while rows < DELETED_MAX && (rows == 0 || began.elapsed() < DELETION) {
+        let deleted = delete_some(tx.connection(), end).map_err(at("delete rows that are in segments"))?;
+        if deleted == 0 {
+            break;
+        }
+        rows += deleted;
+    }
+    Ok(())
+}
+
+/// Deletes a few rows, and returns how many.
+fn delete_some(connection: &Connection, end: i64) -> Result<usize, rusqlite::Error> {
     const OLDEST: &str = "SELECT seq, caller, request_id FROM ledger
         WHERE seq BETWEEN 1 AND ?1 ORDER BY seq LIMIT ?2";
-    let step = "delete rows that are in segments";
-    let connection = tx.connection();
-    let end = end(connection)?.seq;
-    let rows: Vec<(i64, String, Option<String>)> = connection
-        .prepare_cached(OLDEST)
-        .and_then(|mut s| {
-            s.query_map(params![end, DELETED_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
-        })
-        .map_err(at(step))?;
-    let Some((last, ..)) = rows.last() else { return Ok(()) };
-    let mut burn = connection.prepare_cached("INSERT OR IGNORE INTO burnt_ids VALUES (?1)").map_err(at(step))?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let rows: Vec<(i64, String, Option<String>)> =
+        connection.prepare_cached(OLDEST)?.query_map(params![end, DELETED_STEP], read)?.collect::<Result<_, _>>()?;
+    let Some((last, ..)) = rows.last() else { return Ok(0) };
+    let mut burn = connection.prepare_cached("INSERT OR IGNORE INTO burnt_ids VALUES (?1)")?;
     for (_, caller, id) in &rows {
         if let Some(id) = id {
-            burn.execute(params![burnt(caller, id)]).map_err(at(step))?;
+            burn.execute(params![burnt(caller, id)])?;
         }
     }
-    connection
-        .prepare_cached("DELETE FROM ledger WHERE seq BETWEEN 1 AND ?1")
-        .and_then(|mut s| s.execute(params![last]))
-        .map_err(at(step))?;
-    Ok(())
+    connection.prepare_cached("DELETE FROM ledger WHERE seq BETWEEN 1 AND ?1")?.execute(params![last])?;
+    Ok(rows.len())
 }
 
 /// Returns whether a row that is in a segment has this caller and request id.

@@ -34,6 +34,11 @@ pub(crate) const START: i64 = 1_771_063_200_000;
 pub(crate) struct Hand(AtomicI64, AtomicU64);
 
 impl Hand {
+    /// Stands at this time, in milliseconds since 1970.
+    pub(crate) fn new(millis: i64) -> Self {
+        Self(AtomicI64::new(millis), AtomicU64::new(0))
+    }
+
     /// Forward, because time passes; or back, because it is set.
     pub(crate) fn turn(&self, millis: i64) {
         self.1.fetch_add(u64::try_from(millis).unwrap_or(0), Ordering::SeqCst);
@@ -209,7 +214,7 @@ impl World {
     /// Makes a world with more people, after alice, who has the test's own user id, and bob.
     pub(crate) fn with_people(more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Hand(AtomicI64::new(START), AtomicU64::new(0)));
+        let clock = Arc::new(Hand::new(START));
         let uid = rustix::process::geteuid().as_raw();
         let text = format!(
             "{CONFIG}[people.alice]\nuid = {uid}\napproves = {{}}\n[people.bob]\nuid = {}\napproves = {{}}\n[approvals.actions.mock.ask]\nquorum = 2\n{more}",
