@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The words with which JSON Schema says what a value is like. Those that hold a value (`default`, `const`, `enum`,
 /// `examples`) are not among them.
-const DESCRIBING: [&str; 12] = [
+const DESCRIBING: [&str; 13] = [
     "$ref",
     "type",
     "title",
@@ -19,6 +19,7 @@ const DESCRIBING: [&str; 12] = [
     "nullable",
     "readOnly",
     "writeOnly",
+    "sensitive",
 ];
 
 /// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
@@ -81,7 +82,9 @@ fn credential(key: &str, value: &Value) -> Option<&'static str> {
 fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
     let text = match value {
         Value::Null | Value::Bool(_) => return false,
-        Value::String(text) if text.is_empty() || stamp.is_mark(text) => return false,
+        Value::String(text) if text.is_empty() || stamp.is_mark(text) || values::is_reference(text) => return false,
+        Value::Array(items) if items.is_empty() => return false,
+        Value::Object(entries) if entries.is_empty() => return false,
         Value::String(text) => std::mem::take(text),
         Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
@@ -102,7 +105,9 @@ fn describes(value: &Value) -> bool {
     says_what
         && entries.iter().all(|(key, value)| match (key.as_str(), value) {
             ("properties", Value::Object(properties)) => properties.values().all(within),
-            ("items" | "additionalProperties", value) => within(value),
+            ("items" | "additionalProperties" | "unevaluatedProperties", value) => within(value),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => schemas.iter().all(within),
+            ("default", Value::String(text)) => text.is_empty(),
             ("properties", _) => false,
             (other, _) => DESCRIBING.contains(&other),
         })
@@ -179,6 +184,9 @@ mod tests {
             json!({"$ref": "#/definitions/secret"}),
             json!({"type": "object", "properties": {"apiKey": {"type": "string"}}, "required": ["apiKey"]}),
             json!({"type": "array", "items": {"type": "object", "additionalProperties": false}}),
+            json!({"type": "object", "properties": {}, "unevaluatedProperties": false}),
+            json!({"type": "object", "allOf": [{"$ref": "#/$defs/flow"}]}),
+            json!({"type": "string", "title": "Key", "sensitive": true, "required": false, "default": ""}),
         ] {
             let value = json!({"properties": {"password": schema}});
             assert_eq!(redacted(value.clone()), (false, value.to_string()));
@@ -188,6 +196,8 @@ mod tests {
             json!({"type": "hunter2"}),
             json!({"$ref": "hunter2"}),
             json!({"description": "hunter2"}),
+            json!({"type": "object", "allOf": ["hunter2"]}),
+            json!({"type": "object", "unevaluatedProperties": "hunter2"}),
             json!({"type": "object", "properties": {"apiKey": "hunter2"}}),
             json!({"type": "object", "properties": {"x": "hunter2"}}),
             json!({"type": "object", "properties": {"x": {"type": "string", "value": "hunter2"}}}),
@@ -197,6 +207,16 @@ mod tests {
         ] {
             let (any, text) = redacted(json!({"password": held}));
             assert!(any && !text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_to_a_credential_stays() {
+        for value in [json!("${TOKEN}"), json!("Bearer $GITHUB_TOKEN"), json!("{{ token }}"), json!({}), json!([])] {
+            assert_eq!(redacted(json!({ "api_key": value })), (false, json!({ "api_key": value }).to_string()));
+        }
+        for value in [json!("${hunter2}"), json!("$hunter2"), json!("x ${TOKEN}"), json!([1])] {
+            assert!(redacted(json!({ "api_key": value })).0, "{value}");
         }
     }
 

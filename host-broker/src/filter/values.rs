@@ -16,7 +16,7 @@ pub mod gitleaks;
 mod plausible;
 pub mod rule;
 
-pub(super) use self::plausible::in_json;
+pub(super) use self::plausible::{in_json, is_reference};
 
 use self::crafted::FORMATS;
 use self::rule::{Rule, RuleTable};

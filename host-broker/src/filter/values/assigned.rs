@@ -32,12 +32,22 @@ pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mu
         let Some(value) = value(text, after, name, separator) else { continue };
         from = value.range.end;
         let (Some(secret), false) = (text.get(value.range.clone()), overlaps(marks, &value.range)) else { continue };
-        let written =
-            Written { is_quoted: value.is_quoted, is_tight, next: text.as_bytes().get(value.range.end).copied() };
+        let written = Written {
+            is_quoted: value.is_quoted,
+            is_tight,
+            is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
+            next: text.as_bytes().get(value.range.end).copied(),
+        };
         if plausible::in_text(secret, name.sort, written) {
             found.push(Found { range: value.range, mark: stamp.mark(name.kind, secret) });
         }
     }
+}
+
+/// Returns whether the name before the separator is one of the environment's, in capitals and of several words.
+fn is_variable(text: &str, at: usize) -> bool {
+    let name = name_before(text, at).and_then(|(name, _)| text.get(name)).unwrap_or_default();
+    name.contains('_') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Returns the name before the separator at this place, where the separator ends, and whether no blanks surround it.
@@ -138,6 +148,11 @@ fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
     if let Some(quote) = quote {
         let start = prefix + escapes + 1;
         let length = quoted(rest.get(start..)?, quote, escapes > 0)?;
+        // `storePassword("user", "…")`: the first of several arguments is something else.
+        let after = rest.get(start + length..)?.trim_start_matches(['\\', '"', '\'', '`', ' ']);
+        if separator == b'(' && after.starts_with(',') {
+            return None;
+        }
         return Some(Value { range: rest_at + start..rest_at + start + length, is_quoted: true });
     }
     // Only a literal can be an argument.

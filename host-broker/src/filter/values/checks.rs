@@ -8,6 +8,30 @@ use serde_json::Value;
 const CHECK_DIGITS: usize = 6;
 const CHECKED_LENGTH: usize = 36;
 
+/// Passwords that stand for one in addresses and headers of manuals.
+const PLACEHOLDERS: [&str; 20] = [
+    "password",
+    "passwd",
+    "pass",
+    "pwd",
+    "pw",
+    "p",
+    "secret",
+    "token",
+    "credentials",
+    "changeme",
+    "port",
+    "pass_word",
+    "yourpassword",
+    "your_password",
+    "your-password",
+    "mypassword",
+    "foo",
+    "bar",
+    "password123",
+    "test",
+];
+
 /// The shape is enough.
 pub(super) fn anything(_: &str) -> bool {
     true
@@ -81,30 +105,20 @@ pub(super) fn jwt(token: &str) -> bool {
 /// Not one of the words that stand for a password in a manual, not a variable, and not a letter or two.
 pub(super) fn url_password(url: &str) -> bool {
     const PASSWORD_BYTES_MIN: usize = 3;
-    const PLACEHOLDERS: [&str; 16] = [
-        "password",
-        "passwd",
-        "pass",
-        "pwd",
-        "pw",
-        "p",
-        "secret",
-        "token",
-        "credentials",
-        "changeme",
-        "port",
-        "pass_word",
-        "yourpassword",
-        "your_password",
-        "your-password",
-        "mypassword",
-    ];
     let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
-    let userinfo = authority.rsplit_once('@').map_or(authority, |(userinfo, _)| userinfo);
+    let (userinfo, host) = authority.rsplit_once('@').unwrap_or((authority, ""));
     let password = userinfo.split_once(':').map_or("", |(_, password)| password);
     let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
+    // RFC 2606 reserves these hosts for manuals. What is no plain word there is taken for a leak all the same.
+    let is_reserved = ["example", "example.com", "example.org", "example.net"]
+        .iter()
+        .any(|name| host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    let word = password.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_word = |part: &str| part.trim_start_matches(['0', '2', '3', '4']).bytes().all(|b| b.is_ascii_lowercase());
+    let is_plain = word.split('%').all(is_word) && password.len() - word.len() <= 3;
     password.len() >= PASSWORD_BYTES_MIN
+        && !(is_reserved && is_plain)
         && !(is_variable || is_masked || PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word)))
 }
 
@@ -112,7 +126,9 @@ pub(super) fn url_password(url: &str) -> bool {
 pub(super) fn authorization(header: &str) -> bool {
     let (is_basic, credential) = credential(header);
     let has_digit = credential.bytes().any(|b| b.is_ascii_digit());
-    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit }
+    let is_from_a_test = ["test", "token", "fake", "mock", "dummy"].iter().any(|word| credential.contains(word))
+        && plausible::is_made_of_words(credential);
+    if is_basic { is_user_and_password(credential) } else { credential.len() >= 16 && has_digit && !is_from_a_test }
 }
 
 /// Without it: the word alone also occurs in prose, so more is asked.
@@ -134,7 +150,16 @@ pub(super) fn is_user_and_password(credential: &str) -> bool {
     let decoded = STANDARD_NO_PAD.decode(credential.trim_end_matches('=')).ok();
     decoded
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .is_some_and(|text| text.contains(':') && !text.contains(char::is_control))
+        .is_some_and(|text| text.contains(':') && !text.contains(char::is_control) && !is_from_a_manual(&text))
+}
+
+/// Returns whether a user and a password are those of RFC 7617, a placeholder, or two rows of one letter.
+fn is_from_a_manual(text: &str) -> bool {
+    let is_row = |part: &str| part.len() <= 3 && part.bytes().zip(part.bytes().skip(1)).all(|(one, next)| one == next);
+    let is_placeholder = |password: &str| PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word));
+    text.starts_with("Aladdin:")
+        || text.split(':').all(is_row)
+        || text.split_once(':').is_some_and(|(_, password)| is_placeholder(password))
 }
 
 /// Returns whether the last word of the match is no placeholder, and not a plain word.
@@ -147,4 +172,10 @@ pub(super) fn last_word(text: &str) -> bool {
 pub(super) fn last_field(line: &str) -> bool {
     let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
     field.len() >= 4 && !plausible::is_placeholder(field)
+}
+
+/// Returns whether the last field of a line is a password that is no placeholder: a word that somebody chose, too.
+pub(super) fn last_password(line: &str) -> bool {
+    let field = line.trim_end().rsplit([':', '\t', ' ', '"', '\'']).find(|field| !field.is_empty()).unwrap_or_default();
+    plausible::password(field) || plausible::is_chosen_word(field, 4)
 }

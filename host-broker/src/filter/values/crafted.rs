@@ -65,7 +65,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 19] = [
+pub(super) static FORMATS: [Format; 21] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -128,7 +128,7 @@ pub(super) static FORMATS: [Format; 19] = [
     Format::new(
         "url password",
         &["://"],
-        r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?\#"'<>\\`]*:(?P<secret>[^\s/?\#"'<>\\`]+)@[A-Za-z0-9_.\[-]"#,
+        r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@?\#"'<>\\`]*:(?P<secret>[^\s/?\#"'<>\\`]+)@[A-Za-z0-9_.\[-]{1,253}"#,
         checks::url_password,
     )
     .unbounded(),
@@ -154,7 +154,7 @@ pub(super) static FORMATS: [Format; 19] = [
         "password",
         &["machine ", "login "],
         r"\b(?:machine[ \t]+\S+|default)\s+login[ \t]+\S+\s+password[ \t]+(?P<secret>[^\s]{3,256})",
-        checks::last_field,
+        checks::last_password,
     )
     .unbounded(),
     Format::new(
@@ -180,8 +180,32 @@ pub(super) static FORMATS: [Format; 19] = [
     Format::new(
         "password",
         &["identified by"],
-        r#"(?i-u:\bidentified[ \t]+by[ \t]+(?:password[ \t]+)?)["'](?P<secret>[^\s"']{4,256})"#,
-        checks::last_field,
+        concat!(
+            r#"(?i-u:\b(?:user|to|for|exists)\b)[ \t]+["'`]?[^\s"'`]{1,128}["'`]?(?:@["'`]?[^\s"'`]{1,128}["'`]?)?[ \t]+"#,
+            r#"(?i-u:identified[ \t]+by[ \t]+(?:password[ \t]+)?)["'](?P<secret>[^\s"']{4,256})"#,
+        ),
+        checks::last_password,
+    )
+    .unbounded(),
+    Format::new(
+        "password",
+        &["password '", "password='", "password = '"],
+        concat!(
+            r"(?i-u:\b(?:user|role|login)\b)[ \t][^\n;']{1,200}(?i-u:\bpassword)[ \t]{0,4}=?[ \t]{0,4}'",
+            r"(?P<secret>[^\s']{4,256})'",
+        ),
+        checks::last_password,
+    )
+    .unbounded(),
+    // `host:port:database:user:password`, the lines of `.pgpass`.
+    Format::new(
+        "password",
+        &[":5432:", ":5433:", ":6432:", ":*:"],
+        concat!(
+            r"(?m)^[A-Za-z0-9.*_/-]{1,253}:(?:[0-9]{2,5}|\*):[A-Za-z0-9*_-]{1,64}:[^\s:]{1,64}:",
+            r"(?P<secret>[^\s]{4,256})$",
+        ),
+        checks::last_password,
     )
     .unbounded(),
     Format::new(

@@ -2,7 +2,7 @@
 //! secret and placeholders of a manual are none.
 
 use super::checks;
-use crate::filter::names::Sort;
+use crate::filter::names::{self, NAME_BYTES_MAX, Sort};
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy)]
@@ -11,15 +11,22 @@ pub(super) struct Written {
     pub(super) is_quoted: bool,
     /// Without blanks around what separates it from its name.
     pub(super) is_tight: bool,
+    /// After the name of a variable of the environment, as `DB_PASSWORD=…`.
+    pub(super) is_setting: bool,
     /// The byte that follows it.
     pub(super) next: Option<u8>,
 }
 
 /// Words of which a placeholder has one.
-const PLACEHOLDER_WORDS: [&str; 30] = [
+const PLACEHOLDER_WORDS: [&str; 35] = [
     "example",
     "sample",
+    "(?",
+    "('",
+    "(\"",
     "dummy",
+    "fake",
+    "a1b2c3",
     "placeholder",
     "changeme",
     "change_me",
@@ -49,6 +56,14 @@ const PLACEHOLDER_WORDS: [&str; 30] = [
     "not_a_secret",
 ];
 
+/// Words beside the names of passwords that are types, labels, placeholders and words of programs.
+const COMMON_WORDS: &str = "password passwords passwd pass passphrase pwd secret secrets token tokens key keys string text \
+    varchar char bytes object hidden input field value values type name none null true false test \
+    testing default empty unset hash hashed plain digest bcrypt argon scrypt crypt encrypted file path \
+    prompt stdin env config basic bearer login user username admin root auth new old current confirm \
+    confirmation invalid wrong incorrect valid missing reset forgot change update auto always never \
+    optional required my some the any foo bar baz credentials";
+
 /// Beginnings of values that refer to the place of a secret.
 const REFERENCES: [&str; 22] = [
     "/",
@@ -75,8 +90,9 @@ const REFERENCES: [&str; 22] = [
     "projects/",
 ];
 
-/// The fewest bytes of a password, of a key in quotes, of a key without.
+/// The fewest bytes of a password, of one in a setting, of a key in quotes, of a key without.
 const PASSWORD_BYTES_MIN: usize = 5;
+const SETTING_BYTES_MIN: usize = 4;
 const KEY_BYTES_MIN: usize = 10;
 const BARE_KEY_BYTES_MIN: usize = 16;
 
@@ -84,14 +100,18 @@ const BARE_KEY_BYTES_MIN: usize = 16;
 pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
     match sort {
         Sort::Header => header(value),
-        Sort::Password if written.is_quoted => password(value),
+        Sort::Password if written.is_quoted => {
+            password(value) || written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+        }
         // `password = pass1`, `f(password=pass1)`: variables of programs.
         Sort::Password => {
             ends_there(written.next)
                 && is_bare(value)
-                && has_letter_and_digit(value)
-                && password(value)
-                && (written.is_tight || key(value, BARE_KEY_BYTES_MIN) || value.bytes().any(is_strong_sign))
+                && (written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+                    || has_letter_and_digit(value)
+                        && password(value)
+                        && !is_constant(value)
+                        && (written.is_tight || key(value, BARE_KEY_BYTES_MIN) || value.bytes().any(is_strong_sign)))
         }
         Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN),
         Sort::Key => ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN),
@@ -100,7 +120,7 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
 
 /// Returns whether the value of a member of JSON is a credential, where the name is not enough.
 pub(in crate::filter) fn in_json(value: &str, sort: Sort) -> bool {
-    in_text(value, sort, Written { is_quoted: true, is_tight: true, next: None })
+    in_text(value, sort, Written { is_quoted: true, is_tight: true, is_setting: false, next: None })
 }
 
 /// Returns whether a word may be a password that a person chose.
@@ -129,20 +149,45 @@ pub(super) fn key(value: &str, least: usize) -> bool {
         && !is_camel_case(value)
 }
 
-/// Returns whether a header carries more than its name and a placeholder.
+/// Returns whether a header carries more than its name and a placeholder. A comment, a pointer and a type are none.
 fn header(value: &str) -> bool {
     let is_attribute = |name: &str| {
         ["path", "domain", "expires", "max-age", "samesite", "version"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known))
     };
+    let is_basic = value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic "));
     let parts = value.split([';', ',', ' ']).map(str::trim).filter(|part| !part.is_empty());
     let mut credentials = parts.map(|part| part.split_once('=').unwrap_or(("", part)));
     let told = |(name, text): (&str, &str)| {
         let text = text.trim_matches(['"', '\'']);
-        !is_attribute(name) && (checks::is_user_and_password(text) || text.len() >= 8 && password(text))
+        let is_random = text.len() >= 8 && password(text) && !is_made_of_words(text) && !is_counted(text);
+        !is_attribute(name) && (checks::is_user_and_password(text) || is_random && !is_basic)
     };
-    !value.contains(['(', '{']) && !value.contains("<redacted: ") && !value.contains("::") && credentials.any(told)
+    let is_code = value.starts_with(['#', '*', '&', '[', '@', '/']) || value.contains(['(', '{', '[', ')', '}']);
+    let is_reference = ["<redacted: ", "::", "...", "…", " = "].iter().any(|sign| value.contains(sign));
+    !is_code && !is_reference && credentials.any(told)
+}
+
+/// `123456789`: digits in their order.
+fn is_counted(value: &str) -> bool {
+    value.bytes().zip(value.bytes().skip(1)).all(|(one, next)| next == one + 1)
+}
+
+/// `D3DKMT_DEFRAG_ESCAPE_OPERATION`: a constant of a program.
+fn is_constant(value: &str) -> bool {
+    let least = if value.ends_with(|c: char| c.is_ascii_digit()) { 2 } else { 1 };
+    value.bytes().filter(|byte| *byte == b'_').count() >= least
+        && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Returns whether a word of small letters may be a password: `hunter`, `correct-horse`. Common words of programs and
+/// manuals are none.
+pub(super) fn is_chosen_word(value: &str, least: usize) -> bool {
+    value.len() >= least
+        && value.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-'))
+        && !is_placeholder(value)
+        && !value.split(['_', '-']).any(|part| part.is_empty() || COMMON_WORDS.split(' ').any(|word| word == part))
 }
 
 /// Returns whether the value stands for a credential, or says where it is.
@@ -155,6 +200,19 @@ pub(super) fn is_placeholder(value: &str) -> bool {
             .any(|sign| lower.contains(sign))
         || is_monotonous(&lower)
         || lower.matches("\\x").count() >= 2
+}
+
+/// Returns whether the whole value names a variable or a gap: `${TOKEN}`, `Bearer $TOKEN`, `{{ token }}`, `<token>`.
+pub(in crate::filter) fn is_reference(value: &str) -> bool {
+    let value = ["Bearer ", "Basic ", "token "].iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
+    let is_name = |name: &str| {
+        let name = name.trim();
+        (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.' | b' '))
+    };
+    let within = |open: &str, close: &str| value.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    let named = [("${{", "}}"), ("{{", "}}"), ("${", "}"), ("<", ">"), ("%", "%"), ("$", "")];
+    named.iter().find_map(|(open, close)| within(open, close)).is_some_and(is_name)
 }
 
 /// Returns whether the value repeats one letter, or one short row of letters.
@@ -175,13 +233,15 @@ fn has_letter_and_digit(value: &str) -> bool {
 
 /// Signs that names of programs do not have.
 fn is_strong_sign(byte: u8) -> bool {
-    byte.is_ascii_punctuation() && !matches!(byte, b'_' | b'-' | b'.' | b'/' | b':' | b'*' | b'"' | b'\'' | b'\\')
+    byte.is_ascii_punctuation()
+        && !matches!(byte, b'_' | b'-' | b'.' | b',' | b'/' | b':' | b'*' | b'"' | b'\'' | b'\\')
 }
 
 /// Returns whether the value is no call, no index and no path of names.
 fn is_bare(value: &str) -> bool {
     let is_name = |part: &str| part.len() < 24 && part.starts_with(|c: char| c.is_ascii_alphabetic());
-    let is_path = value.contains('.') && value.split('.').all(is_name);
+    let ends_in_name = value.ends_with(|c: char| c.is_ascii_alphabetic()) && names::ending(value).is_some();
+    let is_path = value.contains('.') && (ends_in_name || value.split('.').all(is_name));
     !value.contains(['(', '[', '{', '*']) && !is_path && !value.starts_with("0x")
 }
 
@@ -242,7 +302,7 @@ fn is_word_with_number(value: &str) -> bool {
 }
 
 /// Words with signs between them, and numbers of a few digits: names of things.
-fn is_made_of_words(value: &str) -> bool {
+pub(super) fn is_made_of_words(value: &str) -> bool {
     let is_word = |part: &str| {
         let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
         part.len() <= 4
@@ -260,7 +320,9 @@ fn is_camel_case(value: &str) -> bool {
         value.as_bytes().chunk_by(|a, b| is(a) == is(b)).filter(|run| run.first().is_some_and(is)).count()
     };
     let words = value.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
+    let is_one_word = value.bytes().all(|byte| !byte.is_ascii_uppercase());
     value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && (!is_one_word || value.ends_with(|c: char| c.is_ascii_digit()))
         && runs(u8::is_ascii_digit) <= 1
         && words.map(str::len).min().is_some_and(|shortest| shortest >= 2)
 }

@@ -126,6 +126,8 @@ fn only_the_password_of_a_url_is_taken_out() {
         ("see https://:p%40ss@[::1]/ ok", "p%40ss"),
         ("amqp://u:a@b@host", "a@b"),
         ("redis://u:ключ@host", "ключ"),
+        ("postgres://app:k7Qz9f@db.example.com/x", "k7Qz9f"),
+        ("http://proxyuser:proxypass@proxy.company.com:8080", "proxypass"),
     ] {
         assert_eq!(redacted(text), [password], "{text}");
     }
@@ -136,6 +138,9 @@ fn only_the_password_of_a_url_is_taken_out() {
         "git://u@h",
         "https://u:***@h",
         "http://a:b@h",
+        "ftp://rms:secret123@example.com",
+        "https://user:letmein@www.example.org/",
+        "moz://foo:bar@servo/baz",
     ] {
         assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
     }
@@ -190,5 +195,37 @@ fn tokens_of_the_vendored_set_are_found() {
         format!("apify_api_{}", n(36)),
     ] {
         assert!(redacted(&format!("key {token} end")).contains(&token), "{token}");
+    }
+}
+
+#[test]
+fn passwords_in_files_and_statements_are_known_by_their_place() {
+    for (text, password) in [
+        ("db.internal:5432:app:root:hunter22\n", "hunter22"),
+        ("# pgpass\n*:*:*:postgres:wossname\n", "wossname"),
+        ("machine h login me password hunter22", "hunter22"),
+        ("machine h\n  login me\n  password wossname\n", "wossname"),
+        ("curl -u me:hunter22 https://h", "hunter22"),
+        ("CREATE USER sandy WITH PASSWORD 'Ride2Win@' NOSUPERUSER;", "Ride2Win@"),
+        ("alter role app password 'wossname'", "wossname"),
+        ("CREATE USER 'app'@'%' IDENTIFIED BY 'hunter22';", "hunter22"),
+    ] {
+        assert_eq!(redacted(text), [password], "{text}");
+    }
+    for text in [
+        "localhost:5432:database:root:password",
+        "hostname:port:database:username:password",
+        "machine python.org\nlogin other\npassword other-password\n",
+        "default login log2 password pass2 account acct2",
+        "Load a dynamic library identified by 'name'.",
+        "CREATE USER app WITH PASSWORD '<password>';",
+        "the user sees a field for the password 'as text'",
+        "Authorization: Basic YWFhOmJiYg==",
+        "Authorization: Basic QWxhZGRpbjpvcGVuc2VzYW1l",
+        "Authorization: Basic dXNlcm5hbWU6cGFzc3dvcmQ=",
+        "https://username%40gmail.com:pa%20ssword@example.com",
+        "Authorization: Bearer my-test-token-12345",
+    ] {
+        assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
     }
 }

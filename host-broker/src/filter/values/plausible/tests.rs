@@ -35,3 +35,25 @@ fn a_key_was_made_at_random() {
         assert!(!key(value, 16), "{value}");
     }
 }
+
+#[test]
+fn a_reference_names_a_variable_or_a_gap_and_nothing_else() {
+    for value in
+        ["${TOKEN}", "$TOKEN", "Bearer $GITHUB_TOKEN", "{{ token }}", "${{ secrets.TOKEN }}", "<your token>", "%TOKEN%"]
+    {
+        assert!(is_reference(value), "{value}");
+    }
+    for value in ["hunter2", "$1ab", "${hunter2}", "<>", "$", "Bearer k7Qz9f", "{{ a }}{{ b }}", "%41%42"] {
+        assert!(!is_reference(value), "{value}");
+    }
+}
+
+#[test]
+fn a_random_value_of_small_letters_and_digits_is_no_camel_case() {
+    for value in ["asdfoiw37850234lkjsdfsdf", "kjerht2309ufasdk"] {
+        assert!(key(value, 10), "{value}");
+    }
+    for value in ["refresh12345", "Curve25519SeedBin"] {
+        assert!(!key(value, 10), "{value}");
+    }
+}
