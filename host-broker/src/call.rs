@@ -20,6 +20,7 @@ use crate::providers::execution::Planted;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use crate::questions::Given;
+use crate::settling::by_person::Finding;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::request::FlowRequest;
@@ -532,6 +533,8 @@ pub enum Order {
         /// Whether what cannot be opened is forgotten.
         forget: bool,
     },
+    /// A person records what became of a call whose outcome nobody knew.
+    Settle(Finding),
     /// A person begins a group's session anew.
     ResetSession(Group),
     /// A person releases a result that was kept back.

@@ -31,6 +31,7 @@ use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::sessions;
+use crate::settling::by_person;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
 use shared::request::{
@@ -160,6 +161,7 @@ impl Broker {
             Order::PurgeGroup(group) => self.purge_group(tx, group)?,
             Order::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
             Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
+            Order::Settle(finding) => by_person::settle(tx, header, finding)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -528,7 +530,7 @@ fn main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
+        | Order::TaskClose { .. } | Order::Settle(_) | Order::Kill { .. } | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_) | Order::MintOperator(_) | Order::RevokeOperator(_) | Order::ListOperators
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,

@@ -210,6 +210,7 @@ impl Office {
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
+            deputy: None,
             foundation: None,
             reload: None,
             start: String::new(),
@@ -322,6 +323,7 @@ impl Host {
         let mut clerk = office.clerk(effects);
         clerk.catalogue = listed;
         clerk.foundation = Some(Arc::clone(&office.foundation));
+        clerk.deputy = Some(Arc::clone(&office.terms.filters.deputy));
         clerk.reload.clone_from(&office.reload);
         Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));

@@ -54,6 +54,7 @@ pub fn of(order: &Order) -> Right<'_> {
         | Order::PurgeGroup(_)
         | Order::ShareAccount(..)
         | Order::RenewVault { .. }
+        | Order::Settle(_)
         | Order::ResetSession(_)
         | Order::Kill { .. } => Right::Administer,
     }

@@ -67,6 +67,7 @@ fn table() -> Vec<(Value, &'static str)> {
         (json!({ "type": "kill_provider", "provider": "mock", "on": false }), "yynnn"),
         (json!({ "type": "kill_group", "group": "developer", "on": false }), "yynnn"),
         (json!({ "type": "reset_session", "group": "developer" }), "yynnn"),
+        (json!({ "type": "settle", "request_id": "r1", "happened": true, "note": "seen" }), "yynnn"),
     ]
 }
 
@@ -96,6 +97,7 @@ fn word(control: &Control) -> &'static str {
         Control::KillGroup { .. } => "kill_group",
         Control::Release { .. } => "release",
         Control::ResetSession { .. } => "reset_session",
+        Control::Settle(_) => "settle",
         // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
         Control::ChatAnswer { .. }
         | Control::Look { .. }
@@ -133,7 +135,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
         }
         assert_eq!(found, expected, "{document}");
     }
-    assert_eq!(covered.len(), 23, "every command that becomes a row is in the table");
+    assert_eq!(covered.len(), 24, "every command that becomes a row is in the table");
 }
 
 #[test]
