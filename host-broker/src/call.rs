@@ -22,6 +22,7 @@ use crate::providers::execution::Planted;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use crate::questions::Given;
+use crate::settling::by_person::Finding;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::request::FlowRequest;
@@ -555,6 +556,8 @@ pub enum Order {
     },
     /// A person takes the machine's clock for right although the ledger's last row is later.
     AcceptClock,
+    /// A person records what became of a call whose outcome nobody knew.
+    Settle(Finding),
     /// A person begins a group's session anew.
     ResetSession(Group),
     /// A person releases a result that was kept back.

@@ -202,7 +202,9 @@ pub fn run(environment: Environment) -> ExitCode {
         },
         output,
     };
-    let code = match execute(arguments.command, &context) {
+    let executed = execute(arguments.command, &context);
+    let whole = || context.output.is_whole("the command is done, but its result is incomplete");
+    let code = match executed.and_then(|()| whole()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault }),
     };

@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Action, Gate, Group, Level, Provider};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vault::VaultTable;
@@ -274,7 +275,7 @@ pub struct GateTable {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read {path}; make a home with: host-broker init --home DIR")]
+    #[error("cannot read {path}{}", remedy(path, source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -330,6 +331,20 @@ pub enum ConfigError {
         /// What is wrong.
         fault: String,
     },
+}
+
+/// Returns the next step after a file could not be read, as the end of a sentence.
+fn remedy(path: &Path, source: &std::io::Error) -> &'static str {
+    let kind = source.kind();
+    if kind == ErrorKind::NotFound && path.ends_with("broker.toml") {
+        "; make a home with: host-broker init --home DIR"
+    } else if kind == ErrorKind::IsADirectory {
+        ", because it is a directory; put a file in its place or remove it"
+    } else if kind == ErrorKind::InvalidData {
+        ", because it is not UTF-8 text; save it as UTF-8"
+    } else {
+        ""
+    }
 }
 
 /// The environment, as `main` read it.
@@ -682,12 +697,25 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str, path: &Path) -> Result<T, C
             (None, "" | ".") => String::new(),
             (None, place) => format!("{place}: "),
         };
-        let fault = error.message().to_owned();
+        let fault = match error.span().and_then(|span| text.get(span)).map(str::trim) {
+            Some(key) if error.message() == "duplicate key" && !key.is_empty() => {
+                format!("`{key}` is there twice; put the lines of both under one of them")
+            }
+            _ => plain(error.message()),
+        };
         let hint = suggestion(&fault).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
         ConfigError::Parse { path: path.into(), place, fault, hint }
     };
     let deserializer = toml::Deserializer::parse(text).map_err(|fault| error(String::new(), &fault))?;
     serde_path_to_error::deserialize(deserializer).map_err(|fault| error(fault.path().to_string(), fault.inner()))
+}
+
+/// Returns serde's message with the range of a number in place of the name of its type.
+fn plain(fault: &str) -> String {
+    match shared::numbers::range_of(fault) {
+        Some((said, range)) => format!("{said}, expected a whole number from {range}"),
+        None => fault.to_owned(),
+    }
 }
 
 /// The expected word nearest to the unknown one, from serde's own message:

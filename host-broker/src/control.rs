@@ -12,6 +12,7 @@ use crate::chat::{self, Relayed};
 use crate::config::notify::is_identity;
 use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
+use crate::deputy::Deputy;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
 use crate::host::StartError;
@@ -28,6 +29,7 @@ use crate::providers::mcp::looking::{Looking, Told};
 use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
 use crate::questions::Given;
+use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
 use own::Own;
 use serde::{Deserialize, Serialize};
@@ -36,7 +38,7 @@ use shared::digest::Digest;
 use shared::flow::Vault;
 use shared::flow::request::FlowRequest;
 use shared::request::{GateRequest, GrantRequest, ListRequest, RevokeRequest, TaskRequest};
-use shared::{Group, Provider, TaskId, limits};
+use shared::{Code, Group, Provider, TaskId, limits};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -198,6 +200,8 @@ pub enum Control {
         /// Which: `q-123`.
         id: String,
     },
+    /// Record what became of a call whose outcome nobody knew.
+    Settle(Finding),
     /// Begin a group's session anew.
     ResetSession {
         /// The group.
@@ -269,6 +273,8 @@ pub struct Clerk {
     pub inbox: Option<Arc<Entrance>>,
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
+    /// What looks at results in the running daemon.
+    pub deputy: Option<Arc<Deputy>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
     pub foundation: Option<Arc<Foundation>>,
     /// How the running daemon reads its configuration again, if it does.
@@ -411,6 +417,7 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
         Control::Look { .. } => return Err(Own::Look),
         Control::Exchange { .. } => return Err(Own::Exchange),
         Control::AcceptClock => Order::AcceptClock,
+        Control::Settle(finding) => Order::Settle(finding),
         Control::ResetSession { group } => Order::ResetSession(group),
         Control::Release { id } => Order::Release(id),
         Control::WebLink => return Err(Own::WebLink),
@@ -503,6 +510,11 @@ fn refusal(text: &str) -> serde_json::Value {
     json!({ "status": "denied", "error": text })
 }
 
+/// The refusal of what is no command.
+fn wrong(why: &str) -> serde_json::Value {
+    json!({ "status": "denied", "code": Code::InvalidParams.word(), "error": why })
+}
+
 /// Sends a command to the running daemon; `Ok(None)` if none is running.
 ///
 /// # Errors
@@ -588,7 +600,7 @@ pub fn administer(
 ) -> Result<serde_json::Value, ControlError> {
     let order = match order(control, true) {
         Ok(order) => order,
-        Err(Own::Wrong(why)) => return Ok(refusal(&why)),
+        Err(Own::Wrong(why)) => return Ok(wrong(&why)),
         Err(Own::WebLink | Own::Stop | Own::Reload | Own::Hello | Own::Look | Own::Exchange) => {
             return Ok(json!({ "status": "executed", "summary": "No daemon is running." }));
         }
@@ -628,6 +640,7 @@ mod tests {
             uid: 1,
             inbox: None,
             callback: None,
+            deputy: None,
             foundation: None,
             reload: None,
             start: String::new(),

@@ -20,7 +20,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use shared::{Group, Provider};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 /// How much longer a result may become by its fences, in bytes.
@@ -49,6 +49,8 @@ struct Judge {
     token: Option<Arc<Secret>>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
+    // Why its last answer was none.
+    fault: Mutex<Option<String>>,
 }
 
 /// A text that a judge is asked about now. Holding one proves that its credentials are out of it.
@@ -71,9 +73,15 @@ impl Deputy {
             table,
             commands: Arc::clone(&effects.commands),
             http: Arc::clone(&effects.http),
+            fault: Mutex::default(),
         });
         let (suspicious, hostile) = (table.suspicious, table.hostile);
         Self { suspicious, hostile, profiles, judge, ids: Arc::clone(&effects.ids) }
+    }
+
+    /// Returns why the judge's last answer could not be used; `None` if it could, or if there is no judge.
+    pub fn judge_fault(&self) -> Option<String> {
+        self.judge.as_ref()?.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks at a result out of which credentials have been taken; a judge is not waited for beyond `until`.
@@ -161,7 +169,9 @@ impl Judge {
             (Some(_), None, None) => Err("there is none".to_owned()),
             (None, _, _) => Err("credentials cannot be taken out of what it would be asked about".to_owned()),
         };
-        match said.and_then(|said| verdict(&said)) {
+        let said = said.and_then(|said| verdict(&said));
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = said.as_ref().err().cloned();
+        match said {
             Ok(verdict) => verdict,
             Err(fault) => {
                 tracing::warn!(%provider, %action, %fault, "the judge did not answer as it should");

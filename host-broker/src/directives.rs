@@ -33,6 +33,7 @@ use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::sessions;
+use crate::settling::by_person;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
 use shared::request::{
@@ -165,6 +166,7 @@ impl Broker {
             Order::ShareAccount(share, on) => self.share_account(tx, share, *on, &header.caller_key)?,
             Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Order::AcceptClock => self.accept_clock(tx)?,
+            Order::Settle(finding) => by_person::settle(tx, header, finding)?,
             Order::ResetSession(group) => self.reset_session(tx, group)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
@@ -545,7 +547,7 @@ pub(crate) fn is_for_main_only(order: &Order) -> bool {
         Order::Capabilities(_) | Order::GateApprove(_) | Order::Result(_) | Order::Cancel(_) | Order::ReadFlow(_) => false,
         Order::Grant(_) | Order::Revoke(_) | Order::List(_) | Order::TaskCreate(_) | Order::Flow(_)
         // What follows comes from people only; no document has such a type.
-        | Order::TaskClose { .. } | Order::Kill { .. } | Order::AcceptClock | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
+        | Order::TaskClose { .. } | Order::Settle(_) | Order::Kill { .. } | Order::AcceptClock | Order::ResetSession(_) | Order::PurgeGroup(_) | Order::ShareAccount(..) | Order::RenewVault { .. } | Order::AcceptDefinitions { .. }
         | Order::LinkAccount { .. } | Order::UnlinkAccounts { .. }
         | Order::Release(_) | Order::MintOperator(_) | Order::RevokeOperator(_) | Order::ListOperators
         | Order::Answer(_) | Order::Revert(_) | Order::Relayed(_) => true,

@@ -211,6 +211,7 @@ impl Office {
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
+            deputy: None,
             foundation: None,
             reload: None,
             start: String::new(),
@@ -327,6 +328,7 @@ impl Host {
         clerk.catalogue = listed;
         clerk.health = seen;
         clerk.foundation = Some(Arc::clone(&office.foundation));
+        clerk.deputy = Some(Arc::clone(&office.terms.filters.deputy));
         clerk.reload.clone_from(&office.reload);
         Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));

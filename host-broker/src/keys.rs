@@ -96,6 +96,11 @@ pub fn has_vault(home: &Home) -> bool {
     home.keys().join(VAULT).exists()
 }
 
+/// Removes a master key that was just made and with which nothing is sealed.
+pub fn forget_vault(home: &Home) {
+    std::fs::remove_file(home.keys().join(VAULT)).ok();
+}
+
 /// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that
 /// was begun before, nothing is changed: it goes on.
 ///

@@ -7,7 +7,7 @@
 
 use crate::call::Call;
 use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
-use crate::grants::Grant;
+use crate::grants::{self, Grant};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::ledger::{LedgerError, at, steady};
@@ -430,6 +430,15 @@ pub struct Used {
     pub scope: String,
     /// How much of today's quota, in calls or millionths; of a breaker the faults in a row.
     pub used: i64,
+    /// So many calls a day, and no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily_quota: Option<u32>,
+    /// So many calls a minute, and no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_minute: Option<u32>,
+    /// How many of these calls are taken now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<i64>,
     /// Until when a breaker is open.
     pub open_until: Option<Timestamp>,
 }
@@ -452,10 +461,51 @@ pub fn list(connection: &Connection, now: Timestamp) -> Result<Vec<Used>, Ledger
                     provider: row.get(1)?,
                     scope: row.get(2)?,
                     used: row.get(3)?,
+                    daily_quota: None,
+                    rate_per_minute: None,
+                    taken: None,
                     open_until: row.get::<_, Option<i64>>(4)?.map(wall),
                 })
             })?
             .collect()
         })
         .map_err(at("list what is used"))
+}
+
+/// What [`list`] gives, and each rate and quota that holds for a grant in force, whether it was used or not.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read.
+pub fn in_force(connection: &Connection, now: Timestamp, limits: &Limits) -> Result<Vec<Used>, LedgerError> {
+    const TAKEN: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
+    let (mut all, steady) = (list(connection, now)?, steady::estimate(connection, now)?);
+    for grant in grants::list(connection, None)?.iter().filter(|grant| grant.is_live(now)) {
+        let table = limits.of(&grant.group, &grant.provider);
+        let levels = [Level::Read, Level::Write, Level::Production].into_iter().filter(|level| *level <= grant.level);
+        let scopes = levels.map(|level| (word(level), table.rates(level))).chain([("grant", of_grant(Some(grant)))]);
+        for (scope, rates) in scopes.filter(|(_, rates)| *rates != RateTable::NONE) {
+            let (caller, provider) = (format!("group:{}", grant.group), grant.provider.to_string());
+            let is_its = |used: &Used| (&*used.caller, &*used.provider, &*used.scope) == (&*caller, &*provider, scope);
+            let found = all.iter().position(is_its).map(|place| all.swap_remove(place));
+            let empty_at: i64 = connection
+                .prepare_cached(TAKEN)
+                .and_then(|mut s| s.query_row(params![caller, provider, scope], |row| row.get(0)).optional())
+                .map_err(at("look a rate up"))?
+                .unwrap_or_default();
+            let left = empty_at.saturating_sub(micros(steady)).max(0);
+            let taken = |rate: u32| left.saturating_mul(i64::from(rate)).saturating_add(MINUTE_US - 1) / MINUTE_US;
+            all.push(Used {
+                used: found.map_or(0, |found| found.used),
+                daily_quota: rates.daily_quota,
+                rate_per_minute: rates.rate_per_minute,
+                taken: rates.rate_per_minute.map(taken),
+                open_until: None,
+                scope: scope.to_owned(),
+                caller,
+                provider,
+            });
+        }
+    }
+    all.sort_by(|a, b| (&a.caller, &a.provider, &a.scope).cmp(&(&b.caller, &b.provider, &b.scope)));
+    Ok(all)
 }

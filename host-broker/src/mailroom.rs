@@ -127,6 +127,17 @@ pub enum RoomError {
 }
 
 impl Mailroom {
+    /// Reads the signing key of each group, and makes nothing.
+    ///
+    /// # Errors
+    /// [`RoomError::Key`].
+    pub fn check_keys(home: &Home, config: &Config) -> Result<(), RoomError> {
+        config.groups.iter().try_for_each(|(group, table)| match &table.signing_key_file {
+            Some(file) => self::key(group, file, &home.mailbox(group)).map(drop),
+            None => Ok(()),
+        })
+    }
+
     /// Makes the missing directories and opens all.
     ///
     /// # Errors
@@ -416,7 +427,12 @@ fn make(path: &Path, uid: Option<u32>) -> Result<(), RoomError> {
 fn key(group: &Group, file: &Path, mailbox: &Path) -> Result<String, RoomError> {
     let fault = |fault: String| RoomError::Key { group: group.clone(), fault };
     let real = file.canonicalize().map_err(|error| fault(format!("{}: {error}", file.display())))?;
-    let shared = mailbox.canonicalize().map_err(|error| fault(format!("{}: {error}", mailbox.display())))?;
+    let shared = match mailbox.canonicalize() {
+        Ok(shared) => shared,
+        // Nothing lies in a directory that is not there yet.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => mailbox.to_owned(),
+        Err(error) => return Err(fault(format!("{}: {error}", mailbox.display()))),
+    };
     if real.starts_with(&shared) {
         return Err(fault(format!("{} lies in the directory that the sandbox can write; move it out", real.display())));
     }

@@ -55,6 +55,7 @@ pub fn of(order: &Order) -> Right<'_> {
         | Order::ShareAccount(..)
         | Order::RenewVault { .. }
         | Order::AcceptClock
+        | Order::Settle(_)
         | Order::ResetSession(_)
         | Order::Kill { .. } => Right::Administer,
     }

@@ -1,5 +1,7 @@
 //! An effect is over: its outcome is recorded, what it describes is put forward, and its reply kept.
 
+pub mod by_person;
+
 use crate::answers::{outcome_row, reply_to, success};
 use crate::broker::{Broker, closed};
 use crate::event::Event;

@@ -8,6 +8,7 @@ mod cli {
     mod calls;
     mod daemon;
     mod evidence;
+    mod first_steps;
     mod groups;
     mod home;
     mod notices;

@@ -28,10 +28,6 @@ pub const EVIDENCE: &str = "broker/evidence";
 /// Beside a result in `_meta`: the name under which the host knows the request.
 pub const REQUEST_ID: &str = "broker/request_id";
 
-/// Beside a tool in `_meta`: the schema of `data` in its results, for programs. It is no promise: a reply without data, or
-/// with data that was cut, is a result, too.
-pub const OUTPUT_SCHEMA: &str = "broker/outputSchema";
-
 /// What a client gets for a reply.
 pub fn result(reply: &Reply) -> CallToolResult {
     let notices = notices(reply);

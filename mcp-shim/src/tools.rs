@@ -197,6 +197,7 @@ mod tests {
         assert!(grant(json!("2")).contains("wrong type"));
         let begin = json!({"capability": "gog.email", "user_id": "bob"});
         assert!(fault("ext_auth_begin", &begin).contains("unknown field `user_id`"));
+        assert!(fault("ext_result", &json!({"request_id": "r1"})).contains("is the value of `of`"));
         let unlink = json!({"capability": "gog.email", "account_ref": "../x"});
         assert!(fault("ext_auth_unlink", &unlink).contains("not a valid account_ref"));
     }

@@ -31,11 +31,16 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// The longest line. A request document has at most 1 MiB, which escaping can make six times as long.
 pub const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long the end of the input waits for answers that are being written.
+const WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What editors on Windows begin a text with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -50,6 +55,8 @@ pub struct Polite<R: AsyncRead + Unpin, W: AsyncWrite> {
     /// Messages of a batch that the SDK does not have yet.
     waiting: VecDeque<RxJsonRpcMessage<RoleServer>>,
     output: Output<W>,
+    /// What is being written beside the reading.
+    beside: JoinSet<()>,
     answers: Mutex<Answers>,
     /// Whether the client has introduced itself.
     open: bool,
@@ -83,6 +90,7 @@ where
             skipping: false,
             waiting: VecDeque::new(),
             output: Output::new(writer),
+            beside: JoinSet::new(),
             answers: Mutex::default(),
             open: false,
         }
@@ -131,11 +139,20 @@ where
     }
 
     /// Writes beside the reading, which may be dropped and begun again at any time.
-    fn write_beside(&self, line: Option<&Value>) {
+    fn write_beside(&mut self, line: Option<&Value>) {
+        while self.beside.try_join_next().is_some() {}
         if let Some(line) = line {
             let written = self.output.write(line);
-            tokio::spawn(async { written.await.ok() });
+            self.beside.spawn(async {
+                written.await.ok();
+            });
         }
+    }
+
+    /// Waits until everything is written, or until a client that does not read has had its time.
+    async fn written(&mut self) {
+        let all = async { while self.beside.join_next().await.is_some() {} };
+        tokio::time::timeout(WRITE_PATIENCE, all).await.ok();
     }
 
     /// What a line comes to: a message for the SDK, or an answer, or nothing.
@@ -306,7 +323,12 @@ where
             if let Some(message) = self.waiting.pop_front() {
                 return Some(message);
             }
-            let message = match self.read_line().await? {
+            let Some(length) = self.read_line().await else {
+                // The process ends soon, and an answer that is not written by then never is.
+                self.written().await;
+                return None;
+            };
+            let message = match length {
                 Length::Whole => {
                     let line = std::mem::take(&mut self.line);
                     let message = self.take(&line);

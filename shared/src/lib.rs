@@ -15,6 +15,7 @@ pub mod level;
 pub mod limits;
 pub mod mailbox;
 pub mod names;
+pub mod numbers;
 pub mod reply;
 pub mod request;
 pub mod rpc;

@@ -10,6 +10,7 @@ use crate::json::{self, JsonFault};
 use crate::level::Level;
 use crate::limits;
 use crate::names::{Action, Gate, Group, IdempotencyKey, Provider, RequestId, TaskId};
+use crate::numbers;
 use crate::time::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
@@ -388,7 +389,9 @@ pub const RESERVED: [&str; 6] = ["type", "request_id", "timestamp", "context_tok
 /// What does not fit, in words that name the type and the member. Nothing was executed.
 pub fn of_members(word: &str, mut members: Map<String, Value>) -> Result<Request, String> {
     if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
-        return Err(format!("{word}: unknown field `{name}`"));
+        let is_about_another = name == "request_id" && ["ext_result", "ext_cancel"].contains(&word);
+        let hint = if is_about_another { "; the request_id of the earlier call is the value of `of`" } else { "" };
+        return Err(format!("{word}: unknown field `{name}`{hint}"));
     }
     members.insert("type".to_owned(), word.into());
     match parse(Value::Object(members).to_string().as_bytes()) {
@@ -452,7 +455,17 @@ fn parse_rest(mut map: Map<String, Value>, request_id: Option<RequestId>) -> Res
 }
 
 fn body<T: DeserializeOwned>(word: &'static str, map: Map<String, Value>) -> Result<T, Malformed> {
-    T::deserialize(Value::Object(map)).map_err(|error| Malformed::Body { word, fault: unquoted(&error) })
+    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
+        let place: Vec<String> = error.path().iter().map(ToString::to_string).collect();
+        let fault = unquoted(error.inner());
+        // That of an unknown or missing member names it already.
+        let names_itself = ["unknown field", "missing field"].iter().any(|begin| fault.starts_with(begin));
+        let is_nameable =
+            !names_itself && !place.is_empty() && place.iter().all(|part| is_plain(part.trim_matches(['[', ']'])));
+        // A sender may have chosen a part of the place.
+        let fault = if is_nameable { format!("`{}`: {fault}", place.join(".")) } else { fault };
+        Malformed::Body { word, fault }
+    })
 }
 
 fn grant(map: Map<String, Value>) -> Result<GrantRequest, Malformed> {
@@ -483,6 +496,9 @@ fn task(map: Map<String, Value>) -> Result<TaskRequest, Malformed> {
 /// serde quotes the offending value (`invalid type: string "…"`); a refusal must not carry it on.
 fn unquoted(error: &serde_json::Error) -> String {
     let text = error.to_string();
+    if let Some((_, range)) = numbers::range_of(&text) {
+        return format!("expected a whole number from {range}");
+    }
     match text.split_once(": ") {
         Some(("invalid type" | "invalid value", rest)) => match rest.rsplit_once(", expected ") {
             Some((_, expected)) => format!("a value of the wrong type, expected {expected}"),
@@ -533,6 +549,20 @@ mod tests {
         assert!(!why(r#"{"type":"ext_call","provider":"p","action":"a","timeout_ms":"hunter2"}"#).contains("hunter2"));
         assert!(!why(r#"{"type":"ext_list","hunter2 \u202e":1}"#).contains("hunter2"));
         assert!(why(r#"{"type":"ext_list","grup":1}"#).starts_with("ext_list: unknown field `grup`, expected"));
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_named_by_its_key_and_the_range_of_its_number() {
+        let grant = |more: &str| {
+            why(&format!(r#"{{"type":"ext_grant","group_folder":"g","provider":"p","access_level":1,{more}}}"#))
+        };
+        for number in ["-1", "1.5", "4294967296", "\"7\""] {
+            assert_eq!(
+                grant(&format!(r#""rate_per_minute":{number}"#)),
+                "ext_grant: `rate_per_minute`: expected a whole number from 0 to 4294967295"
+            );
+        }
+        assert!(grant(r#""allowed_actions":["a",3]"#).contains("`allowed_actions.[1]`"));
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct Timestamp(i64);
 pub struct NotATime(String);
 
 impl Timestamp {
+    /// The last time that documents can carry: a year has four digits.
+    pub const LATEST: Self = Self(253_402_300_799_999);
+
     /// The time this many milliseconds after 1970-01-01T00:00:00Z.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)

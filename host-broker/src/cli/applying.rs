@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
     if running(context)?.is_none() {
         return Err(Fault::refused(
-            "no daemon is running, and only it changes files; start it with host-broker serve, or leave out --apply",
+            "no daemon is running, and only it changes files; start it with: host-broker serve",
         ));
     }
     let mut reply = answer(context, control)?;

@@ -19,7 +19,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`Fault`]; what was asked was not done.
 pub fn ask(context: &Context, control: &Control) -> Result<(), Fault> {
-    context.output.reply(&answer(context, control)?)
+    let mut reply = answer(context, control)?;
+    if let Some(Value::String(summary)) = reply.get_mut("summary") {
+        *summary = context.at_home(summary);
+    }
+    context.output.reply(&reply)
 }
 
 /// Asks, and prints the reply's data in this way.

@@ -4,8 +4,11 @@ mod show;
 mod tail;
 
 use crate::cli::Context;
+use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
+use crate::control::Control;
 use crate::ledger::calls::{self, CallRecord, Filter};
+use crate::settling::by_person::Finding;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::{Group, Provider, RequestId};
@@ -25,6 +28,8 @@ enum Command {
     Show(Show),
     /// Follow the calls as they happen.
     Tail(Tail),
+    /// Record what became of a call whose outcome nobody knew.
+    Settle(Settle),
 }
 
 #[derive(Debug, Args)]
@@ -63,6 +68,36 @@ struct Tail {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Look at the target first: the ledger keeps your finding for good, with your name and the note. The broker
+never repeats the call because of it; the agent sees the finding with ext_result.
+
+  host-broker calls settle r-17 --as failed --note 'no such issue in acme/app'
+
+--json prints the reply: {status, summary, data: {request_id, settles, as}, evidence: {…}}"
+)]
+struct Settle {
+    /// The request, as `status` lists it.
+    request_id: RequestId,
+    /// What you found: it took effect, or it did not.
+    #[arg(long = "as", value_name = "FOUND")]
+    found: Found,
+    /// How you know.
+    #[arg(long)]
+    note: String,
+    /// The group whose call it is, if several have used that id.
+    #[arg(long)]
+    group: Option<Group>,
+}
+
+/// What a person found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Found {
+    Succeeded,
+    Failed,
+}
+
+#[derive(Debug, Args)]
 struct Which {
     /// Only this group's.
     #[arg(long)]
@@ -75,9 +110,10 @@ struct Which {
     status: Option<Status>,
 }
 
-/// What became of a call; one that is under way is `authorized`, one whose outcome nobody knows is `failed`.
+/// The state of a call: `waiting` is for a person, `authorized` is under way, `failed` includes unknown outcomes.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Status {
+    Waiting,
     Authorized,
     Denied,
     Executed,
@@ -88,6 +124,7 @@ enum Status {
 impl Which {
     fn filter(self) -> Filter {
         let word = |status: Status| match status {
+            Status::Waiting => "waiting",
             Status::Authorized => "authorized",
             Status::Denied => "denied",
             Status::Executed => "executed",
@@ -107,13 +144,24 @@ impl Calls {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let ledger = context.ledger()?;
         match self.command {
+            Command::Settle(Settle { request_id, found, note, group }) => {
+                let happened = found == Found::Succeeded;
+                ask(context, &Control::Settle(Finding { request_id, group, happened, note }))
+            }
             Command::List(List { which, limit }) => {
-                let records = calls::list(&ledger, &which.filter(), limit)?;
+                let filter = which.filter();
+                let records = calls::list(&ledger, &filter, limit)?;
+                if records.is_empty() {
+                    context.knows(filter.group.as_ref(), filter.provider.as_ref())?;
+                }
                 context.output.show(&json!({ "calls": records }), || table(&records));
                 Ok(())
             }
             Command::Show(Show { request_id, group }) => show::show(context, &ledger, &request_id, group.as_ref()),
-            Command::Tail(Tail { which, last }) => tail::tail(context, &ledger, which.filter(), last),
+            Command::Tail(Tail { which, last }) => {
+                context.knows(which.group.as_ref(), which.provider.as_ref())?;
+                tail::tail(context, &ledger, which.filter(), last)
+            }
         }
     }
 }

@@ -65,6 +65,10 @@ impl Grant {
     /// # Errors
     /// [`Fault`]; nothing was granted.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
+        let denied = self.deny.as_deref().unwrap_or_default();
+        if let Some(both) = self.allow.iter().flatten().find(|action| denied.contains(action)) {
+            return Err(Fault::usage(format!("`{both}` is in --allow and in --deny; leave it out of one of them")));
+        }
         ask(
             context,
             &Control::Grant(GrantRequest {

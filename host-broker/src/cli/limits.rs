@@ -6,13 +6,14 @@ use crate::limits::{self, Used};
 use clap::Args;
 use serde_json::json;
 
-/// Show what is used of each quota today (UTC), and which providers are left alone because they fail.
+/// Show the rates and quotas of each grant, what is used of them, and which providers are left alone because they fail.
 ///
-/// What is not limited is not counted. Limits are [limits.GROUP.PROVIDER] in broker.toml, and in grants.
+/// A rate counts the calls of the last minute, a quota those of today (UTC). Limits are [limits.GROUP.PROVIDER] in broker.toml, and in grants.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {limits: [{caller, provider, scope, used, open_until}]}; scope is a level, `grant`,
-`amount:ACTION` (used is in millionths then) or `breaker` (used is the faults in a row)"
+    after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}]}; scope is a
+level, `grant`, `amount:ACTION` (used is in millionths then) or `breaker` (used is the faults in a row); taken is the number
+of calls that count against the rate now"
 )]
 pub struct Limits {}
 
@@ -23,13 +24,15 @@ impl Limits {
     /// [`Fault`] if the ledger cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let now = context.effects.clock.now();
+        let config = context.config()?;
         let used = match context.ledger_if_any()? {
-            Some(ledger) => limits::list(&ledger, now)?,
+            Some(ledger) => limits::in_force(&ledger, now, &config.limits)?,
             None => Vec::new(),
         };
         context.output.show(&json!({ "limits": used }), || {
             let rows: Vec<_> = used.iter().map(row).collect();
-            Output::table_or("Nothing that is limited was used today.", &["CALLER", "PROVIDER", "OF", "USED"], &rows)
+            let head = ["CALLER", "PROVIDER", "OF", "THIS MINUTE", "TODAY"];
+            Output::table_or("No group has access, so nothing is limited.", &head, &rows)
         });
         Ok(())
     }
@@ -42,7 +45,10 @@ fn row(used: &Used) -> Vec<String> {
         let until = used.open_until.map_or_else(String::new, |until| format!(", left alone until {until}"));
         format!("{} faults in a row{until}", used.used)
     } else {
-        format!("{} calls", used.used)
+        let of = used.daily_quota.map_or_else(|| " calls".to_owned(), |most| format!(" of {most} calls"));
+        let is_counted = used.daily_quota.is_some() || used.rate_per_minute.is_none();
+        if is_counted { format!("{}{of}", used.used) } else { String::new() }
     };
-    vec![used.caller.clone(), used.provider.clone(), used.scope.clone(), amount]
+    let rate = used.rate_per_minute.zip(used.taken).map(|(most, taken)| format!("{taken} of {most} calls"));
+    vec![used.caller.clone(), used.provider.clone(), used.scope.clone(), rate.unwrap_or_default(), amount]
 }

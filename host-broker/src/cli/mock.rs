@@ -7,6 +7,7 @@ use crate::cli::output::Fault;
 use crate::cli::serve::serve;
 use crate::config::home::Home;
 use crate::config::profiles;
+use crate::config::provider::{Kind, ProviderTable};
 use crate::control::Control;
 use crate::effects::ids::Nonce;
 use crate::host::make_private_directory;
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 pub struct Mock {}
 
 const CONFIG: &str = include_str!("mock/broker.toml");
+/// How the configuration of a mock begins, whatever its owner has added since.
+const MARK: &str = "# A broker without credentials, for people who develop against the shim.";
 const SCRIPT: &str = include_str!("mock/mock.toml");
 const TASK: &str = "mock-task";
 
@@ -107,9 +110,9 @@ fn make(context: &Context) -> Result<bool, Fault> {
     let config = CONFIG.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
     let path = context.home.config();
     match std::fs::read_to_string(&path) {
-        Ok(found) if found == config => return Ok(false),
+        Ok(found) if found.starts_with(MARK) && is_of_mock(context) => return Ok(false),
         Ok(_) => {
-            return Err(Fault::usage(format!(
+            return Err(Fault::home(format!(
                 "{} is the home of another broker, not of a mock; name another directory with --home DIR",
                 context.home.path().display()
             )));
@@ -126,6 +129,14 @@ fn make(context: &Context) -> Result<bool, Fault> {
     }
     write(&path, &config)?;
     Ok(true)
+}
+
+/// Returns whether the home is one for trying things out, whatever its owner has added: its only provider is a script.
+fn is_of_mock(context: &Context) -> bool {
+    let is_script = |table: &ProviderTable| matches!(table.kind, Kind::Mock(_));
+    context.config().is_ok_and(|config| {
+        config.providers.keys().any(|name| name.as_str() == "mock") && config.providers.values().all(is_script)
+    })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Fault> {

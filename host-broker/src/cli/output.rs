@@ -5,6 +5,10 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// The first fault of standard output. A process has one standard output, so it has one such fault.
+static LOST: OnceLock<String> = OnceLock::new();
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy)]
@@ -97,10 +101,23 @@ impl Output {
         self.line(&text());
     }
 
-    /// Prints a line.
+    /// Prints a line. [`Output::is_whole`] says later whether it could be written.
     pub fn line(self, text: &str) {
         // A reader that went away needs no more lines.
-        self.lines(|out| writeln!(out, "{}", text.trim_end_matches('\n'))).ok();
+        if let Err(fault) = self.lines(|out| writeln!(out, "{}", text.trim_end_matches('\n'))) {
+            LOST.set(fault.text).ok();
+        }
+    }
+
+    /// Checks that everything so far could be written to standard output. `remedy` is the operator's next step if not.
+    ///
+    /// # Errors
+    /// [`Fault`] with the system's reason; what the command did is done.
+    pub fn is_whole(self, remedy: &str) -> Result<(), Fault> {
+        match LOST.get() {
+            None => Ok(()),
+            Some(why) => Err(Fault::stuck(format!("cannot write the result to standard output: {why}; {remedy}"))),
+        }
     }
 
     /// Prints what `write` writes, for results too long to be held; `false` once nobody reads any more.
@@ -123,7 +140,7 @@ impl Output {
 
     /// Prints a fault and gives its exit code.
     pub fn fault(self, fault: &Fault) -> ExitCode {
-        if self.json {
+        if self.json && LOST.get().is_none() {
             let mut document = fault.details.clone();
             document.insert("error".into(), fault.text.clone().into());
             document.insert("exit".into(), fault.code.into());
@@ -144,7 +161,11 @@ impl Output {
             self.show(reply, || text("summary"));
             Ok(())
         } else {
-            Err(Fault::refused(text("error")).with("code", text("code")))
+            let fault = Fault::refused(text("error"));
+            Err(match text("code").as_str() {
+                "" => fault,
+                code => fault.with("code", code),
+            })
         }
     }
 

@@ -79,6 +79,9 @@ fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
         Some(ledger) => stored::latest(&ledger, caller.as_deref())?,
         None => Vec::new(),
     };
+    if found.is_empty() {
+        context.knows(group, None)?;
+    }
     let now = context.effects.clock.now();
     let documents: Vec<Value> = found.iter().map(|proposal| document(proposal, now)).collect();
     context.output.show(&json!({ "proposals": documents }), || {

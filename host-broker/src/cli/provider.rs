@@ -100,7 +100,8 @@ impl Provider {
             Command::List(List { actions }) => {
                 let catalogue = context.catalogue_with_secrets(&config);
                 let all = seen(&config, &catalogue);
-                context.output.show(&json!({ "providers": values(&all) }), || list(&all, actions));
+                let text = || context.at_home(&list(&all, actions));
+                context.output.show(&json!({ "providers": values(&all) }), text);
                 Ok(())
             }
         }

@@ -15,6 +15,7 @@ use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Supplies};
 use crate::secrets::source::SecretSource;
 use rusqlite::Connection;
+use serde_json::Value;
 use shared::{Group, Provider};
 use std::fmt::Display;
 use std::path::Path;
@@ -39,14 +40,15 @@ impl Context {
     }
 
     /// Returns the same catalogue, in which providers that lack a secret take no calls. It runs no program to find that
-    /// out. If a daemon runs, its environment may differ from this command's, so variables are not checked.
+    /// out. A daemon that runs on the present configuration is asked: its environment may differ from this command's.
     ///
     /// # Errors
     /// [`Fault`] if something listens for commands and does not answer.
     pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, Fault> {
         let mut catalogue = self.catalogue(config);
         let secrets = setup::secrets_at_hand(config, &self.effects);
-        let is_elsewhere = running(self)?.is_some();
+        let daemon = running(self)?;
+        let is_elsewhere = daemon.is_some();
         let names: Vec<Provider> = catalogue.providers().map(|(name, _)| name.clone()).collect();
         for name in names {
             let Some((own, table)) = config.table_of(&name) else { continue };
@@ -56,11 +58,32 @@ impl Context {
                 Some(format!("its secret `{}` is {fault}", sight.secret))
             });
             let listed = catalogue.provider(&name).filter(|listed| listed.state.is_ok()).cloned();
+            let (lacks, outage) = match daemon.as_ref().and_then(|hello| standing(hello, &name)) {
+                Some(Standing::Ready) => (None, Outage::NoSecret),
+                Some(Standing::Unready { reason, lacks_secret: true }) => (Some(reason), Outage::NoSecret),
+                Some(Standing::Unready { reason, lacks_secret: false }) => (Some(reason), Outage::Unusable),
+                None => (lacks, Outage::NoSecret),
+            };
             if let (Some(lacks), Some(listed)) = (lacks, listed) {
-                catalogue.insert(name, Listed { state: Err(lacks), outage: Outage::NoSecret, ..listed });
+                catalogue.insert(name, Listed { state: Err(lacks), outage, ..listed });
             }
         }
         Ok(catalogue)
+    }
+
+    /// Checks names of which nothing is recorded: a name that the configuration does not have either is mistyped.
+    ///
+    /// # Errors
+    /// [`Fault`] that names the nearest one.
+    pub fn knows(&self, group: Option<&Group>, provider: Option<&Provider>) -> Result<(), Fault> {
+        let config = self.config()?;
+        if let Some(group) = group {
+            known_group(&config, group)?;
+        }
+        match provider.filter(|provider| config.table_of(provider).is_none()) {
+            Some(provider) => Err(unknown("provider", provider, config.providers.keys())),
+            None => Ok(()),
+        }
     }
 
     /// What the operators have laid down.
@@ -82,9 +105,14 @@ impl Context {
             Err(error) => found.push(error.to_string()),
         }
         // The commands that need a daemon say why it does not answer.
-        if running(self).is_ok_and(|daemon| daemon.as_ref().is_some_and(is_behind)) {
+        let hello = running(self).ok().flatten();
+        if hello.as_ref().is_some_and(is_behind) {
             found.push(BEHIND.to_owned());
         }
+        let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/judge_fault")?.as_str());
+        found.extend(fault.map(|fault| {
+            format!("the judge did not answer as it should, so the last result counted as suspicious: {fault}")
+        }));
         Ok(found)
     }
 
@@ -138,6 +166,32 @@ impl Context {
             .map_err(|source| LedgerError::Open { path: home.join("ledger.db"), source })?;
         Ok((version != 0).then_some(connection))
     }
+}
+
+/// What a daemon says of a provider.
+pub enum Standing {
+    /// It takes calls.
+    Ready,
+    /// It takes none.
+    Unready {
+        /// Why.
+        reason: String,
+        /// Whether it lacks a secret.
+        lacks_secret: bool,
+    },
+}
+
+/// Returns what the daemon of this [`Control::Hello`](crate::control::Control::Hello) reply says of a provider; `None` if it
+/// does not run on the present configuration.
+pub fn standing(hello: &Value, provider: &Provider) -> Option<Standing> {
+    let unready = hello.pointer("/data/unready")?.as_object().filter(|_| !is_behind(hello))?;
+    Some(match unready.get(provider.as_str()) {
+        None => Standing::Ready,
+        Some(why) => Standing::Unready {
+            reason: why.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            lacks_secret: why.get("lacks_secret").and_then(Value::as_bool).unwrap_or(false),
+        },
+    })
 }
 
 /// The group, if the configuration has it.

@@ -3,10 +3,9 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::event::{Event, Reports};
-use crate::host::reload::{Reload, restart};
+use crate::host::reload::{Reload, begun, reap_inherited, restart};
 use crate::host::{Host, Office};
 use clap::Args;
-use rustix::process::WaitOptions;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -30,8 +29,7 @@ impl Serve {
     /// # Errors
     /// [`Fault`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        // Children from before a reload.
-        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        reap_inherited();
         if serve(context, &json!({ "ready": true, "home": context.home.path() }), true)? {
             return Err(Fault::internal(&restart()));
         }
@@ -49,6 +47,7 @@ pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fa
     let inside = context.effects.runtime.enter();
     let mut hangup = if reloads { signal(SignalKind::hangup()).ok() } else { None };
     drop(inside);
+    begun();
     let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A directive for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();

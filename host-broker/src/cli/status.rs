@@ -3,6 +3,7 @@
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
+use crate::cli::reading::{Standing, standing};
 use crate::config::Config;
 use crate::grants::{self, Grant};
 use crate::identity::issuers;
@@ -14,7 +15,6 @@ use crate::ledger::health::{CannotWrite, Verification};
 use crate::notices::store::{self, Notice};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Sight};
-use crate::secrets::source::SecretSource;
 use crate::secrets::{SecretFault, Secrets};
 use clap::Args;
 use rusqlite::Connection;
@@ -126,7 +126,7 @@ impl Page<'_> {
         );
         let providers = self.catalogue.providers().map(|(name, listed)| {
             let sights = self.sights(name);
-            let reason = fault(listed, &sights);
+            let reason = self.fault(name, listed, &sights);
             let secrets: Vec<_> = sights
                 .iter()
                 .map(
@@ -202,7 +202,10 @@ impl Page<'_> {
             parts.push(format!("Tokens are not believed:\n{}", Output::table(&["ISSUER", "WHY"], &unbelieved)));
         }
         parts.extend(unsettled("Under way, no outcome yet:", &self.recorded.open));
-        parts.extend(unsettled("Outcome unknown; look at the target before repeating:", &self.recorded.unknown));
+        parts.extend(unsettled(
+            "Outcome unknown; look at the target, then record what you found: host-broker calls settle REQUEST",
+            &self.recorded.unknown,
+        ));
         let ending: Vec<_> = self
             .ending_soon()
             .map(|grant| {
@@ -265,17 +268,24 @@ impl Page<'_> {
 
     fn state(&self, provider: &Provider, listed: &Listed) -> String {
         let sights = self.sights(provider);
-        if let Some(reason) = fault(listed, &sights) {
-            let elsewhere = matches!(self.daemon, Ok(Some(_)))
-                && sights.iter().any(|sight| sight.fault.is_some() && matches!(sight.source, SecretSource::Env { .. }));
-            let but = if elsewhere { " (seen from here; the daemon has an environment of its own)" } else { "" };
-            return format!("{reason}{but}");
+        if let Some(reason) = self.fault(provider, listed, &sights) {
+            return reason;
         }
         match sights.iter().find(|sight| sight.source.runs_a_program()) {
             Some(Sight { secret, source, .. }) => {
                 format!("ready if {source} gives its secret `{secret}`; host-broker provider check asks it")
             }
             None => self.server(provider).unwrap_or_else(|| "ready".to_owned()),
+        }
+    }
+
+    /// Why a provider takes no calls: as the daemon knows it, or as far as that can be seen from here.
+    fn fault(&self, provider: &Provider, listed: &Listed, sights: &[Sight<'_>]) -> Option<String> {
+        let hello = self.daemon.as_ref().ok().and_then(Option::as_ref);
+        match hello.and_then(|hello| standing(hello, provider)) {
+            Some(Standing::Ready) => None,
+            Some(Standing::Unready { reason, .. }) => Some(reason),
+            None => fault(listed, sights),
         }
     }
 
@@ -339,7 +349,8 @@ fn word(sight: &Sight<'_>) -> &'static str {
     }
 }
 
-fn unsettled(title: &str, list: &[Unsettled]) -> Option<String> {
+/// The calls as a table under this title; `None` if there are none.
+pub(super) fn unsettled(title: &str, list: &[Unsettled]) -> Option<String> {
     let row = |one: &Unsettled| {
         let target = [one.provider.as_deref(), one.action.as_deref()].map(Option::unwrap_or_default).join(".");
         vec![one.request_id.clone(), one.caller.clone(), target, one.since.to_string()]

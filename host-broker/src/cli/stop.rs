@@ -2,16 +2,22 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
+use crate::cli::status::unsettled;
 use crate::control::{self, Control};
+use crate::ledger::{calls, open};
 use clap::Args;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Stop the running daemon, and wait until it has stopped.
 ///
-/// What is under way may finish first; every answer that is durable is delivered.
+/// Calls under way have five seconds to finish; every answer that is durable is delivered. Calls that do not finish are
+/// listed: they get their outcome at the next start.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {stopped: true, was_running: true|false}")]
+#[command(
+    after_help = "--json prints {stopped: true, was_running: true|false, unfinished: [{seq, caller, request_id, provider, \
+    action, since}]}"
+)]
 pub struct Stop {}
 
 /// Effects that run are given five seconds; the rest is the last row and the last replies.
@@ -26,7 +32,7 @@ impl Stop {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let socket = context.home.socket();
         let Some(reply) = control::send(&socket, &Control::Stop)? else {
-            context.output.show(&json!({ "stopped": true, "was_running": false }), || {
+            context.output.show(&json!({ "stopped": true, "was_running": false, "unfinished": [] }), || {
                 format!("No daemon is running on {}.", context.home.path().display())
             });
             return Ok(());
@@ -45,7 +51,16 @@ impl Stop {
             }
             std::thread::park_timeout(PAUSE);
         }
-        context.output.show(&json!({ "stopped": true, "was_running": true }), || "The daemon has stopped.".to_owned());
+        // A home that was for a while is gone by now.
+        let ledger = open::at_rest(context.home.path()).ok().flatten();
+        let unfinished = ledger.map(|ledger| calls::open_intents(&ledger)).and_then(Result::ok).unwrap_or_default();
+        context.output.show(&json!({ "stopped": true, "was_running": true, "unfinished": unfinished }), || {
+            let said = "The daemon has stopped.".to_owned();
+            match unsettled("These calls had no outcome yet; they get one at the next start:", &unfinished) {
+                Some(table) => format!("{said}\n\n{table}"),
+                None => said,
+            }
+        });
         Ok(())
     }
 }

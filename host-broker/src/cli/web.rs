@@ -7,6 +7,7 @@ use crate::control::{self, Control};
 use crate::http::web::entrance::fresh_secret;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use std::fmt::Write as _;
 
 /// The inbox in a browser: make a link to sign in with, or a person's token.
 ///
@@ -32,12 +33,10 @@ enum Command {
 struct Link {}
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Nothing is stored: put the printed line into the person's table of broker.toml, and start the \
-    daemon again. A new line there ends the old token.
+#[command(after_help = "Nothing is stored: put the printed line into the person's table of broker.toml, then: \
+    host-broker reload. A new line there ends the old token.
 
---json prints {person, token, line}"
-)]
+--json prints {person, token, line}")]
 struct Token {
     /// The person, as in `[people.NAME]`.
     name: String,
@@ -64,21 +63,30 @@ fn link(context: &Context) -> Result<(), Fault> {
 }
 
 fn token(context: &Context, name: &str) -> Result<(), Fault> {
-    let config = context.config()?;
+    let config = context.config();
     let token = fresh_secret(context.effects.ids.as_ref()).map_err(|none| Fault::internal(&none))?;
     let line = format!("web_token_sha256 = \"{}\"", String::from(TokenDigest::of(&token)));
     let mut notes = String::new();
-    if config.people.get(name).is_none_or(|table| table.approves.is_none()) {
-        notes.push_str("\nWithout `approves` in the same table the person may answer nothing.");
-    }
-    if config.web.is_none() {
-        notes.push_str("\nNo inbox is served yet: add a [web] table with listen = \"127.0.0.1:7420\".");
+    match config {
+        Ok(config) => {
+            if config.people.get(name).is_none_or(|table| table.approves.is_none()) {
+                notes.push_str("\nWithout `approves` in the same table the person may answer nothing.");
+            }
+            if config.web.is_none() {
+                notes.push_str("\nNo inbox is served yet: add a [web] table with listen = \"127.0.0.1:7420\".");
+            }
+        }
+        // A placeholder in the place of this very line is a fault, too.
+        Err(fault) => {
+            write!(notes, "\nThe configuration is not valid yet: {}", fault.text).ok();
+        }
     }
     context.output.show(&json!({ "person": name, "token": token, "line": line }), || {
         format!(
-            "The token of {name}, shown only now:\n  {token}\n\nPut this line into [people.{name}] of {}, and start the \
-             daemon again:\n  {line}{notes}",
-            context.home.config().display()
+            "The token of {name}, shown only now:\n  {token}\n\nPut this line into [people.{name}] of {}, then make \
+             the daemon read it: {reload}\n  {line}{notes}",
+            context.home.config().display(),
+            reload = context.at_home("host-broker reload"),
         )
     });
     Ok(())

@@ -4,6 +4,8 @@ use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// What becomes of a result that does not look harmless, from the mildest to the strictest.
@@ -85,6 +87,22 @@ impl JudgeTable {
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
+    }
+
+    /// Returns why its program cannot run, if that can be seen; `deputy.judge.command: /x is not there`.
+    pub fn fault(&self) -> Option<String> {
+        let program = Path::new(self.command.as_ref()?.first()?);
+        let place = format!("deputy.judge.command: {}", program.display());
+        // A plain name is looked up where the daemon looks, which is not this command's path.
+        if !program.is_absolute() {
+            return None;
+        }
+        match std::fs::metadata(program) {
+            Err(error) => Some(format!("{place} cannot be run: {error}")),
+            Ok(found) if !found.is_file() => Some(format!("{place} is not a file")),
+            Ok(found) if found.permissions().mode() & 0o111 == 0 => Some(format!("{place} is not executable")),
+            Ok(_) => None,
+        }
     }
 }
 

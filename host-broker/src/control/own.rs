@@ -1,6 +1,7 @@
 //! What is asked of the process and not of the ledger: no row, and nothing is changed.
 
 use super::Clerk;
+use crate::policy::facts::Outage;
 use crate::rights::Right;
 use serde_json::json;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Own {
                               then: host-broker reload",
                 }),
             },
-            Self::Wrong(why) => super::refusal(why),
+            Self::Wrong(why) => super::wrong(why),
             Self::Look | Self::Exchange => super::refusal("it is no order"),
             Self::Stop => json!({ "status": "executed", "summary": "The daemon stops." }),
             Self::Reload => json!({ "status": "executed", "summary": "The daemon restarts." }),
@@ -61,10 +62,22 @@ impl Own {
                     "is_behind": clerk.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
                     "servers": servers(clerk),
                     "evidence": &*clerk.health.borrow(),
+                    "unready": unready(clerk),
+                    "judge_fault": clerk.deputy.as_ref().and_then(|deputy| deputy.judge_fault()),
                 },
             }),
         }
     }
+}
+
+/// The providers that take no calls, with the reason, as the daemon's own environment has it.
+fn unready(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
+    let catalogue = Arc::clone(&clerk.catalogue.borrow());
+    let failing = catalogue.providers().filter_map(|(name, listed)| {
+        let reason = listed.state.as_ref().err()?;
+        Some((name.to_string(), json!({ "reason": reason, "lacks_secret": listed.outage == Outage::NoSecret })))
+    });
+    failing.collect()
 }
 
 /// How the MCP servers are, by provider.

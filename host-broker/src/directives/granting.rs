@@ -18,7 +18,7 @@ use crate::sessions;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
-use shared::{Action, Code, Gate, Group, Level};
+use shared::{Action, Code, Gate, Group, Level, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
@@ -49,6 +49,10 @@ impl Broker {
         // What a person was shown is what is given, so the time runs from then.
         let since = asked.as_ref().map_or(tx.now(), |approval| approval.asked_at);
         let mut grant = Grant::of(request, &header.caller_key, since, catalogue);
+        if grant.expires_at.is_some_and(|at| at > Timestamp::LATEST) {
+            let reason = "The grant would end after the year 9999; let it end earlier, or never.";
+            return no(asked.as_ref(), Code::InvalidParams, reason.into());
+        }
         if grant.is_expired(tx.now()) {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
@@ -95,11 +99,12 @@ impl Broker {
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
             summary: format!(
-                "{} now has {} access to {}, until {expiry}.{}",
+                "{} now has {} access to {}, until {expiry}.{}{}",
                 grant.group,
                 grant.level,
                 grant.provider,
-                gives_nothing(request, &grant)
+                gives_nothing(request, &grant),
+                lacks_gate(&grant)
             ),
         };
         let gives = grant.level > Level::None;
@@ -272,6 +277,25 @@ fn gives_nothing(request: &GrantRequest, grant: &Grant) -> &'static str {
     } else {
         " It gives nothing now: the provider has no action that it allows."
     }
+}
+
+/// Returns the note on a grant whose production actions are always refused; empty if there are none.
+fn lacks_gate(grant: &Grant) -> String {
+    let is_production = |(action, level): (&Action, &Level)| {
+        *level >= Level::Production
+            && grant.level >= *level
+            && !grant.denied.contains(action)
+            && grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action))
+    };
+    let production: Vec<&str> =
+        grant.catalogue.iter().filter(|entry| is_production(*entry)).map(|(action, _)| action.as_str()).collect();
+    if grant.gate.is_some() || production.is_empty() {
+        return String::new();
+    }
+    format!(
+        " It names no gate, so every call of a production action is refused: {}. To allow them, grant again with a gate.",
+        production.join(", ")
+    )
 }
 
 /// Returns whether the request gives this action, which demands this level.

@@ -101,7 +101,13 @@ impl Broker {
             "grant": access.document(),
             "expires_at": access.expires_at,
         });
-        let summary = format!("{} has access to {flow_id}@{flow_version}.", access.grant_id);
+        let is_cut = ttl_seconds.is_some_and(|wanted| u64::from(wanted) > seconds);
+        let cut = if is_cut {
+            format!(" No access may last longer than {seconds} s (max_ttl_seconds).")
+        } else {
+            String::new()
+        };
+        let summary = format!("{} has access to {flow_id}@{flow_version}.{cut}", access.grant_id);
         let bearer = Value::String(bearer.reveal().to_string());
         Ok(changed(data, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
     }

@@ -9,12 +9,16 @@ use crate::config::home::Home;
 use crate::config::web::Loopback;
 use crate::config::{Config, ConfigError};
 use crate::http;
+use crate::keys;
 use crate::mailroom::Mailroom;
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::ffi::CString;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A running daemon's way to read its configuration again.
 #[derive(Clone)]
@@ -38,9 +42,21 @@ impl Reload {
     /// # Errors
     /// [`StartError`] if the configuration is invalid; the daemon keeps the current one.
     pub fn ask(&self) -> Result<(), StartError> {
+        let had_vault = keys::has_vault(&self.home);
+        let checked = self.check();
+        if checked.is_err() && !had_vault {
+            // A check that failed leaves no new key. Nothing is sealed with it: this daemon has the lock.
+            keys::forget_vault(&self.home);
+        }
+        checked?;
+        self.wanted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), StartError> {
         let office = Office::open(self.home.clone(), &self.effects)?;
         every_record_opens(&office, &self.effects)?;
-        Mailroom::open(&office.home, &office.config)?;
+        Mailroom::check_keys(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
         self.may_give_to(group)?;
@@ -55,7 +71,8 @@ impl Reload {
         if let Some(address) = callback.filter(new) {
             http::bind(address, &self.effects.runtime).map_err(|source| StartError::Callback { address, source })?;
         }
-        self.wanted.store(true, Ordering::Release);
+        // Last, because it makes directories.
+        Mailroom::open(&office.home, &office.config)?;
         Ok(())
     }
 
@@ -86,13 +103,57 @@ impl Reload {
 }
 
 /// Executes this program again with the same arguments in this process. Returns only if that fails.
-#[expect(clippy::disallowed_methods, reason = "this makes no child")]
+///
+/// ORDER: SIGHUP is blocked before, and [`begun`] admits it after its handler is registered. The mask survives the
+/// execution, so a signal in between waits. `std` would clear the mask.
 pub fn restart() -> std::io::Error {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_default();
-    // Also if the program's file was replaced meanwhile.
-    std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec()
+    let fault = |errno: nix::Error| std::io::Error::from(errno);
+    if let Err(errno) = hangup().thread_block() {
+        return fault(errno);
+    }
+    let arguments: Result<Vec<CString>, _> =
+        std::env::args_os().map(|argument| CString::new(argument.into_encoded_bytes())).collect();
+    let executed = match arguments {
+        // Also if the program's file was replaced meanwhile.
+        Ok(arguments) => nix::unistd::execv(c"/proc/self/exe", &arguments).err().map(fault),
+        Err(_zero) => None,
+    };
+    hangup().thread_unblock().ok();
+    executed.unwrap_or_else(|| ErrorKind::InvalidInput.into())
 }
+
+/// What a start does once its handler of SIGHUP is registered: admits the signal, and gives the process the name that the
+/// execution of `/proc/self/exe` took from it.
+pub fn begun() {
+    hangup().thread_unblock().ok();
+    rustix::thread::set_name(c"host-broker").ok();
+}
+
+fn hangup() -> SigSet {
+    SigSet::from(Signal::SIGHUP)
+}
+
+/// Reaps the children of the program before a reload, which no other part of this one waits for. It ends with the last.
+pub fn reap_inherited() {
+    let inherited = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    let pid = |text: &str| text.parse().ok().and_then(Pid::from_raw);
+    let mut left: Vec<Pid> = inherited.split_whitespace().filter_map(pid).collect();
+    if left.is_empty() {
+        return;
+    }
+    let reap = move || {
+        while !left.is_empty() {
+            left.retain(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None)));
+            std::thread::park_timeout(REAP);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("reaper".to_owned()).spawn(reap) {
+        tracing::warn!(%error, "children of the program before the reload stay as zombies");
+    }
+}
+
+/// How often it is looked whether an inherited child has ended.
+const REAP: Duration = Duration::from_millis(500);
 
 /// The addresses on which a daemon of this configuration listens.
 fn addresses(config: &Config) -> [Option<SocketAddr>; 2] {

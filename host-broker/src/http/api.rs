@@ -23,6 +23,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use shared::Code;
 use shared::digest::Digest;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,26 +57,32 @@ struct HandedIn {
 /// `POST /api/v1/answers`
 pub(super) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap, body: Bytes) -> Response {
     if headers.contains_key(header::ORIGIN) {
-        return refused(StatusCode::FORBIDDEN, "A page of a browser has no business here.");
+        return refused(StatusCode::FORBIDDEN, Code::MalformedRequest, "A page of a browser has no business here.");
     }
     let channel = match api.channel(&headers) {
         Ok(channel) => channel,
         Err(response) => return *response,
     };
     let Ok(HandedIn { from, text }) = serde_json::from_slice(&body) else {
-        return refused(StatusCode::BAD_REQUEST, "Send {\"from\": \"telegram:12345\", \"text\": \"approve CODE\"}.");
+        return refused(
+            StatusCode::BAD_REQUEST,
+            Code::InvalidParams,
+            "Send {\"from\": \"telegram:12345\", \"text\": \"approve CODE\"}.",
+        );
     };
     let spoken = match is_identity(&from).and_then(|()| chat::read(&text)) {
         Ok(spoken) => spoken,
-        Err(why) => return refused(StatusCode::BAD_REQUEST, &why),
+        Err(why) => return refused(StatusCode::BAD_REQUEST, Code::InvalidParams, &why),
     };
     let said = Control::ChatAnswer { from: from.clone(), text };
     let order = Order::Relayed(Relayed { from, spoken, may_relay: true, channel: Some(channel.clone()) });
     let asked = Asked { person: format!("channel:{channel}"), order, said: &said, channel: "http" };
     let reply = match tokio::time::timeout(PATIENCE, api.clerk.ask(&api.reports, asked)).await {
         Ok(Ok(reply)) => serde_json::from_slice::<Value>(&reply).unwrap_or_default(),
-        Ok(Err(why)) => return refused(StatusCode::SERVICE_UNAVAILABLE, &why),
-        Err(_elapsed) => return refused(StatusCode::SERVICE_UNAVAILABLE, "The broker has not answered in time."),
+        Ok(Err(why)) => return refused(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, &why),
+        Err(_elapsed) => {
+            return refused(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, "The broker has not answered in time.");
+        }
     };
     let counts = reply.get("status").is_some_and(|status| status == "executed");
     document(if counts { StatusCode::OK } else { StatusCode::CONFLICT }, &reply)
@@ -100,9 +107,13 @@ impl Api {
         }
         let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
         Err(Box::new(match tried {
-            Ok(()) => refused(StatusCode::UNAUTHORIZED, "This is the token of no channel with answers = true."),
+            Ok(()) => refused(
+                StatusCode::UNAUTHORIZED,
+                Code::OperatorTokenDenied,
+                "This is the token of no channel with answers = true.",
+            ),
             Err(seconds) => {
-                let mut response = refused(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens.");
+                let mut response = refused(StatusCode::TOO_MANY_REQUESTS, Code::RateLimited, "Too many wrong tokens.");
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
                 response
             }
@@ -110,8 +121,8 @@ impl Api {
     }
 }
 
-fn refused(status: StatusCode, why: &str) -> Response {
-    document(status, &json!({ "status": "denied", "error": why }))
+fn refused(status: StatusCode, code: Code, why: &str) -> Response {
+    document(status, &json!({ "status": "denied", "code": code.word(), "error": why }))
 }
 
 fn document(status: StatusCode, document: &Value) -> Response {

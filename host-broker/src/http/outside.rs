@@ -42,8 +42,10 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
+use futures_util::StreamExt as _;
 pub(super) use rates::Rates;
+use rates::Turn;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
@@ -51,7 +53,7 @@ use shared::{Code, Reply, RequestId, Status};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// The longest body, in bytes.
@@ -66,6 +68,8 @@ const GRANT_ID: HeaderName = HeaderName::from_static("x-flow-grant-id");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const VAULT: HeaderName = HeaderName::from_static("x-vault-id");
+/// The type of a stream of server-sent events.
+const EVENT_STREAM: &str = "text/event-stream";
 /// By what it is known that somebody else hands a request on (RFC 7239, RFC 9110 section 7.6.3).
 const PROXIES: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
@@ -94,13 +98,13 @@ pub(super) struct Outside {
 /// People, who come to the same address, are to find a place, and operators beside any number of agents.
 #[derive(Debug)]
 pub(super) struct Places {
-    agents: Semaphore,
-    operators: Semaphore,
+    agents: Arc<Semaphore>,
+    operators: Arc<Semaphore>,
 }
 
 impl Default for Places {
     fn default() -> Self {
-        Self { agents: Semaphore::new(24), operators: Semaphore::new(8) }
+        Self { agents: Arc::new(Semaphore::new(24)), operators: Arc::new(Semaphore::new(8)) }
     }
 }
 
@@ -123,12 +127,22 @@ pub(super) fn router(outside: Outside) -> Router {
         .route(mcp::PLACE, mcp::route(&outside))
         .layer(from_fn_with_state(Arc::clone(&outside), identify))
         .route(openapi::PLACE, get(openapi::document))
+        .route("/api/v1/{*unknown}", any(unknown_path))
         .layer(from_fn_with_state(Arc::clone(&outside), door))
         .with_state(outside)
 }
 
+async fn unknown_path() -> Response {
+    let why = "There is nothing at this path; see /api/v1/openapi.json.";
+    plainly(StatusCode::NOT_FOUND, Code::UnknownType, why)
+}
+
 async fn wrong_method() -> Response {
-    plainly(StatusCode::METHOD_NOT_ALLOWED, "This is not done here in this way; see /api/v1/openapi.json.")
+    plainly(
+        StatusCode::METHOD_NOT_ALLOWED,
+        Code::UnknownType,
+        "This is not done here in this way; see /api/v1/openapi.json.",
+    )
 }
 
 /// What every request passes, and what every reply says.
@@ -154,16 +168,30 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
         Err(response) => return *response,
     };
     Standing::note(&request);
-    let Some(_turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
+    let Some(turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
     let places = match &visitor {
         Visitor::Agent(_) => &outside.places.agents,
         Visitor::Operator(_) => &outside.places.operators,
     };
-    let Ok(_place) = places.try_acquire() else { return later(Code::Busy) };
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else { return later(Code::Busy) };
     match received(request, visitor).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => held_by_stream(next.run(request).await, (turn, place)),
         Err(response) => *response,
     }
+}
+
+/// A response that is a stream of events keeps what its request holds until the stream ends.
+fn held_by_stream(response: Response, held: (Turn, OwnedSemaphorePermit)) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes())) {
+        return response;
+    }
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().map(move |chunk| {
+            let _held = &held;
+            chunk
+        }))
+    })
 }
 
 /// What was sent, read here and strictly, for whoever does what with it: it means one thing, or is refused.
@@ -196,7 +224,11 @@ impl Outside {
             host.is_some_and(is_literal)
         };
         if headers.contains_key(header::ORIGIN) && !only(headers, &header::ORIGIN).is_some_and(is_local) {
-            return Err(Box::new(plainly(StatusCode::FORBIDDEN, "A page of a browser has no business here.")));
+            return Err(Box::new(plainly(
+                StatusCode::FORBIDDEN,
+                Code::MalformedRequest,
+                "A page of a browser has no business here.",
+            )));
         }
         let (table, address) = (&self.config.flows.external_agent, self.entrance.address());
         let named = only(headers, &header::HOST).unwrap_or_default();
@@ -210,7 +242,11 @@ impl Outside {
         }
         let is_hosted = table.hosted_hostnames.iter().any(|hosted| hosted.eq_ignore_ascii_case(named));
         if !is_said || is_own || !is_hosted {
-            return Err(Box::new(plainly(Closed::WrongHost.status(), "This is not an address of this host.")));
+            return Err(Box::new(plainly(
+                Closed::WrongHost.status(),
+                Code::MalformedRequest,
+                "This is not an address of this host.",
+            )));
         }
         if !table.hosted_projection {
             return Err(Box::new(refused(Code::FlowHostedProjectionDisabled)));
@@ -271,7 +307,7 @@ impl Outside {
     fn wrong(&self, shown: &str) -> Response {
         let tried = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(self.clock.now());
         if let Err(seconds) = tried {
-            let mut response = plainly(StatusCode::TOO_MANY_REQUESTS, "Too many wrong bearers.");
+            let mut response = plainly(StatusCode::TOO_MANY_REQUESTS, Code::RateLimited, "Too many wrong bearers.");
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             return response;
         }
@@ -348,10 +384,16 @@ fn named<T: FromStr>(segment: Segment) -> Option<T> {
 async fn whole(body: Body) -> Result<Bytes, Box<Response>> {
     match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(_long)) => {
-            Err(Box::new(plainly(StatusCode::PAYLOAD_TOO_LARGE, "What was sent is longer than 256 KiB, or was cut.")))
-        }
-        Err(_slow) => Err(Box::new(plainly(StatusCode::REQUEST_TIMEOUT, "What was sent took too long to arrive."))),
+        Ok(Err(_long)) => Err(Box::new(plainly(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Code::OversizedRequest,
+            "What was sent is longer than 256 KiB, or was cut.",
+        ))),
+        Err(_slow) => Err(Box::new(plainly(
+            StatusCode::REQUEST_TIMEOUT,
+            Code::MalformedRequest,
+            "What was sent took too long to arrive.",
+        ))),
     }
 }
 
@@ -374,7 +416,7 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
 
 /// The reply, once it is there.
 async fn reply(receiver: oneshot::Receiver<Vec<u8>>, patience: Duration) -> Result<Reply, Box<Response>> {
-    let unavailable = |why: &str| Err(Box::new(plainly(StatusCode::SERVICE_UNAVAILABLE, why)));
+    let unavailable = |why: &str| Err(Box::new(plainly(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why)));
     match tokio::time::timeout(patience + MARGIN, receiver).await {
         Ok(Ok(reply)) => serde_json::from_slice(&reply).map_err(|_bad| Box::new(refused(Code::EvidenceUnavailable))),
         Ok(Err(_gone)) => unavailable("The broker stops."),
@@ -443,8 +485,8 @@ fn invalid(why: &str) -> Response {
     document(StatusCode::BAD_REQUEST, &words)
 }
 
-fn plainly(status: StatusCode, why: &str) -> Response {
-    document(status, &json!({ "status": "denied", "error": why }))
+fn plainly(status: StatusCode, code: Code, why: &str) -> Response {
+    document(status, &json!({ "status": "denied", "code": code.word(), "error": why }))
 }
 
 fn document(status: StatusCode, document: &Value) -> Response {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use shared::{Group, Provider, RequestId, Timestamp};
 
-/// One call, as the view `ext_calls` has it.
+/// One call, with the columns of the view `ext_calls`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the columns of the view in schema.sql")]
 pub struct CallRecord {
@@ -33,7 +33,7 @@ pub struct Filter {
     pub group: Option<Group>,
     /// Only to this provider.
     pub provider: Option<Provider>,
-    /// Only those with this status: `authorized`, `denied`, `executed`, `failed`, `timeout`.
+    /// Only those with this status: `waiting`, `authorized`, `denied`, `executed`, `failed`, `timeout`.
     pub status: Option<String>,
     /// Only those whose first row comes after this one.
     pub after: i64,
@@ -42,17 +42,42 @@ pub struct Filter {
 const COLUMNS: &str = "id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
     status, denial_reason, result_summary, task_id, duration_ms, created_at";
 
+/// The view's calls. Of those that a person settled, it does not know which took no effect.
+const MADE: &str = "SELECT id, request_id, group_folder, provider, action, access_level, params_hash, params_summary,
+        CASE WHEN status = 'executed' AND EXISTS (
+            SELECT 1 FROM ledger AS finding
+            WHERE finding.caller IN ('group:' || group_folder, group_folder) AND finding.request_id = ext_calls.request_id
+              AND finding.kind = 'settled' AND json_extract(finding.body, '$.settles') = ext_calls.id
+              AND json_extract(finding.body, '$.as') = 'failed')
+            THEN 'failed' ELSE status END AS status,
+        denial_reason, result_summary, task_id, duration_ms, created_at
+    FROM ext_calls";
+
+/// Calls that wait for a person, which the view does not have.
+const WAITING: &str = "SELECT asked_seq AS id, approvals.request_id AS request_id,
+        CASE WHEN approvals.caller LIKE 'group:%' THEN substr(approvals.caller, 7) ELSE approvals.caller END AS group_folder,
+        approvals.provider AS provider, approvals.action AS action, approvals.level AS access_level,
+        'sha256:' || lower(hex(params_digest)) AS params_hash, summary AS params_summary, 'waiting' AS status,
+        NULL AS denial_reason, NULL AS result_summary, task_id, NULL AS duration_ms,
+        strftime('%Y-%m-%dT%H:%M:%fZ', asked_at / 1000.0, 'unixepoch') AS created_at
+    FROM approvals JOIN ledger ON ledger.seq = asked_seq
+    WHERE approvals.kind = 'call' AND approvals.state = 'waiting'";
+
 /// The latest calls, oldest of them first.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
 pub fn list(connection: &Connection, filter: &Filter, limit: u32) -> Result<Vec<CallRecord>, LedgerError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM ext_calls
-         WHERE id > ?1 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
-           AND (?4 IS NULL OR status = ?4)
-         ORDER BY id DESC LIMIT ?5"
-    );
+    // Each part by itself, so that its order is that of the table and nothing is sorted but the last few.
+    let latest = |calls: &str| {
+        format!(
+            "SELECT * FROM (SELECT {COLUMNS} FROM ({calls})
+             WHERE id > ?1 AND (?2 IS NULL OR group_folder = ?2) AND (?3 IS NULL OR provider = ?3)
+               AND (?4 IS NULL OR status = ?4)
+             ORDER BY id DESC LIMIT ?5)"
+        )
+    };
+    let sql = format!("{} UNION ALL {} ORDER BY id DESC LIMIT ?5", latest(MADE), latest(WAITING));
     let group = filter.group.as_ref().map(Group::as_str);
     let provider = filter.provider.as_ref().map(Provider::as_str);
     let found: Result<Vec<_>, _> = connection
@@ -69,7 +94,7 @@ pub fn list(connection: &Connection, filter: &Filter, limit: u32) -> Result<Vec<
 /// [`LedgerError`] if it cannot be read.
 pub fn one(connection: &Connection, id: i64) -> Result<Option<CallRecord>, LedgerError> {
     let found: Result<Vec<_>, _> = connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM ext_calls WHERE id = ?1"))
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM ({MADE}) WHERE id = ?1"))
         .and_then(|mut s| s.query_map(params![id], read)?.collect());
     Ok(found.map_err(at("look a call up"))?.pop())
 }

@@ -7,7 +7,7 @@ use crate::ledger::steady::Steady;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
 use crate::lock::Lock;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -127,8 +127,39 @@ pub fn reader(home: &Path) -> Result<Connection, LedgerError> {
     let open = |source| LedgerError::Open { path: path.clone(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&path, flags).map_err(open)?;
+    let is_readable = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
+    let connection = match (is_readable, immutable(&path)) {
+        (Err(rusqlite::Error::SqliteFailure(error, _)), Some(uri)) if error.code == ErrorCode::CannotOpen => {
+            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(open)?
+        }
+        (Ok(_) | Err(_), _) => connection,
+    };
     connection.busy_timeout(BUSY).map_err(open)?;
     Ok(connection)
+}
+
+/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is none, or if a
+/// daemon has it open.
+///
+/// # Errors
+/// [`LedgerError::Open`].
+pub fn at_rest(home: &Path) -> Result<Option<Connection>, LedgerError> {
+    let path = home.join("ledger.db");
+    let (Some(uri), true) = (immutable(&path), path.exists()) else { return Ok(None) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).map(Some).map_err(|source| LedgerError::Open { path, source })
+}
+
+/// Returns the address under which SQLite reads a database in a directory that it cannot write to, as it is. `None` if rows
+/// are in its write-ahead log: SQLite would not see them.
+fn immutable(path: &Path) -> Option<String> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        return None;
+    }
+    let name = path.to_str()?.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    Some(format!("file:{name}?immutable=1"))
 }
 
 /// Tables are only ever added: the row format of the ledger is final.

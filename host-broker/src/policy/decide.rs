@@ -139,7 +139,7 @@ type Judge = fn(&Facts) -> Verdict;
 
 const STEPS: [(Step, Judge); 15] = [
     (Step::KillSwitch, kill_switch),
-    (Step::Grant, grant),
+    (Step::Grant, grant_verdict),
     (Step::Person, person),
     (Step::Catalogue, catalogue),
     (Step::Level, level),
@@ -166,7 +166,7 @@ fn kill_switch(facts: &Facts) -> Verdict {
     }
 }
 
-fn grant(facts: &Facts) -> Verdict {
+fn grant_verdict(facts: &Facts) -> Verdict {
     match &facts.grant {
         GrantFact::None => {
             Verdict::refuse(Code::NoGrant, format!("{} has no access to {}.", facts.caller, facts.provider))
@@ -182,7 +182,7 @@ fn grant(facts: &Facts) -> Verdict {
 
 /// What is a person's own, or was granted for certain chats, takes a person who is known.
 fn person(facts: &Facts) -> Verdict {
-    let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    let Some(grant) = live(facts) else { return grant_verdict(facts) };
     let own = facts.operation.map_or(ChatsFact::Any, |operation| operation.chats);
     let matters = facts.provider.is_namespaced() || grant.chats != ChatsFact::Any || own != ChatsFact::Any;
     match (&facts.person, grant.chats) {
@@ -239,14 +239,12 @@ fn catalogue(facts: &Facts) -> Verdict {
         Some(None) => {
             Verdict::refuse(Code::ActionNotAllowed, format!("Action '{}' is newer than the grant.", facts.action))
         }
-        None => Verdict::refuse_plainly(Code::NoGrant),
+        None => grant_verdict(facts),
     }
 }
 
 fn level(facts: &Facts) -> Verdict {
-    let (Some(grant), Some(operation)) = (live(facts), facts.operation) else {
-        return Verdict::refuse_plainly(Code::NoGrant);
-    };
+    let (Some(grant), Some(operation)) = (live(facts), facts.operation) else { return without_action(facts) };
     if operation.demanded <= grant.level {
         return Verdict::Permit;
     }
@@ -260,7 +258,7 @@ fn level(facts: &Facts) -> Verdict {
 }
 
 fn lists(facts: &Facts) -> Verdict {
-    let Some(grant) = live(facts) else { return Verdict::refuse_plainly(Code::NoGrant) };
+    let Some(grant) = live(facts) else { return grant_verdict(facts) };
     if matches!(facts.operation, Some(OperationFact { setting: Setting::Off, .. })) {
         Verdict::refuse(
             Code::ActionDenied,
@@ -296,6 +294,9 @@ fn parameters(facts: &Facts) -> Verdict {
     let code = if facts.provider.is_namespaced() { Code::CapabilityInvalidInput } else { Code::InvalidParams };
     match &facts.params {
         ParamsFact::Valid => Verdict::Permit,
+        ParamsFact::Unparsed if facts.operation.is_none() || facts.provider_state != ProviderFact::Enabled => {
+            without_action(facts)
+        }
         ParamsFact::Unparsed => Verdict::refuse_plainly(code),
         ParamsFact::Faulty(faults) => {
             Verdict::refuse(code, format!("The parameters do not fit: {}.", faults.join("; ")))
@@ -309,12 +310,15 @@ fn guardrails(facts: &Facts) -> Verdict {
         GuardFact::NeedsRemote => Verdict::NeedsRemote,
         GuardFact::Refuse { code, reason } => Verdict::refuse(*code, reason.clone()),
         // Only when the parameters do not fit, which is refused before.
-        GuardFact::Unasked => Verdict::refuse_plainly(Code::InvalidParams),
+        GuardFact::Unasked => match parameters(facts) {
+            Verdict::Permit => Verdict::refuse_plainly(Code::InvalidParams),
+            other @ (Verdict::RequireApproval { .. } | Verdict::NeedsRemote | Verdict::Refuse { .. }) => other,
+        },
     }
 }
 
 fn governance(facts: &Facts) -> Verdict {
-    let Some(OperationFact { demanded, .. }) = facts.operation else { return Verdict::refuse_plainly(Code::NoGrant) };
+    let Some(OperationFact { demanded, .. }) = facts.operation else { return without_action(facts) };
     if demanded < Level::Write {
         return Verdict::Permit;
     }
@@ -435,6 +439,14 @@ fn limits(facts: &Facts) -> Verdict {
     match &facts.limits {
         LimitsFact::Within(_) => Verdict::Permit,
         LimitsFact::Exceeded { code, reason, .. } => Verdict::refuse(*code, reason.clone()),
+    }
+}
+
+/// The verdict of a step that needs the action, where there is none to judge: the reason why there is none.
+fn without_action(facts: &Facts) -> Verdict {
+    match grant_verdict(facts) {
+        Verdict::Permit => catalogue(facts),
+        other @ (Verdict::RequireApproval { .. } | Verdict::NeedsRemote | Verdict::Refuse { .. }) => other,
     }
 }
 

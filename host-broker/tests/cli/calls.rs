@@ -71,3 +71,70 @@ fn calls_are_followed_as_they_happen() {
     world.call("t3", "echo", &json!({}), None);
     assert_eq!(next(), "t3");
 }
+
+#[test]
+fn a_call_that_waits_for_a_person_is_listed_and_its_story_says_who_answered_when_and_where() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let _daemon = world.serve();
+    for (id, answer, status) in [("w1", "yes", "executed"), ("w2", "no", "denied")] {
+        std::thread::scope(|scope| {
+            let asks = scope.spawn(|| world.call(id, "person", &json!({ "id": id }), None));
+            let (mut watch, mut input) = world.start_with_input(&["approvals", "watch", "--json"]);
+            let question: Value = serde_json::from_str(&watch.line()).unwrap();
+            assert_eq!((&question["request_id"], &question["state"]), (&json!(id), &json!("waiting")));
+            let waiting = world.run(&["calls", "list", "--status", "waiting", "--json"]).json();
+            let [call] = &waiting["calls"].as_array().unwrap()[..] else { panic!("{waiting}") };
+            assert_eq!((&call["request_id"], &call["group_folder"]), (&json!(id), &json!("developer")));
+            assert!(world.run(&["calls", "list"]).ok().contains("waiting"));
+            let code = question["code"].as_str().unwrap();
+            std::io::Write::write_all(&mut input, format!("{answer} {code} as agreed\n").as_bytes()).unwrap();
+            let reply: Value = serde_json::from_str(&watch.line()).unwrap();
+            assert_eq!(reply["status"], "executed", "{reply}");
+            assert_eq!(asks.join().unwrap()["status"], status);
+        });
+        let story = world.run(&["calls", "show", id, "--json"]).json();
+        let given = &story["approvals"][0]["answers"][0];
+        assert_eq!((&given["by"], &given["channel"]), (&json!("person:tester"), &json!("cli")), "{story}");
+        assert!(given["at"].as_str().unwrap().ends_with('Z'));
+        let text = world.run(&["calls", "show", id]).ok();
+        assert!(text.contains(&format!("{answer} from person:tester, through cli, at ")), "{text}");
+    }
+    assert_eq!(world.run(&["calls", "list", "--status", "waiting", "--json"]).json(), json!({ "calls": [] }));
+}
+
+#[test]
+fn a_person_records_what_became_of_a_call_whose_outcome_nobody_knew() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.vanish]\nlevel = 2\nlose_reply = true\nexposes = [\"egress\"]\n");
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let daemon = world.serve();
+    for id in ["u1", "u2"] {
+        assert_eq!(world.call(id, "vanish", &json!({}), None)["code"], "outcome_unknown");
+    }
+    let unknown = || world.run(&["status", "--json"]).json()["unknown_outcomes"].as_array().unwrap().len();
+    assert_eq!(unknown(), 2);
+    assert!(world.run(&["status"]).ok().contains("host-broker calls settle"));
+    let settle =
+        |id: &str, found: &str| world.run(&["calls", "settle", id, "--as", found, "--note", "looked at the log"]);
+    settle("u3", "failed").fails(3, &["No call of that name"]);
+    world.run(&["calls", "settle", "u1", "--as", "failed", "--note", " "]).fails(3, &["note"]);
+    settle("u1", "failed").ok();
+    settle("u2", "succeeded").ok();
+    settle("u2", "failed").fails(3, &["No call of that name"]);
+    assert_eq!(unknown(), 0);
+    let list = world.run(&["calls", "list", "--json"]).json();
+    let statuses: Vec<_> = list["calls"].as_array().unwrap().iter().map(|call| call["status"].clone()).collect();
+    assert_eq!(statuses, [json!("failed"), json!("executed")]);
+    let story = world.run(&["calls", "show", "u1"]).ok();
+    for part in ["found by", "person:tester", "looked at the log", "did not take effect"] {
+        assert!(story.contains(part), "no `{part}` in {story}");
+    }
+    let of = |id: &str| world.ask("developer", &format!("ask-{id}"), json!({ "type": "ext_result", "of": id }));
+    assert_eq!(of("u2")["data"]["reply"]["status"].as_str().or(of("u2")["status"].as_str()), Some("executed"));
+    let failed = of("u1").to_string();
+    assert!(failed.contains("did not take effect"), "{failed}");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is whole"));
+}

@@ -97,7 +97,10 @@ fn a_reload_takes_all_of_the_configuration_or_nothing() {
 fn stopping_what_does_not_run_is_no_fault() {
     let world = World::with_mock();
     assert!(world.run(&["stop"]).ok().contains("No daemon is running"));
-    assert_eq!(world.run(&["stop", "--json"]).json(), json!({ "stopped": true, "was_running": false }));
+    assert_eq!(
+        world.run(&["stop", "--json"]).json(),
+        json!({ "stopped": true, "was_running": false, "unfinished": [] })
+    );
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn what_a_mock_prints_leads_to_an_answer() {
 #[test]
 fn a_mock_does_not_take_another_brokers_home() {
     let world = World::with_mock();
-    world.run(&["mock"]).fails(2, &["home of another broker", "--home DIR"]);
+    world.run(&["mock"]).fails(4, &["home of another broker", "--home DIR"]);
 }
 
 #[test]
@@ -173,4 +176,91 @@ fn a_mock_without_a_home_leaves_nothing_behind() {
     finish(&mut world.command(&["stop", "--home", &home])).ok();
     assert_eq!(mock.end(), 0);
     assert_eq!(world.home.read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_stop_lists_the_calls_that_it_did_not_wait_for() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.slow]\nlevel = 1\nlatency_ms = 100000\nexposes = []\n");
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let daemon = world.serve();
+    let tasks = world.home.join("ipc/developer/tasks");
+    let call = json!({ "type": "ext_call", "request_id": "s1", "provider": "mock", "action": "slow", "params": {} });
+    std::fs::write(tasks.join(".s1"), call.to_string()).unwrap();
+    std::fs::rename(tasks.join(".s1"), tasks.join("s1.json")).unwrap();
+    wait_for(|| !world.run(&["status", "--json"]).json()["open_intents"].as_array().unwrap().is_empty());
+    let stopped = world.run(&["stop", "--json"]).json();
+    assert_eq!(stopped["unfinished"][0]["request_id"], "s1", "{stopped}");
+    assert_eq!(daemon.end(), 0);
+    let daemon = world.serve();
+    assert_eq!(world.run(&["stop", "--json"]).json()["unfinished"], json!([]));
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn what_lacks_its_secret_in_the_daemons_own_environment_is_not_shown_as_available() {
+    let world = World::with_mock();
+    world.append("broker.toml", "\n[providers.github]\nkind = \"github\"\nrepos = [\"octo/hello\"]\n");
+    world.run(&["grant", "developer", "github", "1"]).ok();
+    let look = |arguments: &[&str]| finish(world.command(arguments).env("GITHUB_TOKEN", "x".repeat(40))).json();
+    let explain = ["explain", "developer", "github.list_issues", "{\"repo\":\"octo/hello\"}", "--json"];
+    let verdict = || look(&explain)["steps"][3]["reason"].clone();
+    let works = || look(&["status", "--json"])["providers"][0]["works"].clone();
+    // Only this command has the secret.
+    assert_eq!((verdict(), works()), (json!(null), json!(true)));
+    let daemon = world.serve();
+    assert_eq!((verdict(), works()), (json!("Provider github lacks its secret."), json!(false)));
+    let shown = look(&["capabilities", "developer", "--all", "--json"]);
+    assert_eq!(shown["capabilities"][0]["actions"]["list_issues"]["status"], "DENIED", "{shown}");
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    // And only the daemon has it.
+    let mut daemon = start(world.command(&["serve"]).env("GITHUB_TOKEN", "x".repeat(40)));
+    assert_eq!(daemon.line(), "ready");
+    let works = world.run(&["status", "--json"]).json()["providers"][0]["works"].clone();
+    assert_eq!(works, json!(true));
+}
+
+#[test]
+fn a_reload_keeps_the_name_of_the_process_and_no_signal_during_it_ends_the_daemon() {
+    let world = World::with_mock();
+    let mut daemon = world.serve();
+    let pid = world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64().unwrap();
+    let named = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim().to_owned();
+    assert_eq!(named(), "host-broker");
+    world.run(&["reload"]).ok();
+    assert_eq!((daemon.line().as_str(), named().as_str()), ("ready", "host-broker"));
+    // Signals at any moment, also between the execution and the registration of the handler, end nothing.
+    let process = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
+                std::thread::yield_now();
+            }
+        });
+        for _ in 0..3 {
+            assert_eq!(daemon.line(), "ready");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    wait_for(|| world.run(&["status", "--json"]).json()["daemon"]["pid"].as_i64() == Some(pid));
+    wait_for(|| world.run(&["stop"]).ok().contains("has stopped"));
+    assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn a_reload_whose_check_fails_makes_no_directory() {
+    let world = World::with_mock();
+    let daemon = world.serve();
+    let config = world.read("broker.toml");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    world.append("broker.toml", &format!("\n[groups.late]\n\n[web]\nlisten = \"{address}\"\n"));
+    world.run(&["reload"]).fails(4, &["inbox cannot listen"]);
+    assert!(!world.home.join("ipc/late").exists(), "a check that failed makes no directory");
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
 }

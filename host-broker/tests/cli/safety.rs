@@ -126,3 +126,51 @@ fn a_sandbox_with_another_user_has_its_directories_and_where_it_has_not_that_is_
         assert!(said.contains("sandbox of group day runs as user 54322") && said.contains(&remedy), "{said}");
     }
 }
+
+#[test]
+fn a_home_that_cannot_be_written_to_is_shown_and_verified_and_nothing_else() {
+    let world = World::with_mock();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let daemon = world.serve();
+    world.call("r1", "echo", &serde_json::json!({}), None);
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+    let home = world.home.to_str().unwrap().to_owned();
+    let on_read_only = |arguments: &[&str]| {
+        let program = world.command(&[]).get_program().to_owned();
+        #[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
+        let mut room = std::process::Command::new("bwrap");
+        room.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--"]).arg(program).args(arguments);
+        super::world::finish(room.args(["--home", &home]))
+    };
+    if on_read_only(&["--version"]).code != 0 {
+        eprintln!("skipped: there is no bubblewrap here");
+        return;
+    }
+    for arguments in [&["evidence", "verify"][..], &["status"], &["calls", "list"], &["evidence", "export"]] {
+        on_read_only(arguments).ok();
+    }
+    assert!(on_read_only(&["calls", "show", "r1"]).ok().contains("mock.echo"));
+    on_read_only(&["serve"]).fails(4, &["Read-only file system"]);
+    on_read_only(&["grant", "developer", "mock", "2"]).fails(4, &["Read-only file system"]);
+}
+
+#[test]
+fn a_judge_that_cannot_run_is_a_warning_where_people_look() {
+    let world = World::with_mock();
+    world.append("broker.toml", "\n[deputy.judge]\ncommand = [\"/nowhere/judge\"]\n");
+    for command in [&["status"][..], &["config", "check"]] {
+        let said = world.run(command).ok();
+        assert!(said.contains("/nowhere/judge") && said.contains("counts as suspicious"), "{said}");
+    }
+    // One that runs and answers nonsense is found out by the first result that it is asked about.
+    let config = world.read("broker.toml").replace("/nowhere/judge", "/bin/false");
+    std::fs::write(world.home.join("broker.toml"), config).unwrap();
+    world.append("mock.toml", "\n[actions.read]\nlevel = 1\nreply = \"hello\"\nexposes = [\"untrusted\"]\n");
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    let _daemon = world.serve();
+    let warned = || world.run(&["status"]).ok().contains("the judge did not answer");
+    assert!(!warned());
+    world.call("j1", "read", &serde_json::json!({}), None);
+    assert!(warned());
+}

@@ -156,6 +156,14 @@ impl World {
         done.status.code().unwrap_or(-1)
     }
 
+    /// Runs it with a full disk behind its output, and returns its exit code and its errors.
+    pub(super) fn run_on_full_disk(&self, arguments: &[&str]) -> (i32, String) {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = self.command(arguments);
+        let done = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        (done.status.code().unwrap_or(-1), String::from_utf8(done.stderr).unwrap())
+    }
+
     /// Starts a program that runs until it is stopped.
     pub(super) fn start(&self, arguments: &[&str]) -> Running {
         start(&mut self.command(arguments))

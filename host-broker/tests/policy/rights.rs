@@ -68,6 +68,7 @@ fn table() -> Vec<(Value, &'static str)> {
         (json!({ "type": "kill_group", "group": "developer", "on": false }), "yynnn"),
         (json!({ "type": "accept_clock" }), "yynnn"),
         (json!({ "type": "reset_session", "group": "developer" }), "yynnn"),
+        (json!({ "type": "settle", "request_id": "r1", "happened": true, "note": "seen" }), "yynnn"),
     ]
 }
 
@@ -98,6 +99,7 @@ fn word(control: &Control) -> &'static str {
         Control::Release { .. } => "release",
         Control::AcceptClock => "accept_clock",
         Control::ResetSession { .. } => "reset_session",
+        Control::Settle(_) => "settle",
         // `relaying` covers the answers of a relay. The others concern the process; their table is beside them.
         Control::ChatAnswer { .. }
         | Control::Look { .. }
@@ -135,7 +137,7 @@ fn every_command_is_given_by_those_who_have_the_right_and_refused_to_all_others_
         }
         assert_eq!(found, expected, "{document}");
     }
-    assert_eq!(covered.len(), 23, "every command that becomes a row is in the table");
+    assert_eq!(covered.len(), 24, "every command that becomes a row is in the table");
 }
 
 #[test]

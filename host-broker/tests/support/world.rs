@@ -235,6 +235,7 @@ impl World {
                 uid,
                 inbox: None,
                 callback: None,
+                deputy: None,
                 foundation: None,
                 reload: None,
                 start: String::new(),

@@ -1,9 +1,9 @@
 //! One typed tool for each action that the group may use: the same `ext_call`, with the action's own schema.
 
 use super::{Effect, hints};
-use crate::render::{self, words};
+use crate::render::words;
 use crate::schema;
-use rmcp::model::{MetaObject, Tool};
+use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 use shared::request::Request;
 use shared::snapshot::{ActionEntry, Capability, Snapshot};
@@ -74,23 +74,12 @@ fn make(name: String, provider: &Provider, action: &Action, entry: &ActionEntry)
         }
     };
     // REJECTED: the action's output schema as the tool's. A client must refuse a result that does not fit it, and a pending,
-    // a withheld or a cut result cannot fit; nor does the reply around the data. Programs find the schema in `_meta`.
-    let mut tool = Tool::new(name, words::action(provider, action, entry), input)
+    // a withheld or a cut result cannot fit; nor does the reply around the data. Nor in `_meta`: it made the list twice as
+    // long. `ext_capabilities` with `provider` and `action` shows it.
+    let tool = Tool::new(name, words::action(provider, action, entry), input)
         .with_title(format!("{provider}: {action}"))
         .with_annotations(hints(effect, true));
-    if let Some(output) = entry.output_schema.as_ref().filter(|output| says_something(output)) {
-        tool.meta = Some(MetaObject(Map::from_iter([(render::OUTPUT_SCHEMA.to_owned(), output.clone())])));
-    }
     ActionTool { tool, provider: provider.clone(), action: action.clone(), options }
-}
-
-/// Whether a result's schema says more than that it is the answer of an MCP tool, which is all that is known of tools without
-/// an `outputSchema`.
-fn says_something(output: &Value) -> bool {
-    let is_any_answer = output.get("anyOf").is_none()
-        && output.pointer("/properties/structuredContent") == Some(&json!({}))
-        && output.pointer("/properties/content").is_some();
-    !is_any_answer
 }
 
 /// Adds the options whose names the action does not use itself. A schema that is put together from others may forbid
@@ -210,10 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_promises_an_output_and_programs_find_its_schema() {
+    fn no_tool_of_the_list_carries_the_schema_of_its_output() {
         let tools = tools(&json!({"a": {"level": 1, "description": "x", "output_schema": {"type": "object"}}}));
-        assert_eq!(tools[0].tool.output_schema, None);
-        let meta = tools[0].tool.meta.as_ref().unwrap();
-        assert_eq!(meta.0[render::OUTPUT_SCHEMA], json!({"type": "object"}), "programs find what the data is");
+        assert_eq!((&tools[0].tool.output_schema, &tools[0].tool.meta), (&None, &None));
     }
 }

@@ -144,7 +144,7 @@ impl World {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the binary under test is a process")]
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         use std::os::unix::process::CommandExt as _;
         let mut command = Command::new(&self.program);
         if let Some(user) = self.user {

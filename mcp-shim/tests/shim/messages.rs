@@ -2,6 +2,8 @@
 
 use super::harness::{Client, Era, World};
 use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::Stdio;
 
 const BATCHES: Era = Era::Handshake("2025-03-26");
 
@@ -54,6 +56,18 @@ fn what_is_no_message_is_answered_before_the_greeting_and_after_it() {
     let next = client.next(|_| true);
     assert_eq!(next["id"], id, "{next}");
     assert!(world.tasks().is_empty());
+}
+
+#[test]
+fn a_complaint_is_written_although_the_input_ends_right_after_the_line() {
+    let world = World::with_snapshot();
+    for _ in 0..20 {
+        let mut child = world.command().stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"{\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &Value::Null));
+    }
 }
 
 fn call(id: u64) -> Value {

@@ -94,7 +94,7 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
     // A no from the broker is an answer here, not the end.
     let said = if apply { applying::ask(context, &control) } else { context.output.reply(&answer(context, &control)?) };
     if let Err(fault) = said {
-        context.output.fault(&fault);
+        context.output.fault(&Fault { text: context.at_home(&fault.text), ..fault });
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
     let answers =
         row.approval.as_ref().and_then(|reference| agreed.get(reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
-    let facts: [(&str, Option<String>); 14] = [
+    let facts: [(&str, Option<String>); 15] = [
         ("who", Some(row.caller.clone())),
         ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
         ("what", row.summary.clone()),
@@ -80,6 +80,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
         ("agreed", (!answers.is_empty()).then(|| answers.join("; "))),
         ("took", row.duration_ms.map(|ms| format!("{ms} ms"))),
         ("outcome of", number("of").map(|seq| format!("row {seq}"))),
+        ("found by", text("by")),
         ("settles", number("settles").map(|seq| format!("row {seq}, as {}", text("as").unwrap_or_default()))),
         ("asks about", number("probes").map(|seq| format!("row {seq}"))),
         ("note", text("why")),

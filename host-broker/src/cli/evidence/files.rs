@@ -37,6 +37,7 @@ pub(super) fn record(row: &Row, intended: &mut Intended) -> Option<Value> {
     let proposed = op.as_str().is_some_and(|op| op.ends_with("_propose"));
     let status = match row.kind.as_str() {
         "succeeded" if proposed => "hitl_required",
+        "settled" if body.get("as").is_some_and(|found| found == "failed") => "error",
         "succeeded" | "settled" => "allowed",
         "refused" => "denied",
         "failed" | "unknown" | "timed_out" => "error",

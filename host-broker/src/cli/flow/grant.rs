@@ -74,7 +74,11 @@ impl Grant {
                     ttl_seconds: ttl,
                     actor_label: actor,
                 });
-                told(context, vault, request, |data| context.output.show(data, || minted(data)))
+                told(context, vault, request, |data| context.output.show(data, || minted(data)))?;
+                context.output.is_whole(
+                    "the access exists, but nobody has its bearer; find it with host-broker flow grant list and end it \
+                     with host-broker flow grant revoke GRANT_ID",
+                )
             }
             Self::Revoke(Named { grant }) => {
                 let text = format!("{grant} is ended.");

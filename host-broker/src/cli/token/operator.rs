@@ -67,7 +67,11 @@ impl Mint {
             life_seconds: life,
             label,
         };
-        told(context, &Control::MintOperator(wanted), |data| context.output.show(data, || minted(data)))
+        told(context, &Control::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
+        context.output.is_whole(
+            "the token exists, but nobody has its bearer; find it with host-broker token list-operators and end it with \
+             host-broker token revoke-operator TOKEN_ID",
+        )
     }
 }
 

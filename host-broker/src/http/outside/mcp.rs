@@ -12,19 +12,23 @@ mod own;
 
 use super::agents::{Called, prefers};
 use super::operators::request_of;
-use super::{BODY_BYTES_MAX, Outside, Visitor};
+use super::{BODY_BYTES_MAX, EVENT_STREAM, Outside, Visitor};
 use crate::flows::grants::{Use, find, standing};
 use crate::operators::Operator;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
+use http::HeaderValue;
+use http::header::ACCEPT;
 use http::request::Parts;
+use messages::OfBatch;
 use own::Asked;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
     ListPromptsRequestMethod, ListPromptsResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
+    ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -34,7 +38,10 @@ use serde_json::{Map, Value};
 use shared::flow::operations::{self, Operation};
 use shared::flow::{GrantId, Opaque};
 use shared::{Code, Level, Reply, RequestId, limits, schema};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a client is told when it connects.
 const INSTRUCTIONS: &str = "Each tool is something that a host elsewhere does. Every call is decided, recorded and cleaned \
@@ -164,15 +171,41 @@ fn unanswered() -> ErrorData {
     ErrorData::internal_error("the broker has not answered", None)
 }
 
-/// Waits for a reply as long as the client does.
+/// Waits for a reply as long as the client does, and tells a client that wants to hear it that the call is still waited for.
+/// The first notification makes the answer a stream of events.
 async fn unless_gone(
     context: &RequestContext<RoleServer>,
     reply: impl Future<Output = Result<Reply, Box<Response>>>,
 ) -> Result<Reply, ErrorData> {
-    tokio::select! {
-        reply = reply => reply.map_err(|_unavailable| unanswered()),
-        () = context.ct.cancelled() => Err(ErrorData::internal_error("the client has left", None)),
+    let (mut reply, started) = (pin!(reply), Instant::now());
+    let token = progress_token(context);
+    loop {
+        tokio::select! {
+            reply = &mut reply => return reply.map_err(|_unavailable| unanswered()),
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the client has left", None)),
+            () = tokio::time::sleep(PROGRESS), if token.is_some() => {
+                let Some(token) = token.clone() else { continue };
+                let waited = started.elapsed();
+                let message = format!("no reply yet, after {} s", waited.as_secs());
+                let note = ProgressNotificationParam::new(token, waited.as_secs_f64()).with_message(message);
+                // A client that does not read holds nothing up.
+                tokio::time::timeout(PROGRESS, context.peer.notify_progress(note)).await.ok();
+            }
+        }
     }
+}
+
+/// How often a client hears that a call is still waited for.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// The token of a client that wants to hear of progress and takes a stream of events. A message of a batch has no stream.
+fn progress_token(context: &RequestContext<RoleServer>) -> Option<ProgressToken> {
+    let parts = context.extensions.get::<Parts>()?;
+    let takes_events = |value: &HeaderValue| value.to_str().is_ok_and(|kinds| kinds.contains(EVENT_STREAM));
+    if parts.extensions.get::<OfBatch>().is_some() || !parts.headers.get_all(ACCEPT).iter().any(takes_events) {
+        return None;
+    }
+    context.meta.get_progress_token()
 }
 
 /// Whose request it is, which was found out before it came here.

@@ -1,7 +1,7 @@
 //! How fast an access may be used, or a token, and how often at once: every request leaves a row, and holds a connection.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,8 +17,8 @@ const REMEMBERED: usize = 4_096;
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// What is left to each that was used lately, by its name.
-#[derive(Debug, Default)]
-pub(in crate::http) struct Rates(Mutex<All>);
+#[derive(Debug, Default, Clone)]
+pub(in crate::http) struct Rates(Arc<Mutex<All>>);
 
 #[derive(Debug, Default)]
 struct All {
@@ -41,12 +41,12 @@ impl Used {
 
 /// A request that is under way.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
-    rates: &'a Rates,
+pub(super) struct Turn {
+    rates: Rates,
     name: Box<str>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(used) = self.rates.all().used.get_mut(&self.name) {
             used.open = used.open.saturating_sub(1);
@@ -60,11 +60,11 @@ impl Rates {
     }
 
     /// Begins one; nothing if it is too fast, or too many are under way.
-    pub(super) fn take(&self, name: &str) -> Option<Turn<'_>> {
+    pub(super) fn take(&self, name: &str) -> Option<Turn> {
         self.take_at(name, Instant::now())
     }
 
-    fn take_at(&self, name: &str, now: Instant) -> Option<Turn<'_>> {
+    fn take_at(&self, name: &str, now: Instant) -> Option<Turn> {
         let mut all = self.all();
         let is_due = all.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP);
         if all.used.len() >= REMEMBERED && is_due {
@@ -79,7 +79,7 @@ impl Rates {
         }
         used.left -= 1.0;
         used.open += 1;
-        Some(Turn { rates: self, name: name.into() })
+        Some(Turn { rates: self.clone(), name: name.into() })
     }
 }
 

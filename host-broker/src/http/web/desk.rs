@@ -150,7 +150,8 @@ fn outcome(connection: &Connection, approval: &Approval) -> Result<Option<Outcom
             }
             "refused" => found = Outcome::Failed(code()),
             "succeeded" if runs => found = Outcome::Succeeded(row.result_summary),
-            // A probe has found it.
+            // A person may have found that it did not happen; a probe only finds that it did.
+            "settled" if is_failed(&row.body) => found = Outcome::Failed(String::new()),
             "settled" => found = Outcome::Succeeded(row.result_summary),
             "failed" | "timed_out" if runs => found = Outcome::Failed(code()),
             "unknown" if runs => found = Outcome::Unknown,
@@ -158,6 +159,10 @@ fn outcome(connection: &Connection, approval: &Approval) -> Result<Option<Outcom
         }
     }
     Ok(Some(found))
+}
+
+fn is_failed(body: &str) -> bool {
+    serde_json::from_str::<Value>(body).is_ok_and(|body| body.get("as").is_some_and(|found| found == "failed"))
 }
 
 fn is_run(body: &str) -> bool {

@@ -201,9 +201,9 @@ impl Bridge {
 
 /// Believed by nobody but a program that is being checked.
 #[expect(clippy::expect_used, reason = "32 bytes are a key")]
-static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
+pub(super) static KEY: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[0xcc; 32]).expect("a key"));
 
-fn signed(audience: &str, from: Timestamp) -> String {
+pub(super) fn signed(audience: &str, from: Timestamp) -> String {
     let wanted = Wanted { sub: "check:nobody".to_owned(), chat_type: Some(ChatType::Private), ..Wanted::default() };
     let claims = token::claims(&wanted, audience, "check".to_owned(), from, TOKEN_LIFE);
     token::signed(&claims, |bytes| KEY.sign(bytes))

@@ -1,7 +1,8 @@
 //! The source's own transcripts: `fixtures/ash-bridge-transcripts.jsonl`.
 
-use super::definitions;
+use super::checks::{KEY, signed};
 use super::envelope::{Answer, read, request};
+use super::{PUBLIC_KEY, definitions};
 use crate::identity::ChatType;
 use serde_json::{Value, json};
 use shared::{Level, Provider};
@@ -133,4 +134,47 @@ fn what_is_no_definition_is_none() {
         assert!(read(said.clone()).is_err(), "{said}");
     }
     assert!(definitions::register(&gog(), &[], &BTreeSet::new()).is_err(), "nothing is no capability");
+}
+
+/// The blocks of the document under this heading, in order.
+fn blocks(kind: &str) -> Vec<Value> {
+    let document = include_str!("../../../../docs/providers/bridge-v1.md");
+    let mark = format!("```json {kind}\n");
+    let begun = document.split(&mark).skip(1);
+    begun.map(|block| serde_json::from_str(block.split_once("```").unwrap().0).unwrap()).collect()
+}
+
+#[test]
+fn the_exchange_of_the_document_is_what_the_example_answers() {
+    use crate::effects::clock::{Clock as _, SystemClock};
+    use std::process::{Command, Stdio};
+    let (requests, answers) = (blocks("request"), blocks("answer"));
+    assert_eq!((requests.len(), answers.len()), (4, 4));
+    let folder = tempfile::tempdir().unwrap();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/bridges/notes.mjs");
+    let token = signed("notes", SystemClock.now());
+    for (asked, answered) in requests.into_iter().zip(answers) {
+        let id = asked["id"].as_str().unwrap().to_owned();
+        let namespace: Provider = asked["namespace"].as_str().unwrap().parse().unwrap();
+        // What the broker writes is what the document shows.
+        let line = request(&id, &namespace, asked["method"].as_str().unwrap(), &asked["params"]);
+        assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), asked);
+        let line = String::from_utf8(line).unwrap().replace("CONTEXT_TOKEN", &token);
+        #[expect(clippy::disallowed_methods, reason = "the program under test is a child process")]
+        let started = Command::new("node")
+            .arg(program)
+            .env("HOME", folder.path())
+            .env(PUBLIC_KEY, KEY.public_text())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = started else {
+            eprintln!("skipped: there is no node to run the example of a bridge with");
+            return;
+        };
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), line.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), answered, "{asked}");
+        read(&output.stdout, &id).unwrap();
+    }
 }

@@ -407,6 +407,35 @@ async fn a_pull_request_comes_with_a_summary_of_its_diff_and_without_patches() {
 }
 
 #[tokio::test]
+async fn every_changed_file_of_a_pull_request_is_reached_with_its_cursor() {
+    let server = Scripted::by_path(|base, path| {
+        if !path.contains("/files") {
+            return Reply::ok(
+                &json!({ "number": 1, "title": "T", "state": "open", "user": null, "changed_files": 120 }),
+            );
+        }
+        let page = path.split_once("&page=").map_or(1, |(_, page)| page.parse().unwrap());
+        let names = ((page - 1) * 50 + 1..=page * 50).filter(|n| *n <= 120);
+        let files: Vec<Value> = names
+            .map(|n| json!({ "filename": format!("{n}.rs"), "status": "added", "additions": 1, "deletions": 0 }))
+            .collect();
+        let next = format!("Link: <{base}/x?page={}>; rel=\"next\"\r\n", page + 1);
+        Reply::json(200, if page < 3 { &next } else { "" }, &json!(files).to_string())
+    });
+    let caller = Caller::to(&server.base());
+    let (mut found, mut params) = (Vec::new(), json!({ "number": 1 }));
+    loop {
+        let read = action::<get_pr::GetPr>(&params).perform(&caller.session(PATIENCE)).await.unwrap().0;
+        let read = serde_json::to_value(read).unwrap();
+        found.extend(read["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned()));
+        assert_eq!(read["more_files"], read.get("cursor").is_some());
+        let Some(cursor) = read.get("cursor") else { break };
+        params["cursor"] = cursor.clone();
+    }
+    assert_eq!(found, (1..=120).map(|n| format!("{n}.rs")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn an_accepted_write_with_an_odd_answer_is_an_unknown_outcome() {
     let odd = [json!([]), json!(null), json!({ "id": 1, "message": "hello" }), json!([{ "number": 1 }])];
     let server = Scripted::new(odd.iter().map(Reply::ok));

@@ -5,7 +5,7 @@ use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::{count, text};
-use crate::providers::github::pages::listed;
+use crate::providers::github::pages::{Place, listed};
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::{ChangedFile, PullRequest};
 use crate::providers::github::{Github, READS, same_repo, unusual};
@@ -25,6 +25,9 @@ pub(super) struct GetPr {
     repo: RepoName,
     /// The pull request's number.
     number: Number,
+    /// Where the files of an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
 }
 
 /// A pull request with a summary of its diff.
@@ -50,10 +53,13 @@ pub(super) struct Details {
     /// Lines removed, over all files.
     #[serde(skip_serializing_if = "Option::is_none")]
     deletions: Option<u64>,
-    /// The first 50 files, without their patches.
+    /// At most 50 files, without their patches.
     files: Vec<ChangedFile>,
     /// Whether it changes more files than are listed.
     more_files: bool,
+    /// Where the files go on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
 }
 
 /// GitHub sends each file with its patch, so few at a time; the totals above count all.
@@ -66,7 +72,7 @@ impl NativeAction for GetPr {
 
     const NAME: &'static str = "get_pr";
     const LEVEL: Level = Level::Read;
-    const DESCRIPTION: &'static str = "Shows one pull request: its text, its state, and a summary of its diff (totals, and the files with their line counts).";
+    const DESCRIPTION: &'static str = "Shows one pull request: its text, its state, and a summary of its diff (totals, and the files with their line counts, 50 at a time).";
     const IDEMPOTENT: bool = true;
     const EXPOSES: Exposure = READS;
 
@@ -99,8 +105,8 @@ impl GetPr {
         let pull_request = PullRequest::from(&v).ok_or_else(unusual)?;
         same_repo(self.repo(), text(&v, "/base/repo/full_name"))?;
         let list = at.then("files").with("per_page", "50");
-        let files = listed(session, &list, (None, FILES_MAX), |_| true, ChangedFile::from).await?;
-        let more_files = files.more();
+        let files = listed(session, &list, (self.cursor.as_ref(), FILES_MAX), |_| true, ChangedFile::from).await?;
+        let (more_files, cursor) = (files.more(), files.cursor());
         let details = Details {
             pull_request,
             body: text(&v, "/body"),
@@ -111,6 +117,7 @@ impl GetPr {
             deletions: count(&v, "/deletions"),
             files: files.entries,
             more_files,
+            cursor,
         };
         Ok((details, format!("pull request {}#{}", self.repo(), self.number)))
     }

@@ -409,6 +409,28 @@ fn a_host_that_nobody_has_named_and_a_browser_are_turned_away() {
 }
 
 #[test]
+fn every_refusal_of_the_interface_has_a_code_and_an_unknown_path_is_not_found() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let own = ("Host", "127.0.0.1");
+    for (method, path, headers, status) in [
+        ("GET", "/api/v1/nothing", &[own][..], 404),
+        ("POST", "/api/v1/flow", &[own], 404),
+        ("GET", "/api/v1/nothing", &[("Host", "evil.example")], 421),
+        ("GET", "/api/v1/flows", &[own, ("Authorization", "Bearer x")], 403),
+        ("GET", "/api/v1/flows", &[own, ("Authorization", "Basic x")], 401),
+        ("GET", "/api/v1/flows", &[own, ("Origin", "https://evil.example")], 403),
+        ("PUT", "/api/v1/flows", &[own], 405),
+        ("POST", "/api/v1/answers", &[("Authorization", "Bearer x")], 401),
+    ] {
+        let (found, refused) = heard(&agent.say(method, path, headers, if method == "GET" { "" } else { "{}" }));
+        assert_eq!(found, status, "{method} {path} {headers:?}: {refused}");
+        let code = refused["code"].as_str().unwrap_or_default();
+        assert!(shared::Code::ALL.iter().any(|known| known.word() == code), "{method} {path}: {refused}");
+    }
+}
+
+#[test]
 fn what_ends_an_access_ends_all_of_it_and_a_kill_switch_too() {
     let mut world = world();
     let agent = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));

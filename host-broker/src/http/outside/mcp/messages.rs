@@ -17,6 +17,10 @@ use shared::{Code, json as strict};
 /// Which revision the message after the first belongs to. Before 2025-06-18 there was no such header.
 const REVISION: &str = "mcp-protocol-version";
 
+/// Marks a message of a batch, whose answer is a part of one document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfBatch;
+
 /// Answers a request to `/mcp`. Whose it is, is known; its body is here as a whole.
 pub(super) async fn serve(service: Service, outside: &Outside, request: Request<Body>) -> Response {
     let (head, body) = request.into_parts();
@@ -86,7 +90,9 @@ async fn one_of_many(
         let refused = ErrorData::new(ErrorCode(-32000), format!("{} {}", code.meaning(), code.remedy()), Some(data));
         return Some(document(id.as_ref(), &refused));
     }
-    let response = spoken(asked(service, head.clone(), message.to_owned().into()).await, id.clone()).await;
+    let mut head = head.clone();
+    head.extensions.insert(OfBatch);
+    let response = spoken(asked(service, head, message.to_owned().into()).await, id.clone()).await;
     let answer = to_bytes(response.into_body(), usize::MAX).await.ok();
     let answer = answer.and_then(|answer| serde_json::from_slice(&answer).ok());
     Some(answer.unwrap_or_else(|| document(id.as_ref(), &ErrorData::internal_error("there is no answer", None))))

@@ -2,7 +2,8 @@
 
 use super::{Agent, answer, approved, builder, bundle, count, flow, heard, world};
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use tests::group::code;
 use tests::visitor::Page;
 use tests::{World, until};
@@ -167,6 +168,58 @@ fn who_leaves_withdraws_the_question_where_the_revision_says_so() {
     assert_eq!(ask(&agent, "tools/list", &json!({})).0, 200);
     assert_eq!(code(&answer(&world, &kept, true)), "executed");
     until("it is made", || (world.effects_of("charge").len() == 1).then_some(()));
+}
+
+/// A call that waits for a person, by a client that wants to hear of it, once it has heard.
+fn followed(agent: &Agent, n: u64) -> BufReader<TcpStream> {
+    let params = json!({ "name": "charge", "arguments": { "n": n }, "_meta": { "progressToken": format!("p{n}") } });
+    let body = json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params }).to_string();
+    let bearer = format!("Bearer {}", agent.bearer);
+    let headers =
+        [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ACCEPT, ("Prefer", "wait=60")];
+    let mut stream = agent.visitor.connect();
+    stream.write_all(&agent.visitor.request("POST", "/mcp", &headers, &body)).unwrap();
+    BufReader::new(stream)
+}
+
+/// The next message of a stream of events.
+fn event(stream: &mut BufReader<TcpStream>) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "the stream has ended");
+        if let Some(data) = line.strip_prefix("data:").filter(|data| data.trim().starts_with('{')) {
+            return serde_json::from_str(data.trim()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_client_that_wants_to_hear_of_it_has_a_stream_of_progress_until_its_reply() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let mut stream = followed(&agent, 3);
+    let question = question(&world);
+    let first = event(&mut stream);
+    assert_eq!((&first["method"], &first["params"]["progressToken"]), (&json!("notifications/progress"), &json!("p3")));
+    let second = event(&mut stream);
+    assert!(second["params"]["progress"].as_f64() > first["params"]["progress"].as_f64(), "{first} {second}");
+    assert_eq!(code(&answer(&world, &question, true)), "executed");
+    let last = std::iter::repeat_with(|| event(&mut stream)).find(|message| message["id"] == 3).unwrap();
+    assert_eq!(last["result"]["isError"], false, "{last}");
+    assert_eq!(world.effects_of("charge").len(), 1);
+}
+
+#[test]
+fn a_stream_of_progress_holds_its_place_until_it_ends() {
+    let mut world = world();
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let mut streams: Vec<_> = (0..8).map(|n| followed(&agent, n)).collect();
+    for stream in &mut streams {
+        assert_eq!(event(stream)["method"], "notifications/progress");
+    }
+    assert_eq!(ask(&agent, "tools/list", &json!({})).0, 429, "eight are under way");
+    drop(streams);
+    until("a place is free", || (ask(&agent, "tools/list", &json!({})).0 == 200).then_some(()));
 }
 
 #[test]
