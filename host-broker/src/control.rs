@@ -272,6 +272,8 @@ pub struct Clerk {
     pub reload: Option<Reload>,
     /// The name of this start of the daemon: no other start has it.
     pub start: String,
+    /// The limits that children have, for the operator.
+    pub limits: String,
 }
 
 impl Clerk {
@@ -625,6 +627,7 @@ mod tests {
             foundation: None,
             reload: None,
             start: String::new(),
+            limits: String::new(),
         }
     }
 

@@ -213,6 +213,7 @@ impl Office {
             foundation: None,
             reload: None,
             start: String::new(),
+            limits: effects.commands.limits_in_force(),
         }
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, servers: {NAME: {state: \
+    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, limits, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
     groups: [{group, main, grants}], providers: [{provider, kind, works, reason, secrets: [{secret, \
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
@@ -178,7 +178,8 @@ impl Page<'_> {
         };
         let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
-        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}", self.home)];
+        let limits = line("Limits ", "limits");
+        let mut parts = vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}{limits}", self.home)];
         parts.push(self.groups());
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {

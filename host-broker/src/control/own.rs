@@ -60,6 +60,7 @@ impl Own {
                     "callback": clerk.callback,
                     "is_behind": clerk.foundation.as_ref().is_some_and(|foundation| foundation.is_behind()),
                     "servers": servers(clerk),
+                    "limits": clerk.limits,
                 },
             }),
         }

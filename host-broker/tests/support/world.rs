@@ -223,6 +223,7 @@ impl World {
                 foundation: None,
                 reload: None,
                 start: String::new(),
+                limits: String::new(),
             },
             home,
             clock,
