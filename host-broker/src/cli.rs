@@ -187,6 +187,10 @@ pub fn run(environment: Environment) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return output.fault(&Fault::internal(&error)),
     };
+    let commands = SystemCommands::default();
+    // What serves is alone in its cgroup, if one was delegated to it; other commands share that of whoever calls them.
+    let is_daemon = matches!(arguments.command, Command::Serve(_));
+    let commands = if is_daemon { commands.in_cgroups() } else { commands };
     let context = Context {
         // What is printed is to be used from anywhere, such as the mounts of a sandbox.
         home: Home::at(std::path::absolute(&home).unwrap_or(home)),
@@ -196,7 +200,7 @@ pub fn run(environment: Environment) -> ExitCode {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
             environment: Arc::new(environment),
-            commands: Arc::new(SystemCommands::default()),
+            commands: Arc::new(commands),
             http: Arc::new(SystemHttp::default()),
             runtime: runtime.handle().clone(),
         },

@@ -283,6 +283,8 @@ pub struct Clerk {
     pub start: String,
     /// The state of the running daemon's ledger.
     pub health: watch::Receiver<Health>,
+    /// The limits that children have, for the operator.
+    pub limits: String,
 }
 
 impl Clerk {
@@ -645,6 +647,7 @@ mod tests {
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
+            limits: String::new(),
         }
     }
 

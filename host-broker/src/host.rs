@@ -216,6 +216,7 @@ impl Office {
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
+            limits: effects.commands.limits_in_force(),
         }
     }
 }

@@ -142,7 +142,8 @@ impl Intake {
         }
         let key = (Arc::from(caller.to_string()), id.clone());
         let make = move |desk: &Desk| {
-            parse_again(caller, id, waiting, &config.flows, desk)?.ok_or_else(|| "it is no call and no grant".to_owned())
+            parse_again(caller, id, waiting, &config.flows, desk)?
+                .ok_or_else(|| "it is no call and no grant".to_owned())
         };
         let news = move |made| Some(News::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);

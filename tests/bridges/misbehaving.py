@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from within import keys, look, reach
+from within import keys, limits, look, reach, spin, used_up, write_until_the_end
 
 OPERATION = {"requires_auth": False, "input_schema": {"type": "object"}}
 DEFINITIONS = [
@@ -109,6 +109,10 @@ def invoke(params):
         "look": lambda: give(look(input_data)),
         "reach": lambda: give(reach(input_data)),
         "keys": lambda: give(keys(input_data)),
+        "limits": lambda: give(limits()),
+        "used_up": lambda: give(used_up(input_data)),
+        "spin": spin,
+        "write_until_the_end": write_until_the_end,
     }
     odd[input_data["mode"]]()
 

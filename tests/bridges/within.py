@@ -2,6 +2,8 @@
 
 import errno
 import os
+import resource
+import signal
 import socket
 import subprocess
 
@@ -91,6 +93,59 @@ def keys(wanted):
         "found_then": everywhere(),
         "read_then": numbered("user", length),
     }
+
+
+def used_up(wanted):
+    """How far a program gets that takes all it can of one resource, and what stops it."""
+    got, stopped, take = 0, None, None
+    held = []
+    if wanted["what"] == "processes":
+        def take():
+            child = os.fork()
+            if child == 0:
+                while True:
+                    signal.pause()
+            return 1
+    elif wanted["what"] == "memory":
+        def take():
+            held.append(bytearray(16 << 20))
+            return 16
+    elif wanted["what"] == "files":
+        def take():
+            held.append(open("/dev/null"))
+            return 1
+    elif wanted["what"] == "file":
+        file = open(os.path.join(os.environ["HOME"], "big"), "wb", buffering=0)
+
+        def take():
+            written = file.write(bytes(1 << 20))
+            if written < 1 << 20:
+                raise OSError(errno.EFBIG, "")
+            return 1
+    for _ in range(wanted["tries"]):
+        try:
+            got += take()
+        except Exception as error:
+            stopped = errno.errorcode.get(getattr(error, "errno", None)) or type(error).__name__
+            break
+    held.clear()
+    return {"got": got, "stopped": stopped}
+
+
+def limits():
+    """The limits of this process."""
+    names = ["CORE", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC"]
+    return {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))[0] for name in names}
+
+
+def spin():
+    while True:
+        pass
+
+
+def write_until_the_end():
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    used_up({"what": "file", "tries": 1 << 20})
 
 
 def look(wanted):

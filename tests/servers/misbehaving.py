@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bridges"))
-from within import look, reach  # noqa: E402
+from within import limits, look, reach, used_up  # noqa: E402
 
 STATE = os.path.join(os.environ["HOME"], "writes")
 # What is different from the next start on, too.
@@ -153,6 +153,8 @@ def call(request, params):
         "change": lambda: change(arguments),
         "look": lambda: text("seen", structuredContent=look(arguments)),
         "reach": lambda: text("seen", structuredContent=reach(arguments)),
+        "limits": lambda: text("seen", structuredContent=limits()),
+        "used_up": lambda: text("seen", structuredContent=used_up(arguments)),
         "long": lambda: text("x" * (6 << 20)),
     }
     if mode in odd:

@@ -17,6 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -359,6 +361,33 @@ impl World {
     /// Starts the real daemon. Returns whether it takes requests; its process may have ended.
     pub fn try_start_process(&mut self) -> bool {
         self.try_spawn(Command::new(programs::programs().host_broker()))
+    }
+
+    /// The same, as a user without any privilege, to whom the home is given. Says why, where that is not possible.
+    ///
+    /// # Errors
+    /// The test itself has no privilege to do so, or that user cannot read what lies at `needs`.
+    pub fn start_process_without_privilege(&mut self, needs: &Path) -> Result<(), String> {
+        const NOBODY: u32 = 65534;
+        if !rustix::process::geteuid().is_root() {
+            self.start_process();
+            return Ok(());
+        }
+        // That user cannot follow a handle of this process.
+        let program = std::fs::read_link(programs::programs().host_broker()).unwrap();
+        for path in [needs, &program] {
+            let read = Command::new("/usr/bin/test").arg("-r").arg(path).uid(NOBODY).gid(NOBODY).status();
+            if !read.is_ok_and(|status| status.success()) {
+                return Err(format!("a user without privilege cannot read {}", path.display()));
+            }
+        }
+        std::fs::set_permissions(self.root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let given = Command::new("chown").args(["-R", "65534:65534"]).arg(self.home()).status();
+        assert!(given.unwrap().success());
+        let mut command = Command::new(program);
+        command.uid(NOBODY).gid(NOBODY);
+        self.spawn(command);
+        Ok(())
     }
 
     /// The same, but a file that grows beyond the process's limit is an error for it and not its end.

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, evidence: {cannot_write: \
+    after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, limits, evidence: {cannot_write: \
     {since, reason: disk_full|read_only|clock_behind|corrupt|locked|io_error|other, error}, verification: {state: \
     waiting|running|whole|broken|unfinished, row, of, error}}, servers: {NAME: {state: \
     idle|starting|up|down, starts, fault, withdrawn: {TOOL: WHY}}}}, web, head: {seq, event_hash, time}, \
@@ -182,8 +182,13 @@ impl Page<'_> {
         let line = |what: &str, name: &str| self.said(name).map(|said| format!("\n{what} {said}")).unwrap_or_default();
         let (inbox, back) = (line("Inbox  ", "web"), line("Back at", "callback"));
         let (written, verified) = (self.cannot_write(), self.verified());
-        let mut parts =
-            vec![format!("Home    {}\nDaemon  {running}{inbox}{back}\nLedger  {head}{written}{verified}", self.home)];
+        let limits = line("Limits ", "limits");
+        let mut parts = vec![format!(
+            "Home    {}
+Daemon  {running}{inbox}{back}
+Ledger  {head}{written}{verified}{limits}",
+            self.home
+        )];
         parts.push(self.groups());
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {

@@ -64,6 +64,7 @@ impl Own {
                     "evidence": &*clerk.health.borrow(),
                     "unready": unready(clerk),
                     "judge_fault": clerk.deputy.as_ref().and_then(|deputy| deputy.judge_fault()),
+                    "limits": clerk.limits,
                 },
             }),
         }

@@ -3,10 +3,14 @@
 //! No shell ever sees a text: what is passed as one argument arrives as one argument. A child gets an environment of
 //! four constants and what it was explicitly given, its own process group, and nothing to wait for: at the deadline,
 //! at a byte limit, when its leader ends or when the caller loses interest, the whole group is killed. (A child that
-//! makes itself leader of another session leaves the group; keeping such ones in takes a namespace, not this module.)
+//! makes itself leader of another session leaves the group; keeping such ones in takes a namespace or a control group.)
+//! Every child has [limits of its resources](resources) before its program runs.
 
+use crate::effects::cgroup::{self, Cgroup, Cgroups};
 use crate::effects::confined;
 use crate::effects::egress::{Exit, Host, Input};
+use crate::effects::resources::{self, PRLIMIT, ResourceLimits};
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
 use std::fmt;
@@ -17,6 +21,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::process::Child;
@@ -49,6 +54,9 @@ pub trait Commands: Send + Sync {
     /// # Errors
     /// [`CommandFault`]; nothing was executed.
     fn open(&self, command: Command) -> Result<Opened, CommandFault>;
+
+    /// Returns the limits that children have on this machine, as a clause for the operator.
+    fn limits_in_force(&self) -> String;
 }
 
 /// A child that is talked with.
@@ -101,10 +109,13 @@ pub struct Command {
     pub is_room: bool,
     /// The hosts that it reaches by [its entrance](crate::effects::egress), which then its program is: none for other programs.
     pub hosts: Vec<Host>,
+    /// The resources that it can use.
+    pub limits: ResourceLimits,
 }
 
 impl Command {
-    /// A command without input and extra variables, with up to 4 MiB of output and 64 KiB of complaints.
+    /// A command without input and extra variables, with up to 4 MiB of output, 64 KiB of complaints and the default
+    /// limits of one run.
     pub fn new(program: impl Into<PathBuf>, deadline: Instant) -> Self {
         Self {
             program: program.into(),
@@ -116,6 +127,7 @@ impl Command {
             deadline,
             is_room: false,
             hosts: Vec::new(),
+            limits: ResourceLimits::default().of_one_run(),
         }
     }
 
@@ -145,6 +157,16 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// Its complaints, up to the limit.
     pub stderr: Vec<u8>,
+    /// The limit that has ended it, where the kernel says so.
+    pub exceeded: Option<&'static str>,
+}
+
+impl Finished {
+    /// Returns whether the program itself never ran, because what sets its limits failed before; or so it says.
+    pub fn never_ran(&self) -> bool {
+        let complains = resources::complains(&self.stderr) || cgroup::complains(&self.stderr);
+        matches!(self.ending, Ending::Exited(status) if status != 0) && self.stdout.is_empty() && complains
+    }
 }
 
 impl fmt::Debug for Finished {
@@ -214,6 +236,8 @@ pub fn installed(program: &Path) -> bool {
 #[derive(Debug, Clone)]
 pub struct SystemCommands {
     directories: Vec<PathBuf>,
+    // Or why there are none.
+    cgroups: Result<Arc<Cgroups>, String>,
 }
 
 impl Default for SystemCommands {
@@ -225,7 +249,14 @@ impl Default for SystemCommands {
 impl SystemCommands {
     /// Looks plain names up in these directories, in this order.
     pub fn new(directories: Vec<PathBuf>) -> Self {
-        Self { directories }
+        Self { directories, cgroups: Err("only `serve` uses one".to_owned()) }
+    }
+
+    /// Gives each child a control group of its own, where the system has delegated a subtree to this process. It moves
+    /// this process to a leaf of that subtree.
+    #[must_use]
+    pub fn in_cgroups(self) -> Self {
+        Self { cgroups: Cgroups::enter().map(Arc::new), ..self }
     }
 
     fn find(&self, program: &Path) -> Result<PathBuf, CommandFault> {
@@ -242,6 +273,9 @@ impl SystemCommands {
     fn start(&self, command: &Command) -> Result<Started, CommandFault> {
         let program = self.find(&command.program)?;
         let failed = |source| CommandFault::Start { program: program.clone(), source };
+        // What sets the limits would say it later, and as a complaint of the child.
+        access(&program, Access::EXEC_OK).map_err(|error| failed(error.into()))?;
+        let (launched, arguments, cgroup) = self.limited(&program, command)?;
         let has_input = command.stdin.is_some();
         let (stdin, mut input, exit) = if command.hosts.is_empty() {
             (if has_input { Stdio::piped() } else { Stdio::null() }, None, None)
@@ -250,9 +284,9 @@ impl SystemCommands {
             (theirs.into(), input, Some(exit))
         };
         #[expect(clippy::disallowed_methods, reason = "the one place that starts child processes")]
-        let mut builder = tokio::process::Command::new(&program);
+        let mut builder = tokio::process::Command::new(&launched);
         builder
-            .args(&command.args)
+            .args(&arguments)
             .env_clear()
             .envs(ENVIRONMENT)
             .envs(command.env.iter().map(|(name, value)| (name, value)))
@@ -265,11 +299,33 @@ impl SystemCommands {
         let spawned = if command.is_room { confined::spawn(builder) } else { builder.spawn() };
         let mut child = spawned.map_err(failed)?;
         input = input.or_else(|| Some(Box::new(child.stdin.take()?)));
-        let mut started = Started::new(child, input).map_err(CommandFault::Wait)?;
+        let mut started = Started::new(child, input, cgroup).map_err(CommandFault::Wait)?;
         if let Some(exit) = exit {
             started.way_out.spawn(exit.serve(command.hosts.clone()));
         }
         Ok(started)
+    }
+
+    /// The program that sets the limits and becomes this one, its arguments, and the child's control group.
+    fn limited(
+        &self,
+        program: &Path,
+        command: &Command,
+    ) -> Result<(PathBuf, Vec<OsString>, Option<Cgroup>), CommandFault> {
+        let (mut program, mut arguments) = (program.to_owned(), command.args.clone());
+        if !command.is_room {
+            // Within a room it has its limits from the room.
+            let launcher = self.find(Path::new(PRLIMIT))?;
+            let before = command.limits.arguments(false).into_iter().chain([program.into()]);
+            arguments = before.chain(arguments).collect();
+            program = launcher;
+        }
+        let Ok(cgroups) = &self.cgroups else { return Ok((program, arguments, None)) };
+        let cgroup = cgroups
+            .create(&command.limits)
+            .map_err(|source| CommandFault::Start { program: command.program.clone(), source })?;
+        (program, arguments) = cgroup.around(&program, arguments);
+        Ok((program, arguments, Some(cgroup)))
     }
 }
 
@@ -292,6 +348,20 @@ impl Commands for SystemCommands {
             return Err(CommandFault::Wait(io::Error::other("the child has no pipes")));
         };
         Ok(Opened { input, output: Box::new(output), complaints: Box::new(complaints), life: Life(started) })
+    }
+
+    fn limits_in_force(&self) -> String {
+        const EACH: &str = "memory, open files, file size and processor time of each process";
+        match &self.cgroups {
+            Ok(cgroups) => {
+                let base = cgroups.base().display();
+                format!("{EACH}; memory, processes and processors of each child as a whole, by a cgroup in {base}")
+            }
+            Err(why) if rustix::process::geteuid().is_root() => {
+                format!("{EACH}; not the number of processes, because the broker runs as root ({why})")
+            }
+            Err(why) => format!("{EACH}; processes of each child in a namespace ({why})"),
+        }
     }
 }
 
@@ -322,10 +392,12 @@ struct Started {
     input: Option<Input>,
     // Its connections end with it.
     way_out: JoinSet<()>,
+    // Killed and removed with it.
+    cgroup: Option<Cgroup>,
 }
 
 impl Started {
-    fn new(child: Child, input: Option<Input>) -> io::Result<Self> {
+    fn new(child: Child, input: Option<Input>, cgroup: Option<Cgroup>) -> io::Result<Self> {
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = Group(leader);
         let leader = leader.ok_or_else(|| io::Error::other("the child has no process id"))?;
@@ -334,7 +406,7 @@ impl Started {
             reason = "its successor is unsafe for descriptors that may be closed; an `OwnedFd` is not"
         )]
         let ended = AsyncFd::with_interest(pidfd_open(leader, PidfdFlags::empty())?, Interest::READABLE)?;
-        Ok(Self { group, ended, child, input, way_out: JoinSet::new() })
+        Ok(Self { group, ended, child, input, way_out: JoinSet::new(), cgroup })
     }
 
     async fn finish(mut self, command: Command) -> Result<Finished, CommandFault> {
@@ -364,7 +436,9 @@ impl Started {
         self.group.kill();
         let status = self.child.wait().await.map_err(CommandFault::Wait)?;
         let ending = overflow.map_or_else(|| ending(status), Ending::Overflowed);
-        Ok(Finished { ending, stdout: out, stderr: err })
+        let memory = || self.cgroup.as_ref().is_some_and(Cgroup::ran_out_of_memory);
+        let exceeded = resources::exceeded(ending).or_else(|| memory().then_some(resources::MEMORY));
+        Ok(Finished { ending, stdout: out, stderr: err, exceeded })
     }
 }
 

@@ -8,6 +8,7 @@
 
 use crate::effects::commands::Command;
 use crate::effects::egress::{Host, entrance};
+use crate::effects::resources::PRLIMIT;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +85,8 @@ impl Room {
     /// The command that runs this one in the room.
     #[must_use]
     pub fn enclose(&self, inner: Command) -> Command {
-        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline, is_room: _, hosts: _ } = inner;
+        let Command { program, args, mut env, stdin, stdout_max, stderr_max, deadline, is_room: _, hosts: _, limits } =
+            inner;
         // SECURITY: as variables, because everybody on the machine can read an argument.
         env.push(("HOME".into(), STATE.into()));
         env.push(("TMPDIR".into(), "/tmp".into()));
@@ -94,7 +96,9 @@ impl Room {
         }
         // Last, because everything before had to be put there.
         outer.extend(["--remount-ro", "/"].map(OsString::from));
-        outer.push("--".into());
+        outer.extend(["--", PRLIMIT].map(OsString::from));
+        // Here and not around the room: what is outside counts the processes of the broker's user.
+        outer.extend(limits.arguments(true));
         outer.push(program.into());
         outer.extend(args);
         let mut hosts = Vec::new();
@@ -113,6 +117,7 @@ impl Room {
             deadline,
             is_room: true,
             hosts,
+            limits,
         }
     }
 

@@ -368,6 +368,10 @@ impl Bridge {
 fn answer(finished: &Finished, id: &str) -> Result<Map<String, Value>, Fault> {
     let died = |how: String| {
         let said = String::from_utf8_lossy(&finished.stderr).trim().chars().take(COMPLAINT_MAX).collect();
+        let how = match finished.exceeded {
+            Some(limit) => format!("{how} ({limit})"),
+            None => how,
+        };
         Some(Fault::Died { how, said })
     };
     let died = match finished.ending {

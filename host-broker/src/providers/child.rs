@@ -5,6 +5,7 @@ mod interpreter;
 use crate::effects::commands::{Command, Ending, Finished, installed};
 use crate::effects::egress::{HOSTS_MAX, Host};
 use crate::effects::isolation::{BWRAP, Network, Room};
+use crate::effects::resources::{PRLIMIT, ResourceLimits};
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
@@ -57,11 +58,14 @@ pub struct Settings {
     /// Secrets that it is given as variables, by the variable's name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretSource>,
+    /// The resources that it can use.
+    #[serde(default)]
+    pub limits: ResourceLimits,
 }
 
 impl Settings {
     /// The keys.
-    pub const KEYS: [&'static str; 10] = [
+    pub const KEYS: [&'static str; 11] = [
         "command",
         "isolation",
         "hosts",
@@ -72,6 +76,7 @@ impl Settings {
         "env",
         "variables",
         "secrets",
+        "limits",
     ];
 
     /// Returns whether it can reach anything.
@@ -149,6 +154,7 @@ pub struct Child {
     env: Vec<(OsString, OsString)>,
     secrets: Vec<(String, Option<Arc<Secret>>)>,
     room: Option<Room>,
+    limits: ResourceLimits,
     state: PathBuf,
     // The program, if it is named by its path.
     own: Option<PathBuf>,
@@ -183,6 +189,11 @@ impl Child {
         }
         if !installed(Path::new(program)) {
             return Err(format!("command: there is no program `{program}`"));
+        }
+        if !installed(Path::new(PRLIMIT)) {
+            return Err(
+                "limits: prlimit of util-linux, which sets them, is not installed; install util-linux".to_owned()
+            );
         }
         let room = match settings.isolation {
             Isolation::None if !settings.all_hosts().is_empty() => {
@@ -237,18 +248,21 @@ impl Child {
             env,
             secrets: settings.secrets.keys().map(|name| (name.clone(), secret(name))).collect(),
             room,
+            limits: settings.limits,
             state,
             own,
             home: home.to_path_buf(),
         })
     }
 
-    /// Whether it was the room that could not be made, so that the program itself never ran.
+    /// Whether it was the room that could not be made, or a limit that could not be set, so that the program itself never
+    /// ran.
     pub fn never_ran(&self, finished: &Finished) -> bool {
-        self.room.is_some()
+        let has_no_room = self.room.is_some()
             && finished.ending == Ending::Exited(1)
             && finished.stdout.is_empty()
-            && Room::complains(&finished.stderr)
+            && Room::complains(&finished.stderr);
+        has_no_room || finished.never_ran()
     }
 
     /// Its start with these variables, without any secret: to ask what it can do.
@@ -289,6 +303,7 @@ impl Child {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.state)?;
         let (program, arguments) = self.command.split_first().map_or(("", [].as_slice()), |(p, a)| (p.as_str(), a));
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
+        command.limits = self.limits;
         command.env.extend(self.env.iter().cloned().chain(more));
         if let Some(room) = &self.room {
             // Again, because what a path leads to may be another place by now.

@@ -484,7 +484,9 @@ impl Workshop<'_> {
         let Self { effects, supplies, .. } = self;
         let running = self.running();
         let held = |secret: &str| self.held(secret);
-        let mut child = self.child(name, child);
+        // One process for each call.
+        let child = child::Settings { limits: child.limits.of_one_run(), ..child.clone() };
+        let mut child = self.child(name, &child);
         let vouching = match &settings.shares_secret_of {
             None => running.map(|running| Vouching::Own(Arc::clone(&running.own))),
             Some(issuer) => held(&issuers::secret_name(issuer)).map(|secret| Vouching::Shared(issuer.clone(), secret)),

@@ -240,6 +240,7 @@ impl World {
                 reload: None,
                 start: String::new(),
                 health: tokio::sync::watch::channel(host_broker::ledger::health::Health::default()).1,
+                limits: String::new(),
             },
             home,
             clock,

@@ -1,6 +1,7 @@
 //! Bridges: programs that other people wrote, as providers.
 
 mod hostile;
+mod resources;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use host_broker::effects::commands::installed;

@@ -6,6 +6,7 @@ mod hostile;
 mod oauth;
 mod real;
 mod remote;
+mod resources;
 
 use host_broker::effects::commands::installed;
 use serde_json::{Value, json};

@@ -141,6 +141,10 @@ impl Commands for Scripted {
         Err(CommandFault::NotFound(command.program))
     }
 
+    fn limits_in_force(&self) -> String {
+        String::new()
+    }
+
     fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>> {
         self.asked.lock().unwrap().push(command.args);
         let answer = (self.answer)();
@@ -154,7 +158,7 @@ fn scripted(answer: fn() -> Result<Finished, CommandFault>) -> (Arc<Scripted>, J
 }
 
 fn empty(ending: Ending, stderr: &[u8]) -> Finished {
-    Finished { ending, stdout: Vec::new(), stderr: stderr.to_vec() }
+    Finished { ending, stdout: Vec::new(), stderr: stderr.to_vec(), exceeded: None }
 }
 
 #[tokio::test]
