@@ -162,6 +162,7 @@ pub struct Ledger {
     log: wal::Log,
     path: PathBuf,
     head: Head,
+    is_verified: bool,
     clock: Arc<dyn Clock>,
     steady: Steady,
     policy_version: String,
@@ -205,6 +206,11 @@ impl Ledger {
     /// Where the chain ends.
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// Returns whether the start has verified all rows, because there were few.
+    pub fn is_verified(&self) -> bool {
+        self.is_verified
     }
 
     /// What was done since it was opened.
