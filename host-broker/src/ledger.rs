@@ -169,6 +169,7 @@ pub struct Ledger {
     head: Head,
     // The rows up to this one are synced.
     synced: i64,
+    is_verified: bool,
     clock: Arc<dyn Clock>,
     steady: Steady,
     policy_version: String,
@@ -222,6 +223,11 @@ impl Ledger {
     /// Where the chain ends.
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// Returns whether the start has verified all rows, because there were few.
+    pub fn is_verified(&self) -> bool {
+        self.is_verified
     }
 
     /// What was done since it was opened.

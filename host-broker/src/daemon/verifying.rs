@@ -11,8 +11,13 @@ use std::sync::Arc;
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Loop {
-    /// Begins to verify all rows, once after each start.
+    /// Begins to verify all rows, once after each start, unless the start has verified them.
     pub(super) fn verify(&mut self) {
+        let row = self.daemon.ledger.head().seq;
+        if self.daemon.ledger.is_verified() {
+            self.daemon.health.send_modify(|health| health.verification = Verification::Whole { row });
+            return;
+        }
         let reports = self.daemon.reports.clone();
         let report = move |result| reports.send(News::Verified(Box::new(result)));
         let ledger = &self.daemon.ledger;

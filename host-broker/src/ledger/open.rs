@@ -58,7 +58,7 @@ impl Ledger {
         if wal::empty(&connection, &path).is_err() {
             wal::grow(&path)?;
         }
-        let head = verify_tail(&connection)?;
+        let (head, is_verified) = verify_tail(&connection)?;
         let steady = Steady::resume(&connection, clock.as_ref())?;
         let reserve = Reserve::take(home);
         Ok(Self {
@@ -68,6 +68,7 @@ impl Ledger {
             head,
             // Whether the last rows are synced is not known: a reader can keep the log from being emptied.
             synced: i64::MIN,
+            is_verified,
             clock,
             steady,
             policy_version,
@@ -188,8 +189,8 @@ pub(super) fn head(connection: &Connection) -> Result<Head, LedgerError> {
     Ok(export::last(connection)?.map_or(Head::EMPTY, |row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
 }
 
-/// Verifies the last rows and their links.
-fn verify_tail(connection: &Connection) -> Result<Head, LedgerError> {
+/// Verifies the last rows and their links. Returns the last row, and whether these were all rows.
+fn verify_tail(connection: &Connection) -> Result<(Head, bool), LedgerError> {
     let end = head(connection)?;
     let rotated = segments::end(connection)?.seq;
     if rotated >= end.seq && rotated > 0 {
@@ -199,5 +200,5 @@ fn verify_tail(connection: &Connection) -> Result<Head, LedgerError> {
     let from = (end.seq - VERIFIED_AT_START).max(rotated).max(0);
     let mut verifier = segments::before(connection, from + 1)?.map_or_else(Verifier::new, Verifier::after);
     export::each(connection, from + 1, |row| verifier.take(&row).map_err(LedgerError::from))?;
-    Ok(end)
+    Ok((end, from == 0))
 }
