@@ -66,7 +66,7 @@ fn an_approved_call_is_parsed_beside_the_loop() {
     assert_eq!(code(&developer.reply(&id)), "executed");
     until("the parser waits again", || (waits_of_the_parser(&world) > before).then_some(()));
     // A long one, too.
-    let (id, question) = ask(&world, &developer, call("charge", json!({ "text": "x".repeat(900_000) })));
+    let (id, question) = ask(&world, &developer, call("charge", json!({ "text": "x".repeat(600_000) })));
     assert_eq!(code(&answer(&world, &question, true, None)), "executed");
     assert_eq!(code(&developer.reply(&id)), "executed");
     assert_eq!(world.effects_of("charge").len(), 2);
