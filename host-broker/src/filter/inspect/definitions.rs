@@ -8,6 +8,7 @@
 //! Like the rest of this module it knows known tricks, and nothing relies on it.
 
 mod blocks;
+mod calls;
 mod labels;
 mod orders;
 mod requests;
@@ -20,6 +21,7 @@ use super::signs::Signs;
 use super::verdict::{Reason, Verdict};
 use super::words::Words;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// Rules for every text, on the view with one space between words.
@@ -46,8 +48,14 @@ static LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(8, labels::rules()));
 /// Rules for the same, as they are written.
 static WRITTEN_LABELS: LazyLock<Book> = LazyLock::new(|| Book::new(9, labels::written()));
 
+/// Rules about calls of other tools, on the text without the name of the tool itself.
+static CALLS: LazyLock<Book> = LazyLock::new(|| Book::new(10, calls::rules()));
+
 /// How often a decoded text is decoded again.
 const LEVELS: usize = 1;
+
+/// The fewest bytes of a name that is left out of the text.
+const OWN_NAME_BYTES_MIN: usize = 4;
 
 /// Inspects a definition: `{"name", "description", "inputSchema", …}` of a tool, or a bridge's description of an
 /// operation. `Clean` says only that nothing was found.
@@ -55,7 +63,8 @@ const LEVELS: usize = 1;
 /// The value must not nest deeper than the filter allows.
 pub fn inspect_definition(definition: &Value) -> Verdict {
     let mut found = Verdict::Clean;
-    walk(definition, Place::default(), &mut found);
+    let own = definition.get("name").and_then(Value::as_str).unwrap_or_default();
+    walk(definition, Place::default(), own, &mut found);
     found.max(super::all_of(definition, super::Way::Definition))
 }
 
@@ -89,38 +98,38 @@ impl Place {
     }
 }
 
-fn walk(value: &Value, place: Place, found: &mut Verdict) {
+fn walk(value: &Value, place: Place, own: &str, found: &mut Verdict) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) => note(text, place, found),
-        Value::Array(items) => items.iter().for_each(|item| walk(item, place, found)),
+        Value::String(text) => note(text, place, own, found),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, place, own, found)),
         Value::Object(members) => {
             for (key, item) in members {
                 if place.has_names {
-                    note(key, Place { is_label: true, ..Place::default() }, found);
+                    note(key, Place { is_label: true, ..Place::default() }, own, found);
                 }
-                walk(item, place.member(key), found);
+                walk(item, place.member(key), own, found);
             }
         }
     }
 }
 
-fn note(text: &str, place: Place, found: &mut Verdict) {
-    let verdict = one(text, place, LEVELS, &mut Budget::of(text.len()));
+fn note(text: &str, place: Place, own: &str, found: &mut Verdict) {
+    let verdict = one(text, place, own, LEVELS, &mut Budget::of(text.len()));
     *found = std::mem::replace(found, Verdict::Clean).max(verdict);
 }
 
 /// Inspects one text, and the texts encoded in it, `levels` deep.
-fn one(text: &str, place: Place, levels: usize, budget: &mut Budget) -> Verdict {
+fn one(text: &str, place: Place, own: &str, levels: usize, budget: &mut Budget) -> Verdict {
     let mut signs = Signs::default();
-    plain(text, place, &mut signs);
+    plain(text, place, own, &mut signs);
     if let Some(message) = hidden::note(text, &mut signs) {
-        plain(&message, place, &mut signs);
+        plain(&message, place, own, &mut signs);
     }
     if let Some(levels) = levels.checked_sub(1)
         && let (Some(decoded), _) = encoded::decoded(text, budget)
     {
-        let verdict = one(&decoded.text, place, levels, budget);
+        let verdict = one(&decoded.text, place, own, levels, budget);
         if !verdict.is_clean() {
             signs.note_strong(Reason::EncodedPayload, decoded.first);
         }
@@ -129,7 +138,7 @@ fn one(text: &str, place: Place, levels: usize, budget: &mut Budget) -> Verdict 
     signs.verdict()
 }
 
-fn plain(text: &str, place: Place, signs: &mut Signs) {
+fn plain(text: &str, place: Place, own: &str, signs: &mut Signs) {
     let words = Words::of(text).spaced;
     let mut note = |book: &Book| book.note(words.text(), |at| words.origin(at), signs);
     note(&TEXTS);
@@ -141,6 +150,16 @@ fn plain(text: &str, place: Place, signs: &mut Signs) {
         WRITTEN_LABELS.note(text, |at| at, signs);
     }
     WRITTEN.note(text, |at| at, signs);
+    let of_others = without(text, own);
+    CALLS.note(&of_others, |at| at, signs);
+}
+
+/// Returns the text without the tool's own name. A short name is an ordinary word.
+fn without<'a>(text: &'a str, own: &str) -> Cow<'a, str> {
+    if own.len() < OWN_NAME_BYTES_MIN || !text.contains(own) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace(own, "it"))
 }
 
 #[cfg(test)]

@@ -325,11 +325,12 @@ fn addressed() -> Vec<Rule> {
             &["user"],
             "(?:the |this )?user (?:now )?(?:wants|asked|has (?:asked|requested|authori[sz]ed|approved|consented|given|granted)|requests?|authori[sz]ed|approved|consented|agreed)(?: [^ ]{1,24})? (?:you|this action|permission|consent)",
         ),
-        rule(
+        // Without a preposition before it: "given back to you, the assistant" addresses nobody.
+        Rule::new(
             InstructionOverride,
             Strong,
-            &["you the", "you an", "you chatgpt", "you gpt", "you assistant", "you ai", "the assistant"],
-            "(?:you (?:the |an? )?(?:ai|llm|assistant|language model|chatgpt|gpt|gpt 4|chatbot|agent)|the assistant (?:must|shall|is to))",
+            &["you the", "you an", "you chatgpt", "you gpt", "you assistant", "you ai", "you llm", "the assistant"],
+            "(?-u)(?:(?:^| (?:[^t ][^ ]{0,24}|t[^o ][^ ]{0,24}|to[^ ]{1,24})) you (?:the |an? )?(?:ai|llm|assistant|language model|chatgpt|gpt|gpt 4|chatbot|agent)| the assistant (?:must|shall|is to)) ".to_owned(),
         ),
         rule(
             InstructionOverride,

@@ -16,6 +16,31 @@ fn addressed() -> Vec<Rule> {
     vec![
         rule(
             InstructionOverride,
+            &["assistant", "agents", "processors"],
+            "(?:dear|hello|hi|attention|message for|message to|notice to|notice for) (?:all |any )?(?:ai|email|e mail|browsing|virtual|digital|automated)(?: (?:browsing|email|ai|shopping|research|coding))? (?:assistants?|agents|processors)",
+        ),
+        rule(
+            InstructionOverride,
+            &["visible", "shown", "meant", "intended", "addressed"],
+            "(?:only|solely|exclusively) (?:be )?(?:visible|shown|meant|intended|addressed) (?:to|for) (?:the |any |all )?<ai>",
+        ),
+        rule(
+            InstructionOverride,
+            &["directive"],
+            "(?:ai|agent|assistant|llm|model|encoded|hidden|system) directive (?:priority|override|ignore|you|silently|from|for)",
+        ),
+        rule(
+            InstructionOverride,
+            &["protocol", "security check", "safety check", "security measure", "safety measure", "normal operations"],
+            "(?:override|suspend|ignore|disregard|bypass|abandon) (?:all |any |your |the )+(?:[^ ]{1,12} )?(?:(?:safety|security) (?:protocols?|checks?|measures?|procedures?)|normal operations)",
+        ),
+        rule(
+            InstructionOverride,
+            &["decode"],
+            "(?:decode|decrypt|deobfuscate|unscramble) (?:the|this|these)(?: [^ ]{1,16}){0,8}? and (?:then )?(?:execute|follow|perform|obey|carry out|act on) (?:the|its|any|all|what|it)",
+        ),
+        rule(
+            InstructionOverride,
             &[
                 "reading",
                 "that read",
