@@ -33,12 +33,19 @@ pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group
 /// Returns the answers of people, by the question that the rows name.
 fn agreed(ledger: &Connection, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
     let mut found = BTreeMap::new();
-    for reference in rows.iter().filter_map(|row| row.approval.as_ref()) {
-        if let Some(approval) = approvals::named(ledger, reference)? {
-            found.insert(reference.clone(), approvals::answers(ledger, approval.id)?);
+    for reference in rows.iter().filter_map(question) {
+        if let Some(approval) = approvals::named(ledger, &reference)? {
+            let answers = approvals::answers(ledger, approval.id)?;
+            found.insert(reference, answers);
         }
     }
     Ok(found)
+}
+
+/// The question that a row rests on, or asks: after a no there is no row that rests on it.
+fn question(row: &Row) -> Option<String> {
+    let asks = || (row.kind == "asked").then(|| approvals::reference(row.seq));
+    row.approval.clone().or_else(asks)
 }
 
 /// `yes from person:alice, through cli, at 2026-02-14T10:00:00Z`
@@ -66,8 +73,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
     let opened = opened.iter().filter(|approval| approval.spent_by == Some(row.seq));
     let gate: Vec<_> =
         opened.map(|one| format!("{}, opened by {} at {}", one.gate, one.approved_by, one.approved_at)).collect();
-    let answers =
-        row.approval.as_ref().and_then(|reference| agreed.get(reference)).map(Vec::as_slice).unwrap_or_default();
+    let answers = question(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
     let facts: [(&str, Option<String>); 15] = [
         ("who", Some(row.caller.clone())),
@@ -77,7 +83,7 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
         ("result", row.result_summary.clone()),
         ("task", row.task_id.clone()),
         ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
-        ("agreed", (!answers.is_empty()).then(|| answers.join("; "))),
+        ("answered", (!answers.is_empty()).then(|| answers.join("; "))),
         ("took", row.duration_ms.map(|ms| format!("{ms} ms"))),
         ("outcome of", number("of").map(|seq| format!("row {seq}"))),
         ("found by", text("by")),
