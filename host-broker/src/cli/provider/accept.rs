@@ -1,6 +1,7 @@
 //! `provider accept`: what another's program says it can do, looked at and accepted.
 
 mod capabilities;
+mod permits;
 mod proposals;
 mod tools;
 
@@ -22,6 +23,7 @@ use crate::redefining::warning;
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use shared::Action;
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,7 +95,10 @@ impl Accept {
         let changes = look.changes()?;
         match &self.digest {
             None => {
-                context.output.show(&look.document(&changes, None), || look.text(&changes, &context.program()));
+                context.output.show(&look.document(&changes, None), || {
+                    let permits = permits::text(context, name, &look.parts.permitted);
+                    look.text(&changes, permits, &context.program())
+                });
                 Ok(())
             }
             Some(digest) if *digest == now.digest() => {
@@ -109,6 +114,13 @@ impl Accept {
                     return context.output.reply(&reply);
                 }
                 now.store(&path).map_err(|error| Fault::internal(&error))?;
+                // A flagged tool that was not accepted is left out, and a rule about it would be wrong.
+                let is_offered = |tool: &Action| {
+                    let name = tool.as_str();
+                    !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
+                };
+                let permitted: Vec<Action> = look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
+                let permits = permits::write(context, name, &permitted)?;
                 let written = edited.map(|edited| edited.write(context)).transpose()?;
                 let exchange = Control::Exchange { provider: name.clone(), digest: *digest };
                 let exchanged = control::send(&context.home.socket(), &exchange)?;
@@ -121,8 +133,8 @@ impl Accept {
                 let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
                 context.output.show(&look.document(&changes, Some(counts)), || {
                     let said = said.unwrap_or("It counts from the next start of the daemon on.");
-                    let written = written.unwrap_or_default();
-                    format!("What {name} says it can do is accepted. {said}{written}")
+                    let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
+                    format!("What {name} says it can do is accepted. {said}{written}{permits}")
                 });
                 Ok(())
             }
@@ -228,6 +240,8 @@ struct Parts {
     flagged: BTreeMap<String, String>,
     // The proposed lines for tools.
     proposed: Vec<proposals::Line>,
+    // The writes whose tier is `rules`: no rule of a new home permits them.
+    permitted: Vec<Action>,
 }
 
 impl Parts {
@@ -287,7 +301,7 @@ impl Look<'_> {
         })
     }
 
-    fn text(&self, changes: &[Change], program: &str) -> String {
+    fn text(&self, changes: &[Change], permits: Option<String>, program: &str) -> String {
         let mut parts = self.parts.tables.clone();
         let changes: Vec<String> = changes
             .iter()
@@ -304,6 +318,7 @@ impl Look<'_> {
             parts.push(format!("{head}\n{}", changes.join("\n")));
         }
         parts.extend(proposals::text(self.name, &self.parts.proposed));
+        parts.extend(permits);
         parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.extend(self.parts.flagged.values().map(|why| format!("FLAGGED: {}", visible(why))));
         parts.push(if self.before == Some(self.now) {

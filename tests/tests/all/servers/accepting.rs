@@ -145,3 +145,25 @@ fn a_program_written_as_clients_write_it_gets_the_right_lines() {
     assert!(why.contains("command = [\"npx\", \"-y\", \"some-server\"]"), "{why}");
     assert!(why.contains("secrets = { API_KEY = { env = \"API_KEY\" } }") && !why.contains("s3cr3t"), "{why}");
 }
+
+#[test]
+fn a_write_with_the_tier_rules_works_once_it_is_accepted_and_its_profile_leaves_it_to_the_rules() {
+    let table = "read = { level = 1, exposes = [] }\nwrite = { level = 2, tier = \"rules\", exposes = [] }";
+    let Some(mut world) = odd_home(&[], table) else { return };
+    world.rewrite("policy/profiles/developer.toml", "write = \"rules\"\nproduction = \"human\"\n");
+    let look = said(&world.cli(&["provider", "accept", "odd"]));
+    assert!(look.contains("policy/accepted-odd.cedar, which permits `write`"), "{look}");
+    let file = world.path("policy/accepted-odd.cedar");
+    assert!(!file.exists(), "looking writes nothing");
+    accept(&world, "odd");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("Action::\"odd.write\""));
+    let developer = granted(&mut world);
+    assert_eq!(code(&developer.ask(write("echo"))), "executed");
+    // The file is the operator's from then on.
+    world.stop();
+    std::fs::write(&file, "// nothing\n").unwrap();
+    accept(&world, "odd");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "// nothing\n");
+    world.start_process();
+    assert_eq!(code(&developer.ask(write("echo"))), "rule_denied");
+}

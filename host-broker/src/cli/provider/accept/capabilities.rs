@@ -21,6 +21,7 @@ pub(super) fn parts(registered: &[Registered], attacks: &BTreeMap<String, Verdic
         warnings: Vec::new(),
         flagged: flagged.collect(),
         proposed: Vec::new(),
+        permitted: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::providers::mcp::proposals::{Proposal, propose};
 use crate::providers::mcp::settings::{Settings, Wanted};
 use crate::providers::mcp::tools::{Said, ToolTable, absent, shown};
 use serde_json::{Value, json};
-use shared::Action;
+use shared::{Action, Level};
 use std::collections::BTreeMap;
 
 pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network: bool) -> Parts {
@@ -29,12 +29,17 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
         let text = format!("{name}: {why} To accept it all the same add --accept-flagged {name}");
         Some((name, text))
     });
+    let by_rules = |said: &Said| {
+        table(said).filter(|table| table.level == Level::Write && table.tier == Some(Tier::Rules))?;
+        said.name().parse().ok()
+    };
     Parts {
         key: "tools",
         list: said.iter().zip(&proposals).map(|(said, proposal)| document(said, table(said), proposal)).collect(),
         tables: vec![Output::table(&["TOOL", "DEMANDS", "TIER", "HINT", "WHAT IT SAYS OF ITSELF"], &rows)],
         flagged: flagged.collect(),
         proposed: proposed.collect(),
+        permitted: said.iter().filter(|said| said.fault().is_none()).filter_map(by_rules).collect(),
         warnings: gone
             .chain(said.iter().filter_map(|said| known(said, table(said))))
             .chain(advice(name, said, &wanted))

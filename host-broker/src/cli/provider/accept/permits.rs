@@ -1,0 +1,67 @@
+//! The permits of accepted writes whose tier is `rules`: without one, no rule of a new home permits them.
+
+use super::Name;
+use crate::cli::Context;
+use crate::cli::output::Fault;
+use shared::Action;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+fn path(context: &Context, name: &Name) -> PathBuf {
+    context.home.policy().join(format!("accepted-{name}.cedar"))
+}
+
+/// Returns what an acceptance writes, for a person; `None` if it writes nothing.
+pub(super) fn text(context: &Context, name: &Name, tools: &[Action]) -> Option<String> {
+    let is_new = !tools.is_empty() && !path(context, name).exists();
+    is_new.then(|| {
+        format!(
+            "The acceptance also writes policy/accepted-{name}.cedar, which permits {} where the tier is `rules`.",
+            listed(tools)
+        )
+    })
+}
+
+fn listed(tools: &[Action]) -> String {
+    tools.iter().map(|tool| format!("`{tool}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes the permits. A file that exists is the operator's and stays as it is.
+///
+/// # Errors
+/// [`Fault`] if the file cannot be written; the definitions are accepted then.
+pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<Option<String>, Fault> {
+    if tools.is_empty() {
+        return Ok(None);
+    }
+    let path = path(context, name);
+    let failed = |error: std::io::Error| {
+        Fault::home(format!("the definitions are accepted, but {} cannot be written: {error}", path.display()))
+    };
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    file.write_all(rules(name, tools).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    Ok(Some(format!(
+        " policy/accepted-{name}.cedar permits {}; a running daemon reads it with: host-broker reload",
+        listed(tools)
+    )))
+}
+
+/// The text of the file.
+fn rules(name: &Name, tools: &[Action]) -> String {
+    let mut text = format!(
+        "// The writes of {name} that were accepted with the tier `rules`. They decide calls whose tier is `rules`; grants\n\
+         // and levels hold as always. Narrow or delete a rule as you like: this file is not written again.\n"
+    );
+    for tool in tools {
+        text.push_str(&format!(
+            "\n@id(\"accepted-{name}-{tool}\")\npermit (principal, action == Action::\"{name}.{tool}\", resource);\n"
+        ));
+    }
+    text
+}
