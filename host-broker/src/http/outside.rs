@@ -28,7 +28,7 @@ use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::effects::ids::Nonce;
 use crate::event::{Event, Reports};
-use crate::flows::grants;
+use crate::flows::grants::{self, Use};
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
@@ -43,11 +43,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use http_body::Body as _;
 pub(super) use rates::Rates;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
-use shared::{Code, Reply, RequestId, Status};
+use shared::{Code, Reply, RequestId, Status, limits};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -58,6 +59,9 @@ use tokio::time::Instant;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long it may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(20);
+/// The longest body of whoever may do nothing, in bytes, and how long it may take: enough for a refusal that says why.
+const REFUSED_BYTES_MAX: u64 = 4 * 1024;
+const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the broker may take beyond what a call may.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -113,6 +117,13 @@ enum Visitor {
     Operator(Box<Operator>),
 }
 
+/// Whose bearer a request shows.
+struct Identified {
+    visitor: Visitor,
+    /// Why the bearer opens nothing now, if it does not.
+    refused: Option<Code>,
+}
+
 /// The routes.
 pub(super) fn router(outside: Outside) -> Router {
     let outside = Arc::new(outside);
@@ -148,19 +159,26 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
 /// Whose request it is, and all of it.
 async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
-    let visitor = match outside.visitor(request.headers()).await {
-        Ok(visitor) => visitor,
+    let Identified { visitor, refused } = match outside.visitor(request.headers()).await {
+        Ok(identified) => identified,
         Err(response) if is_mcp => return mcp::unauthorized(*response),
         Err(response) => return *response,
     };
-    Standing::note(&request);
     let Some(_turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
     let places = match &visitor {
         Visitor::Agent(_) => &outside.places.agents,
         Visitor::Operator(_) => &outside.places.operators,
     };
     let Ok(_place) = places.try_acquire() else { return later(Code::Busy) };
-    match received(request, visitor).await {
+    // SECURITY: only a bearer in force keeps its connection, and only its long requests are read.
+    let _held = if refused.is_none() { Standing::hold(&request) } else { None };
+    let patience = if refused.is_none() { BODY_PATIENCE } else { REFUSED_PATIENCE };
+    if let Some(code) = refused
+        && request.body().size_hint().upper().is_none_or(|bytes| bytes > REFUSED_BYTES_MAX)
+    {
+        return outside.turned_away(code);
+    }
+    match received(request, visitor, patience).await {
         Ok(request) => next.run(request).await,
         Err(response) => *response,
     }
@@ -170,9 +188,9 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
 #[derive(Debug, Clone)]
 struct Members(Map<String, Value>);
 
-async fn received(request: Request, visitor: Visitor) -> Result<Request, Box<Response>> {
+async fn received(request: Request, visitor: Visitor, patience: Duration) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
-    let body = if head.method == Method::POST { whole(body).await? } else { Bytes::new() };
+    let body = if head.method == Method::POST { whole(body, patience).await? } else { Bytes::new() };
     // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
     if head.uri.path() != mcp::PLACE {
         head.extensions.insert(Members(members(&body)?));
@@ -218,8 +236,8 @@ impl Outside {
         Ok(())
     }
 
-    /// Whose bearer the request shows.
-    async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
+    /// Whose bearer the request shows, and whether it holds at all.
+    async fn visitor(&self, headers: &HeaderMap) -> Result<Identified, Box<Response>> {
         let shown = if headers.contains_key(EXTERNAL_BEARER) {
             only(headers, &EXTERNAL_BEARER)
         } else {
@@ -236,15 +254,28 @@ impl Outside {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(Box::new(response));
         };
+        let (config, now) = (Arc::clone(&self.config), self.clock.now());
         let found = if let Some(bearer) = Bearer::shown(tokens::BEARER, shown) {
-            let operator = self.look(move |connection| tokens::opened_by(connection, &bearer.digest())).await;
-            operator.map(|found| found.map(|operator| Visitor::Operator(Box::new(operator))))
+            self.look(move |connection| {
+                let operator = tokens::opened_by(connection, &bearer.digest())?;
+                Ok(operator.map(|operator| {
+                    let refused = (!operator.is_in_force(&config, now)).then_some(Code::OperatorTokenDenied);
+                    Identified { visitor: Visitor::Operator(Box::new(operator)), refused }
+                }))
+            })
+            .await
         } else if let Some(bearer) = Bearer::shown(grants::BEARER, shown) {
-            let access = self.look(move |connection| grants::opened_by(connection, &bearer.digest())).await;
+            let access = self.look(move |connection| {
+                let Some(id) = grants::opened_by(connection, &bearer.digest())? else { return Ok(None) };
+                let refused = grants::standing(connection, &config.flows, now, &id, Use::Result)?.err();
+                Ok(Some((id, refused)))
+            });
             // Another's name beside it says as little as none.
-            let is_meant =
-                |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
-            access.map(|found| found.filter(is_meant).map(Visitor::Agent))
+            let is_meant = |(id, _): &(GrantId, Option<Code>)| {
+                !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str())
+            };
+            let identified = |(id, refused)| Identified { visitor: Visitor::Agent(id), refused };
+            access.await.map(|found| found.filter(is_meant).map(identified))
         } else {
             Ok(None)
         };
@@ -276,7 +307,11 @@ impl Outside {
             return response;
         }
         let is_operators = shown.starts_with(tokens::BEARER);
-        let code = if is_operators { Code::OperatorTokenDenied } else { Code::FlowExternalGrantDenied };
+        self.turned_away(if is_operators { Code::OperatorTokenDenied } else { Code::FlowExternalGrantDenied })
+    }
+
+    /// Refuses a request that is not read, and counts it in the ledger.
+    fn turned_away(&self, code: Code) -> Response {
         self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
             caller: Caller::Broker,
             caller_key: "outside".into(),
@@ -345,8 +380,8 @@ fn named<T: FromStr>(segment: Segment) -> Option<T> {
 }
 
 /// The body, whole, or what is said to whoever sends too much or too slowly.
-async fn whole(body: Body) -> Result<Bytes, Box<Response>> {
-    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+async fn whole(body: Body, patience: Duration) -> Result<Bytes, Box<Response>> {
+    match tokio::time::timeout(patience, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_long)) => {
             Err(Box::new(plainly(StatusCode::PAYLOAD_TOO_LARGE, "What was sent is longer than 256 KiB, or was cut.")))
@@ -360,8 +395,9 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
     if body.is_empty() {
         return Ok(Map::new());
     }
-    let read = shared::json::parse_object(body);
-    let members = read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
+    let read = shared::json::parse_object_within(body, limits::REQUEST_NODES_MAX);
+    let (members, _) =
+        read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
     let text = std::str::from_utf8(body).unwrap_or_default();
     match shared::json::inexact_numbers(text).first() {
         None => Ok(members),
