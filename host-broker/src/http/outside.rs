@@ -430,9 +430,17 @@ fn said(reply: &Reply, of: Option<&RequestId>) -> Response {
         Status::Pending => StatusCode::ACCEPTED,
         Status::Denied | Status::Failed | Status::Timeout => code_of(reply).map_or(StatusCode::BAD_GATEWAY, status_of),
     };
-    let mut response = document(status, &json!(reply));
-    if let (StatusCode::ACCEPTED, Some(of)) = (status, of)
-        && let Ok(place) = HeaderValue::from_str(&format!("/api/v1/flows/external-calls/{of}"))
+    let mut words = json!(reply);
+    let place = of.map(|of| format!("/api/v1/flows/external-calls/{of}"));
+    if let (Some(place), Some(error)) = (&place, &reply.error)
+        && let Some(words) = words.as_object_mut()
+    {
+        // The remedy names a tool, which only MCP clients have.
+        words.insert("error".to_owned(), error.replace("ext_result", &format!("GET {place}")).into());
+    }
+    let mut response = document(status, &words);
+    if let (StatusCode::ACCEPTED, Some(place)) = (status, place)
+        && let Ok(place) = HeaderValue::from_str(&place)
     {
         response.headers_mut().insert(header::LOCATION, place);
     }
