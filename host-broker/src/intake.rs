@@ -9,6 +9,8 @@
 //! the [`ParseWorker`], one of each group at a time.
 
 mod queue;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use worker::Unparsed;
@@ -31,8 +33,10 @@ use rustix::io::Errno;
 use shared::mailbox::{RESPONSES, TASKS, is_document};
 use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +100,8 @@ enum Watched {
     Tasks,
     /// A group's directory, in which `tasks/` and `responses/` may be replaced.
     Root,
+    /// The directory of the groups' directories, each of which may be replaced. No sandbox writes there.
+    All,
 }
 
 impl Intake {
@@ -310,6 +316,12 @@ impl Intake {
                 continue;
             }
             let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
+            if on == Watched::All {
+                let name = event.file_name().map(|name| name.to_bytes());
+                let is_root = |queue: &Queue| queue.room().path().file_name().map(OsStr::as_bytes) == name;
+                replaced.extend(self.queues.iter().position(is_root).filter(|index| !replaced.contains(index)));
+                continue;
+            }
             let Some(queue) = self.queues.get_mut(index) else { continue };
             if queue.count_notice(now) > NOTICES_PER_SECOND && !self.unwatched.contains(&index) {
                 queue.unwatch_until(now + UNWATCHED);
@@ -321,13 +333,13 @@ impl Intake {
                 (Watched::Tasks, Some(Ok(name))) if is_document(name) => queue.push(name),
                 (Watched::Tasks, None) => queue.list_again(),
                 (Watched::Root, Some(Ok(TASKS | RESPONSES))) if !replaced.contains(&index) => replaced.push(index),
-                (Watched::Tasks | Watched::Root, _) => {}
+                (Watched::Tasks | Watched::Root | Watched::All, _) => {}
             }
         }
         let gone: Vec<i32> = self
             .watched
             .iter()
-            .filter(|(_, (index, _))| self.unwatched.contains(index))
+            .filter(|(_, (index, on))| *on != Watched::All && self.unwatched.contains(index))
             .map(|(descriptor, _)| *descriptor)
             .collect();
         for descriptor in gone {
@@ -340,6 +352,10 @@ impl Intake {
 
     /// Opens a group's directories again if they were replaced, and lists its requests.
     fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
+        // ORDER: what is made while the directories are opened is noticed.
+        if !self.unwatched.contains(&index) {
+            self.watch_room(index);
+        }
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.list_again();
         match queue.refresh() {
@@ -347,7 +363,6 @@ impl Intake {
             Ok(true) => {
                 tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
                 events.push_back(Event::Reopened(queue.group().clone()));
-                self.watch_room(index);
             }
             Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),
         }
@@ -358,6 +373,9 @@ impl Intake {
         let changes = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         self.watch(index, Watched::Tasks, &room.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
         self.watch(index, Watched::Root, room.path(), changes | WatchFlags::CREATE);
+        if let Some(all) = room.path().parent() {
+            self.watch(index, Watched::All, all, changes | WatchFlags::CREATE);
+        }
     }
 
     fn watch(&mut self, index: usize, on: Watched, path: &Path, flags: WatchFlags) {
