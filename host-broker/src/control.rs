@@ -3,7 +3,10 @@
 //! One JSON line in, one reply document out. Who asks is the socket's peer, as the kernel says; what is asked goes
 //! through the same transaction as everything else. Without a daemon, [`administer`] does the same in place.
 
+mod listening;
 mod own;
+
+pub use listening::listen;
 
 use crate::accounts::Share;
 use crate::broker::{Broker, run};
@@ -42,8 +45,6 @@ use shared::{Code, Group, Provider, TaskId, limits};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -429,33 +430,6 @@ fn order(control: &Control, may_relay: bool) -> Result<Order, Own> {
     })
 }
 
-/// Listens for commands until the daemon stops.
-pub async fn listen(listener: UnixListener, clerk: Clerk, reports: Reports) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let (clerk, reports) = (clerk.clone(), reports.clone());
-        tokio::spawn(async move {
-            if let Err(error) = serve(stream, &clerk, &reports).await {
-                tracing::warn!(%error, "a command could not be answered");
-            }
-        });
-    }
-}
-
-async fn serve(stream: UnixStream, clerk: &Clerk, reports: &Reports) -> Result<(), std::io::Error> {
-    let uid = stream.peer_cred()?.uid();
-    let (reader, mut writer) = stream.into_split();
-    let mut line = Vec::new();
-    let limit = u64::try_from(limits::REQUEST_BYTES_MAX).unwrap_or(u64::MAX);
-    BufReader::new(reader.take(limit)).read_until(b'\n', &mut line).await?;
-    let mut answer = match clerk.person(uid) {
-        Some(person) => answer(person, clerk.may_relay(uid), &line, clerk, reports).await,
-        None => fault(&format!("user {uid} is not in the configuration; add [people.NAME] with uid = {uid}")),
-    };
-    answer.push(b'\n');
-    writer.write_all(&answer).await
-}
-
 async fn answer(person: String, may_relay: bool, line: &[u8], clerk: &Clerk, reports: &Reports) -> Vec<u8> {
     let control: Control = match serde_json::from_slice(line) {
         Ok(control) => control,
@@ -539,12 +513,16 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     let mut line = serde_json::to_vec(control).unwrap_or_default();
     line.push(b'\n');
-    stream.write_all(&line).map_err(failed)?;
+    let sent = stream.write_all(&line);
     let mut answer = String::new();
-    std::io::BufReader::new(stream).read_line(&mut answer).map_err(failed)?;
+    let read = std::io::BufReader::new(stream).read_line(&mut answer);
+    // A daemon that refuses the user answers and closes the connection before it reads the command.
     match serde_json::from_str(&answer) {
         Ok(value) => Ok(Some(value)),
-        Err(_) => Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() }),
+        Err(_) => {
+            sent.and(read).map_err(failed)?;
+            Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. The server cuts off
 //! a client that is slow with the head of a request, its body or the reply. If there are too many connections, the
-//! oldest one of an unauthenticated client gives way. So unauthenticated clients never keep a signed-in person out.
+//! oldest one gives way that neither is a signed-in person's nor has a request with a bearer under way. So neither
+//! unauthenticated clients nor external agents keep a signed-in person out.
 
 mod api;
 pub mod callback;
@@ -32,6 +33,9 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_ALL: u32 = 64;
 /// How long a connection may take to send the head of a request, and stay open without one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// The same for a connection that comes when fewer places than [`PLACES_FEW`] are free.
+const HEAD_PATIENCE_SHORT: Duration = Duration::from_secs(1);
+const PLACES_FEW: usize = 16;
 /// How long a client may take nothing of what it is sent.
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
 /// The longest head of a request, in bytes.
@@ -81,7 +85,8 @@ async fn accept(listener: TcpListener, router: Router, stop: CancellationToken, 
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let connections = Connections::default();
     while let Some((stream, place, connection)) = next(&listener, &places, &connections, &stop).await {
-        tokio::spawn(serve(stream, router.clone(), stop.clone(), place, connection));
+        let patience = if places.available_permits() < PLACES_FEW { HEAD_PATIENCE_SHORT } else { HEAD_PATIENCE };
+        tokio::spawn(serve(stream, (router.clone(), patience), stop.clone(), place, connection));
     }
     drop(listener);
     // All places are free when every connection is over.
@@ -122,7 +127,7 @@ async fn next(
 
 async fn serve(
     stream: TcpStream,
-    router: Router,
+    (router, head_patience): (Router, Duration),
     stop: CancellationToken,
     place: OwnedSemaphorePermit,
     this: Connection,
@@ -131,7 +136,7 @@ async fn serve(
     let service = router.layer(axum::Extension(this.standing()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(head_patience)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(Paced::new(stream, WRITE_PATIENCE)), TowerToHyperService::new(service));

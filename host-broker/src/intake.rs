@@ -11,6 +11,8 @@
 
 mod lane;
 mod queue;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use worker::Remade;
@@ -34,8 +36,10 @@ use shared::mailbox::{RESPONSES, TASKS, is_document};
 use shared::snapshot::Snapshot;
 use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,6 +105,8 @@ enum Watched {
     Tasks,
     /// A group's directory, in which `tasks/` and `responses/` may be replaced.
     Root,
+    /// The directory of the groups' directories, each of which may be replaced. No sandbox writes there.
+    All,
 }
 
 impl Intake {
@@ -334,6 +340,12 @@ impl Intake {
                 continue;
             }
             let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
+            if on == Watched::All {
+                let name = event.file_name().map(|name| name.to_bytes());
+                let is_root = |queue: &&mut Queue| queue.room().path().file_name().map(OsStr::as_bytes) == name;
+                self.queues.iter_mut().filter(is_root).for_each(Queue::refresh_later);
+                continue;
+            }
             let Some(queue) = self.queues.get_mut(index) else { continue };
             let most = if queue.waits_for_pace(now) { PACED_NOTICES_PER_SECOND } else { NOTICES_PER_SECOND };
             if queue.count_notice(now) > most && !self.unwatched.contains(&index) {
@@ -346,13 +358,13 @@ impl Intake {
                 (Watched::Tasks, Some(Ok(name))) if is_document(name) => queue.push(name),
                 (Watched::Tasks, None) => queue.list_again(),
                 (Watched::Root, Some(Ok(TASKS | RESPONSES))) => queue.refresh_later(),
-                (Watched::Tasks | Watched::Root, _) => {}
+                (Watched::Tasks | Watched::Root | Watched::All, _) => {}
             }
         }
         let gone: Vec<i32> = self
             .watched
             .iter()
-            .filter(|(_, (index, _))| self.unwatched.contains(index))
+            .filter(|(_, (index, on))| *on != Watched::All && self.unwatched.contains(index))
             .map(|(descriptor, _)| *descriptor)
             .collect();
         for descriptor in gone {
@@ -364,6 +376,10 @@ impl Intake {
 
     /// Opens a group's directories again if they were replaced, and lists its requests.
     fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
+        // ORDER: what is made while the directories are opened is noticed.
+        if !self.unwatched.contains(&index) {
+            self.watch_room(index);
+        }
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.list_again();
         match queue.refresh() {
@@ -371,7 +387,6 @@ impl Intake {
             Ok(true) => {
                 tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
                 events.push_back(Event::Reopened(queue.group().clone()));
-                self.watch_room(index);
             }
             Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),
         }
@@ -382,6 +397,9 @@ impl Intake {
         let changes = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         self.watch(index, Watched::Tasks, &room.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
         self.watch(index, Watched::Root, room.path(), changes | WatchFlags::CREATE);
+        if let Some(all) = room.path().parent() {
+            self.watch(index, Watched::All, all, changes | WatchFlags::CREATE);
+        }
     }
 
     fn watch(&mut self, index: usize, on: Watched, path: &Path, flags: WatchFlags) {

@@ -2,7 +2,7 @@
 //!
 //! A token reaches one vault, flows of some scopes, and some of what can be done with them; it never answers a question. At
 //! each use [`standing`] asks again whether it holds, in the transaction of what it is used for. It ends with its time, with
-//! a word, and with the person who made it.
+//! a word, and when the person who made it no longer administers.
 //!
 //! Source: flow-external-agent-gate, section 2.2.
 
@@ -102,11 +102,14 @@ impl Operator {
         })
     }
 
-    /// Whether the person who made it may still ask for anything.
-    fn is_somebodys(&self, config: &Config) -> bool {
-        let name = self.issued_by.strip_prefix("person:").unwrap_or_default();
-        // The daemon's own user needs no table.
-        name.starts_with("uid-") || config.people.contains_key(name)
+    /// Returns the person who made it.
+    pub fn maker(&self) -> &str {
+        self.issued_by.strip_prefix("person:").unwrap_or_default()
+    }
+
+    /// Returns whether it holds for anything: it is not over, and the person who made it still administers.
+    pub fn is_in_force(&self, config: &Config, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at > now && config.administers(self.maker())
     }
 }
 
@@ -130,12 +133,7 @@ pub fn standing(
     id: &TokenId,
     part: Part,
 ) -> Result<Option<Operator>, LedgerError> {
-    let holds = |operator: &Operator| {
-        operator.revoked_at.is_none()
-            && operator.expires_at > now
-            && operator.parts.contains(&part)
-            && operator.is_somebodys(config)
-    };
+    let holds = |operator: &Operator| operator.is_in_force(config, now) && operator.parts.contains(&part);
     Ok(find(connection, id)?.filter(holds))
 }
 

@@ -8,12 +8,13 @@
 //! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
 //! ```
 //!
+//! Whoever gives an agent outside access to tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
-use crate::call::Order;
+use crate::call::{Order, outside};
 use crate::config::Config;
-use shared::Level;
 use shared::request::GrantRequest;
+use shared::{Group, Level, Provider};
 
 /// The right that a command takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,20 +77,30 @@ impl Right<'_> {
             Right::Administer | Right::Grant(_) if !administers => {
                 Err(format!("{person} may not administer; [people.{person}] in broker.toml needs `admin = true`."))
             }
-            Right::Grant(request) if !covers(config, person, request) => Err(format!(
-                "{person} may not grant {} at {} to {}; `approves` of [people.{person}] in broker.toml needs this group, \
-                 provider and level.",
-                request.access_level, request.provider, request.group_folder
-            )),
+            Right::Grant(GrantRequest { group_folder, provider, access_level, .. }) if *access_level != Level::None => {
+                covers(config, person, group_folder, (provider, *access_level))
+            }
             Right::Known | Right::OwnCheck | Right::Member | Right::Administer | Right::Grant(_) => Ok(()),
         }
     }
 }
 
-/// Returns whether the person approves what the grant gives. A person who administers without a table has no limit.
-fn covers(config: &Config, person: &str, request: &GrantRequest) -> bool {
-    let GrantRequest { group_folder, provider, access_level, .. } = request;
-    *access_level == Level::None
-        || !config.people.contains_key(person)
-        || config.may_approve(person, Some(group_folder), provider, *access_level)
+/// Checks whether the person approves what is given. A person who administers without a table has no limit.
+fn covers(config: &Config, person: &str, group: &Group, (provider, level): (&Provider, Level)) -> Result<(), String> {
+    let is_unlimited = !config.people.contains_key(person) && config.administers(person);
+    if is_unlimited || config.may_approve(person, Some(group), provider, level) {
+        return Ok(());
+    }
+    Err(format!(
+        "{person} may not grant {level} at {provider} to {group}; `approves` of [people.{person}] in broker.toml needs \
+         this group, provider and level."
+    ))
+}
+
+/// Checks whether this person may give agents outside a tool of this provider and level.
+///
+/// # Errors
+/// The right that the person lacks, with the line of the configuration that gives it.
+pub fn check_tool(config: &Config, person: &str, provider: &Provider, level: Level) -> Result<(), String> {
+    covers(config, person, outside(), (provider, level))
 }

@@ -8,11 +8,14 @@ use crate::call::{Caller, Header};
 use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
+use crate::operators;
+use crate::providers::registry::Entry;
+use crate::rights;
 use serde_json::{Map, Value, json};
-use shared::Code;
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
 use shared::flow::{Id, Opaque};
+use shared::{Code, Level};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -63,6 +66,9 @@ impl Broker {
         if !denied.is_empty() {
             return Ok(no_tools(Code::FlowExternalToolDenied, &denied));
         }
+        if let Err(lacks) = self.may_give(tx, &header.caller, &tools)? {
+            return Ok(Said::no(Code::Guardrail, lacks));
+        }
         let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
         };
@@ -110,6 +116,38 @@ impl Broker {
         let summary = format!("{} has access to {flow_id}@{flow_version}.{cut}", access.grant_id);
         let bearer = Value::String(bearer.reveal().to_string());
         Ok(changed(data, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
+    }
+
+    /// Checks whether the person who gives these tools approves calls of each. A token gives what its maker may give.
+    fn may_give(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &Caller,
+        tools: &BTreeSet<&Opaque>,
+    ) -> Result<Result<(), String>, LedgerError> {
+        let person = match caller {
+            Caller::Person(person) => person.clone(),
+            Caller::Operator(token) => {
+                let operator = operators::find(tx.connection(), token)?;
+                operator.map(|operator| operator.maker().to_owned()).unwrap_or_default()
+            }
+            // The main group's agent gives what the operator lists, to agents whose writes ask a person.
+            Caller::Group(_) | Caller::Outside(_) | Caller::Broker => return Ok(Ok(())),
+        };
+        let check = |tool: &&Opaque| {
+            let Some(bound) = self.config.flows.tool(tool) else { return Ok(()) };
+            let level = match self.catalogue.find(&bound.provider, &bound.action) {
+                Entry::Enabled(operation) | Entry::Disabled(operation, _) if bound.gate.is_none() => {
+                    operation.declaration().level
+                }
+                // What nobody knows may be anything.
+                Entry::Enabled(_) | Entry::Disabled(..) | Entry::NoProvider | Entry::NoAction | Entry::Unusable => {
+                    Level::Production
+                }
+            };
+            rights::check_tool(&self.config, &person, &bound.provider, level)
+        };
+        Ok(tools.iter().try_for_each(check))
     }
 
     /// The flow to which an agent outside has access, as it reads it.

@@ -1,12 +1,19 @@
 //! The open connections, and the one that gives way when there are too many.
+//!
+//! ```text
+//! person     a signed-in person has sent a request over it: it never gives way
+//! bearer     a request with a bearer in force is under way: it does not give way until the answer
+//! unknown    every other connection: the oldest one gives way
+//! ```
+//! The limits of bearers bound how many connections they hold, so an idle connection of a bearer is like any other.
 
 use axum::extract::Request;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// The connections of unauthenticated clients, oldest first.
+/// The connections that were not cut, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connections(Arc<Mutex<VecDeque<Entry>>>);
 
@@ -16,16 +23,44 @@ struct Entry {
     cut: CancellationToken,
 }
 
-/// Whether a request of the connection came from a known client: signed in, or with a valid bearer.
+/// Who sends requests over a connection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing(Arc<AtomicBool>);
+pub(super) struct Standing(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_persons: AtomicBool,
+    /// The requests with a bearer that are under way.
+    under_way: AtomicUsize,
+}
+
+/// A request with a bearer, until it is answered.
+#[derive(Debug)]
+pub(super) struct Held(Standing);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 impl Standing {
-    /// Notes at its connection that this request came from a known client.
-    pub(super) fn note(request: &Request) {
+    /// Notes at its connection that a signed-in person has sent this request.
+    pub(super) fn note_person(request: &Request) {
         if let Some(standing) = request.extensions().get::<Self>() {
-            standing.0.store(true, Ordering::Release);
+            standing.0.is_persons.store(true, Ordering::Release);
         }
+    }
+
+    /// Notes at its connection that this request has a bearer in force, until the result is dropped.
+    pub(super) fn hold(request: &Request) -> Option<Held> {
+        let standing = request.extensions().get::<Self>()?.clone();
+        standing.0.under_way.fetch_add(1, Ordering::AcqRel);
+        Some(Held(standing))
+    }
+
+    fn gives_way(&self) -> bool {
+        !self.0.is_persons.load(Ordering::Acquire) && self.0.under_way.load(Ordering::Acquire) == 0
     }
 }
 
@@ -38,18 +73,18 @@ pub(super) struct Connection {
 }
 
 impl Connections {
-    /// Adds a connection of an unauthenticated client.
+    /// Adds a connection of an unknown client.
     pub(super) fn begin(&self) -> Connection {
         let (standing, cut) = (Standing::default(), CancellationToken::new());
         self.entries().push_back(Entry { standing: standing.clone(), cut: cut.clone() });
         Connection { all: self.clone(), standing, cut }
     }
 
-    /// Ends the oldest connection of an unauthenticated client, if there is one.
+    /// Ends the oldest connection that gives way, if there is one.
     pub(super) fn cut_oldest_unknown(&self) {
         let mut entries = self.entries();
-        entries.retain(|entry| !entry.standing.0.load(Ordering::Acquire));
-        if let Some(oldest) = entries.pop_front() {
+        let oldest = entries.iter().position(|entry| entry.standing.gives_way());
+        if let Some(oldest) = oldest.and_then(|oldest| entries.remove(oldest)) {
             oldest.cut.cancel();
         }
     }
@@ -60,7 +95,7 @@ impl Connections {
 }
 
 impl Connection {
-    /// Returns the note that its requests come from a known client.
+    /// Returns the note of who sends requests over it.
     pub(super) fn standing(&self) -> Standing {
         self.standing.clone()
     }
@@ -82,18 +117,31 @@ impl Drop for Connection {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_oldest_connection_of_nobody_who_is_known_gives_way() {
-        let all = Connections::default();
-        let [known, first, second] = [(); 3].map(|()| all.begin());
+    fn request_over(connection: &Connection) -> Request {
         let mut request = Request::new(axum::body::Body::empty());
-        request.extensions_mut().insert(known.standing());
-        Standing::note(&request);
+        request.extensions_mut().insert(connection.standing());
+        request
+    }
+
+    #[test]
+    fn the_oldest_connection_of_no_person_gives_way_unless_a_bearers_request_is_under_way() {
+        let all = Connections::default();
+        let connections = [(); 4].map(|()| all.begin());
+        let cut = || connections.each_ref().map(|one| one.cut.is_cancelled());
+        let [person, bearer, ..] = &connections;
+        Standing::note_person(&request_over(person));
+        let held = Standing::hold(&request_over(bearer));
         all.cut_oldest_unknown();
-        assert_eq!([&known, &first, &second].map(|one| one.cut.is_cancelled()), [false, true, false]);
-        drop(second);
+        assert_eq!(cut(), [false, false, true, false]);
+        // Its request is answered, so it is the oldest one that gives way.
+        drop(held);
         all.cut_oldest_unknown();
-        assert!(!known.cut.is_cancelled(), "nobody else is left");
+        assert_eq!(cut(), [false, true, true, false]);
+        all.cut_oldest_unknown();
+        all.cut_oldest_unknown();
+        assert_eq!(cut(), [false, true, true, true], "a person's connection stays");
+        assert_eq!(all.entries().len(), 1);
+        drop(connections);
         assert!(all.entries().is_empty());
     }
 }

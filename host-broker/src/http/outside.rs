@@ -28,7 +28,7 @@ use crate::control::Clerk;
 use crate::effects::clock::Clock;
 use crate::effects::ids::Nonce;
 use crate::event::{Event, Reports};
-use crate::flows::grants;
+use crate::flows::grants::{self, Use};
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
@@ -44,22 +44,25 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use futures_util::StreamExt as _;
+use http_body::Body as _;
 pub(super) use rates::Rates;
-use rates::Turn;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
-use shared::{Code, Reply, RequestId, Status};
+use shared::{Code, Reply, RequestId, Status, limits};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// How long it may take to arrive.
 const BODY_PATIENCE: Duration = Duration::from_secs(20);
+/// The longest body of whoever may do nothing, in bytes, and how long it may take: enough for a refusal that says why.
+const REFUSED_BYTES_MAX: u64 = 4 * 1024;
+const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the broker may take beyond what a call may.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -117,6 +120,13 @@ enum Visitor {
     Operator(Box<Operator>),
 }
 
+/// Whose bearer a request shows.
+struct Identified {
+    visitor: Visitor,
+    /// Why the bearer opens nothing now, if it does not.
+    refused: Option<Code>,
+}
+
 /// The routes.
 pub(super) fn router(outside: Outside) -> Router {
     let outside = Arc::new(outside);
@@ -162,26 +172,33 @@ async fn door(State(outside): State<Arc<Outside>>, request: Request, next: Next)
 /// Whose request it is, and all of it.
 async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: Next) -> Response {
     let is_mcp = request.uri().path() == mcp::PLACE;
-    let visitor = match outside.visitor(request.headers()).await {
-        Ok(visitor) => visitor,
+    let Identified { visitor, refused } = match outside.visitor(request.headers()).await {
+        Ok(identified) => identified,
         Err(response) if is_mcp => return mcp::unauthorized(*response),
         Err(response) => return *response,
     };
-    Standing::note(&request);
     let Some(turn) = outside.rates.take(visitor.name()) else { return later(Code::RateLimited) };
     let places = match &visitor {
         Visitor::Agent(_) => &outside.places.agents,
         Visitor::Operator(_) => &outside.places.operators,
     };
     let Ok(place) = Arc::clone(places).try_acquire_owned() else { return later(Code::Busy) };
-    match received(request, visitor).await {
-        Ok(request) => held_by_stream(next.run(request).await, (turn, place)),
+    // SECURITY: only a bearer in force keeps its connection, and only its long requests are read.
+    let held = if refused.is_none() { Standing::hold(&request) } else { None };
+    let patience = if refused.is_none() { BODY_PATIENCE } else { REFUSED_PATIENCE };
+    if let Some(code) = refused
+        && request.body().size_hint().upper().is_none_or(|bytes| bytes > REFUSED_BYTES_MAX)
+    {
+        return outside.turned_away(code);
+    }
+    match received(request, visitor, patience).await {
+        Ok(request) => held_by_stream(next.run(request).await, (turn, place, held)),
         Err(response) => *response,
     }
 }
 
 /// A response that is a stream of events keeps what its request holds until the stream ends.
-fn held_by_stream(response: Response, held: (Turn, OwnedSemaphorePermit)) -> Response {
+fn held_by_stream<H: Send + 'static>(response: Response, held: H) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes())) {
         return response;
@@ -198,9 +215,9 @@ fn held_by_stream(response: Response, held: (Turn, OwnedSemaphorePermit)) -> Res
 #[derive(Debug, Clone)]
 struct Members(Map<String, Value>);
 
-async fn received(request: Request, visitor: Visitor) -> Result<Request, Box<Response>> {
+async fn received(request: Request, visitor: Visitor, patience: Duration) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
-    let body = if head.method == Method::POST { whole(body).await? } else { Bytes::new() };
+    let body = if head.method == Method::POST { whole(body, patience).await? } else { Bytes::new() };
     // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
     if head.uri.path() != mcp::PLACE {
         head.extensions.insert(Members(members(&body)?));
@@ -254,8 +271,8 @@ impl Outside {
         Ok(())
     }
 
-    /// Whose bearer the request shows.
-    async fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Box<Response>> {
+    /// Whose bearer the request shows, and whether it holds at all.
+    async fn visitor(&self, headers: &HeaderMap) -> Result<Identified, Box<Response>> {
         let shown = if headers.contains_key(EXTERNAL_BEARER) {
             only(headers, &EXTERNAL_BEARER)
         } else {
@@ -272,15 +289,28 @@ impl Outside {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return Err(Box::new(response));
         };
+        let (config, now) = (Arc::clone(&self.config), self.clock.now());
         let found = if let Some(bearer) = Bearer::shown(tokens::BEARER, shown) {
-            let operator = self.look(move |connection| tokens::opened_by(connection, &bearer.digest())).await;
-            operator.map(|found| found.map(|operator| Visitor::Operator(Box::new(operator))))
+            self.look(move |connection| {
+                let operator = tokens::opened_by(connection, &bearer.digest())?;
+                Ok(operator.map(|operator| {
+                    let refused = (!operator.is_in_force(&config, now)).then_some(Code::OperatorTokenDenied);
+                    Identified { visitor: Visitor::Operator(Box::new(operator)), refused }
+                }))
+            })
+            .await
         } else if let Some(bearer) = Bearer::shown(grants::BEARER, shown) {
-            let access = self.look(move |connection| grants::opened_by(connection, &bearer.digest())).await;
+            let access = self.look(move |connection| {
+                let Some(id) = grants::opened_by(connection, &bearer.digest())? else { return Ok(None) };
+                let refused = grants::standing(connection, &config.flows, now, &id, Use::Result)?.err();
+                Ok(Some((id, refused)))
+            });
             // Another's name beside it says as little as none.
-            let is_meant =
-                |id: &GrantId| !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str());
-            access.map(|found| found.filter(is_meant).map(Visitor::Agent))
+            let is_meant = |(id, _): &(GrantId, Option<Code>)| {
+                !headers.contains_key(GRANT_ID) || only(headers, &GRANT_ID) == Some(id.as_str())
+            };
+            let identified = |(id, refused)| Identified { visitor: Visitor::Agent(id), refused };
+            access.await.map(|found| found.filter(is_meant).map(identified))
         } else {
             Ok(None)
         };
@@ -312,7 +342,11 @@ impl Outside {
             return response;
         }
         let is_operators = shown.starts_with(tokens::BEARER);
-        let code = if is_operators { Code::OperatorTokenDenied } else { Code::FlowExternalGrantDenied };
+        self.turned_away(if is_operators { Code::OperatorTokenDenied } else { Code::FlowExternalGrantDenied })
+    }
+
+    /// Refuses a request that is not read, and counts it in the ledger.
+    fn turned_away(&self, code: Code) -> Response {
         self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
             caller: Caller::Broker,
             caller_key: "outside".into(),
@@ -381,8 +415,8 @@ fn named<T: FromStr>(segment: Segment) -> Option<T> {
 }
 
 /// The body, whole, or what is said to whoever sends too much or too slowly.
-async fn whole(body: Body) -> Result<Bytes, Box<Response>> {
-    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+async fn whole(body: Body, patience: Duration) -> Result<Bytes, Box<Response>> {
+    match tokio::time::timeout(patience, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_long)) => Err(Box::new(plainly(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -402,8 +436,9 @@ fn members(body: &Bytes) -> Result<Map<String, Value>, Box<Response>> {
     if body.is_empty() {
         return Ok(Map::new());
     }
-    let read = shared::json::parse_object(body);
-    let members = read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
+    let read = shared::json::parse_object_within(body, limits::REQUEST_NODES_MAX);
+    let (members, _) =
+        read.map_err(|fault| Box::new(invalid(&format!("What is sent must be a JSON object: {fault}."))))?;
     let text = std::str::from_utf8(body).unwrap_or_default();
     match shared::json::inexact_numbers(text).first() {
         None => Ok(members),
@@ -436,9 +471,17 @@ fn said(reply: &Reply, of: Option<&RequestId>) -> Response {
         Status::Pending => StatusCode::ACCEPTED,
         Status::Denied | Status::Failed | Status::Timeout => code_of(reply).map_or(StatusCode::BAD_GATEWAY, status_of),
     };
-    let mut response = document(status, &json!(reply));
-    if let (StatusCode::ACCEPTED, Some(of)) = (status, of)
-        && let Ok(place) = HeaderValue::from_str(&format!("/api/v1/flows/external-calls/{of}"))
+    let mut words = json!(reply);
+    let place = of.map(|of| format!("/api/v1/flows/external-calls/{of}"));
+    if let (Some(place), Some(error)) = (&place, &reply.error)
+        && let Some(words) = words.as_object_mut()
+    {
+        // The remedy names a tool, which only MCP clients have.
+        words.insert("error".to_owned(), error.replace("ext_result", &format!("GET {place}")).into());
+    }
+    let mut response = document(status, &words);
+    if let (StatusCode::ACCEPTED, Some(place)) = (status, place)
+        && let Ok(place) = HeaderValue::from_str(&place)
     {
         response.headers_mut().insert(header::LOCATION, place);
     }

@@ -186,7 +186,7 @@ impl Shared {
     /// Returns the request, and notes at its connection if a signed-in person has sent it.
     fn noted(&self, request: Request) -> Request {
         if self.visitor(request.headers(), Use::Watch).is_some() {
-            Standing::note(&request);
+            Standing::note_person(&request);
         }
         request
     }

@@ -1,9 +1,14 @@
 //! People of other users of the machine, at the control socket.
 
 use super::world::{Done, World, finish, mode};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::time::Duration;
 
 /// A group of users and two users of it, which need no entry anywhere.
 const GROUP: u32 = 77_000;
@@ -50,20 +55,65 @@ fn the_control_socket_is_the_owners_alone_unless_a_group_of_users_is_named() {
     assert_eq!(mode(&world.home.join("broker.sock")), 0o660);
 }
 
-#[test]
-fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_says() {
+/// A home whose socket is open to the group of users; `None` where only root could make one.
+fn shared_home() -> Option<World> {
     let world = World::with_mock();
     world.append("broker.toml", PEOPLE);
-    let open = |path: &std::path::Path| std::fs::set_permissions(path, Permissions::from_mode(0o711)).unwrap();
-    if std::os::unix::fs::chown(&world.home, None, Some(GROUP)).is_err() {
-        // Only root can run a command as another user.
-        return;
-    }
+    std::os::unix::fs::chown(&world.home, None, Some(GROUP)).ok()?;
     let config = world.read("broker.toml").replace("[broker]", "");
     let text = format!("[broker]\nsocket_group = \"{GROUP}\"\n{config}");
     std::fs::write(world.home.join("broker.toml"), text).unwrap();
     std::fs::set_permissions(&world.home, Permissions::from_mode(0o710)).unwrap();
-    open(world.home.parent().unwrap());
+    std::fs::set_permissions(world.home.parent().unwrap(), Permissions::from_mode(0o711)).unwrap();
+    Some(world)
+}
+
+/// Connects so many times as another user of the group, and says nothing.
+fn silent(world: &World, uid: u32, count: usize) -> Vec<UnixStream> {
+    let socket = world.home.join("broker.sock");
+    let connect = move || {
+        set_thread_groups(&[]).unwrap();
+        set_thread_gid(Gid::from_raw(GROUP)).unwrap();
+        set_thread_uid(Uid::from_raw(uid)).unwrap();
+        (0..count).map(|_| UnixStream::connect(&socket).unwrap()).collect()
+    };
+    std::thread::spawn(connect).join().unwrap()
+}
+
+/// What the daemon says, without having been asked anything.
+fn refusal(stream: &UnixStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("an answer");
+    line
+}
+
+#[test]
+fn a_user_who_is_not_in_the_configuration_holds_no_connection() {
+    let Some(world) = shared_home() else { return };
+    let _daemon = world.serve();
+    for stream in silent(&world, 77_009, 100) {
+        assert!(refusal(&stream).contains("user 77009 is not in the configuration"));
+    }
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+}
+
+#[test]
+fn a_user_holds_few_connections_and_the_daemons_own_user_has_a_reserve() {
+    let Some(world) = shared_home() else { return };
+    let _daemon = world.serve();
+    let streams = silent(&world, RITA, 40);
+    for stream in &streams[16..] {
+        assert!(refusal(stream).contains("too many commands of user 77003"));
+    }
+    run_as(&world, ADAM, GROUP, &["grant", "developer", "mock", "2"]).ok();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    drop(streams);
+}
+
+#[test]
+fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_says() {
+    let Some(world) = shared_home() else { return };
     let _daemon = world.serve();
     let grant = |level: &'static str| ["grant", "developer", "mock", level];
     run_as(&world, ADAM, GROUP, &grant("2")).ok();

@@ -13,8 +13,12 @@ mod own;
 use super::agents::{Called, prefers};
 use super::operators::request_of;
 use super::{BODY_BYTES_MAX, EVENT_STREAM, Outside, Visitor};
+use crate::call::outside;
+use crate::config::flows::ToolTable;
 use crate::flows::grants::{Use, find, standing};
+use crate::kill;
 use crate::operators::Operator;
+use crate::providers::registry::Entry;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
@@ -27,14 +31,14 @@ use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult,
     ListPromptsRequestMethod, ListPromptsResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
+    MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
     ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use shared::flow::operations::{self, Operation};
 use shared::flow::{GrantId, Opaque};
 use shared::{Code, Level, Reply, RequestId, limits, schema};
@@ -92,6 +96,19 @@ fn tool(operation: &Operation) -> Tool {
         .with_annotations(hints)
 }
 
+/// Where a tool in the list has the schema of its data. It is not the tool's `outputSchema`: a client must refuse a result that
+/// does not fit that, and a refusal, a pending or a cut result cannot fit. An agent outside has no `ext_capabilities` to ask.
+const OUTPUT_SCHEMA: &str = "broker/outputSchema";
+
+/// Whether a result's schema says more than that it is the answer of an MCP tool, which is all that is known of tools without
+/// an `outputSchema`.
+fn says_something(output: &Value) -> bool {
+    let is_any_answer = output.get("anyOf").is_none()
+        && output.pointer("/properties/structuredContent") == Some(&json!({}))
+        && output.pointer("/properties/content").is_some();
+    !is_any_answer
+}
+
 impl Server {
     /// An agent's tools, as they are now; none if the access does not hold.
     fn tools(&self, access: &GrantId) -> Result<Vec<Tool>, ErrorData> {
@@ -99,8 +116,14 @@ impl Server {
         let held = desk.look(|connection| {
             let Some(found) = find(connection, access)? else { return Ok(None) };
             let wanted = Use::Read(&found.flow_id);
-            let standing = standing(connection, &config.flows, clock.now(), access, wanted)?;
-            Ok(standing.ok().map(|access| access.tools))
+            let Ok(access) = standing(connection, &config.flows, clock.now(), access, wanted)? else { return Ok(None) };
+            let mut held = Vec::new();
+            for bound in access.tools.iter().filter_map(|id| config.flows.tool(id)) {
+                if kill::find(connection, Some(outside()), &bound.provider)?.is_none() {
+                    held.push(bound);
+                }
+            }
+            Ok(Some(held))
         });
         let held = held.map_err(|error| {
             tracing::error!(error = ?error, "an access cannot be looked up");
@@ -108,16 +131,23 @@ impl Server {
         })?;
         let Some(held) = held else { return Ok(Vec::new()) };
         let catalogue = Arc::clone(&clerk.catalogue.borrow());
-        let tool = |id: &Opaque| {
-            let bound = config.flows.tool(id)?;
-            let operation = catalogue.provider(&bound.provider)?.operations.get(&bound.action)?;
+        let tool = |bound: &ToolTable| {
+            // What takes no calls is not offered.
+            let Entry::Enabled(operation) = catalogue.find(&bound.provider, &bound.action) else { return None };
+            if operation.withdrawn().is_some() {
+                return None;
+            }
             let declaration = operation.declaration();
             let input = schema::object(bound.input_schema(&declaration.input_schema));
             let reads = declaration.level <= Level::Read;
             let hints = ToolAnnotations::new().read_only(reads).destructive(!reads).open_world(true);
-            Some(Tool::new(id.as_str().to_owned(), bound.description.clone(), input).with_annotations(hints))
+            let tool = Tool::new(bound.id.as_str().to_owned(), bound.description.clone(), input);
+            let mut tool = tool.with_annotations(hints);
+            let output = declaration.output_schema.as_ref().filter(|output| says_something(output));
+            tool.meta = output.map(|output| MetaObject(Map::from_iter([(OUTPUT_SCHEMA.to_owned(), output.clone())])));
+            Some(tool)
         };
-        Ok(held.iter().filter_map(tool).chain(own::tools()).collect())
+        Ok(held.into_iter().filter_map(tool).chain(own::tools()).collect())
     }
 
     /// A call by an agent: of a tool of its access, or about an earlier call.

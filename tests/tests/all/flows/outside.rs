@@ -2,6 +2,7 @@
 
 mod giving;
 mod mcp;
+mod pressure;
 
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
@@ -265,6 +266,7 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     let asked = agent.say("POST", path, &headers, r#"{"n": 3}"#);
     assert_eq!(asked.status, 202, "{asked:?}");
     let place = asked.header("location").unwrap().to_owned();
+    assert!(asked.text.contains(&place) && !asked.text.contains("ext_result"), "{}", asked.text);
     assert_eq!(count(&world, &agent.grant), 0, "nothing has begun");
     let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
     let shown = said(&world.cli(&["approvals", "show", question.as_str().unwrap()]));

@@ -12,7 +12,7 @@ use http::request::Parts;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use shared::rpc::{self, BATCH_REVISION, BatchFault, Kind, Text};
-use shared::{Code, json as strict};
+use shared::{Code, json as strict, limits};
 
 /// Which revision the message after the first belongs to. Before 2025-06-18 there was no such header.
 const REVISION: &str = "mcp-protocol-version";
@@ -35,7 +35,7 @@ pub(super) async fn serve(service: Service, outside: &Outside, request: Request<
         Some(Ok(messages)) => batch(&service, outside, &head, &messages).await,
         Some(Err(BatchFault::NotJson)) => bad_request(None, &no_json()),
         Some(Err(fault)) => bad_request(None, &ErrorData::invalid_request(fault.to_string(), None)),
-        None => match checked(&body) {
+        None => match checked(&body, limits::REQUEST_NODES_MAX) {
             Ok(id) => spoken(asked(&service, head, body).await, id).await,
             Err(fault) => bad_request(fault.id.as_ref(), &fault.error),
         },
@@ -53,9 +53,12 @@ async fn batch(
     head: &Parts,
     messages: &[&serde_json::value::RawValue],
 ) -> Response {
+    // The messages share what one message may hold.
+    let nodes_max = limits::REQUEST_NODES_MAX / messages.len().max(1);
     let answers = messages.iter().enumerate().map(|(n, message)| {
+        let checked = checked(message.get().as_bytes(), nodes_max);
         // The request as a whole has its turn already.
-        async move { one_of_many(service, outside, head, message.get(), n == 0).await }
+        async move { one_of_many(service, outside, head, (message.get(), checked), n == 0).await }
     });
     let answers: Vec<Value> = join_all(answers).await.into_iter().flatten().collect();
     if answers.is_empty() {
@@ -68,10 +71,10 @@ async fn one_of_many(
     service: &Service,
     outside: &Outside,
     head: &Parts,
-    message: &str,
+    (message, checked): (&str, Result<Option<Value>, Box<Fault>>),
     has_turn: bool,
 ) -> Option<Value> {
-    let id = match (rpc::read(message.as_bytes()), checked(message.as_bytes())) {
+    let id = match (rpc::read(message.as_bytes()), checked) {
         (Text::Message(envelope), _) if matches!(envelope.kind, Kind::Notification | Kind::Response) => return None,
         (Text::Message(envelope), _) if envelope.method.as_deref() == Some("initialize") => {
             return Some(document(
@@ -108,8 +111,8 @@ struct Fault {
     error: ErrorData,
 }
 
-/// The id of a message that means one thing, and is a message at all.
-fn checked(text: &[u8]) -> Result<Option<Value>, Box<Fault>> {
+/// The id of a message that means one thing, is a message at all, and has at most so many values and keys.
+fn checked(text: &[u8], nodes_max: usize) -> Result<Option<Value>, Box<Fault>> {
     let nameless = |error| Err(Box::new(Fault { id: None, error }));
     let envelope = match rpc::read(text) {
         Text::NotJson => return nameless(no_json()),
@@ -118,7 +121,7 @@ fn checked(text: &[u8]) -> Result<Option<Value>, Box<Fault>> {
         }
         Text::Message(envelope) => envelope,
     };
-    let why = match (envelope.kind, strict::parse(text)) {
+    let why = match (envelope.kind, strict::parse_object_within(text, nodes_max)) {
         (Kind::Invalid, _) => Some("the message is not one of this protocol".to_owned()),
         (Kind::Request | Kind::Notification | Kind::Response, Err(fault)) => Some(format!("the message is {fault}")),
         (Kind::Request | Kind::Notification | Kind::Response, Ok(_)) => {

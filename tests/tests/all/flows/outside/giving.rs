@@ -164,3 +164,42 @@ fn it_is_explained_what_would_be_decided_about_a_tool() {
     assert_eq!(explained(&["note"]), (json!("refuse"), json!("FLOW_EXTERNAL_GRANT_REVOKED"), caller));
     assert_eq!((count(&world, &agent.grant), world.effects_of("charge").len()), (0, 0), "nobody has called");
 }
+
+#[test]
+fn a_person_gives_no_access_beyond_what_the_person_approves() {
+    let mut world = world();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let output = world.cli(&["--json", "token", "mint-operator", "--scopes", "flows:grants"]);
+    let token: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let token = token["bearer"].as_str().unwrap().to_owned();
+    world.keep_secret(token.clone());
+    let mut given = |approves: &str| {
+        world.rewrite("broker.toml", &config.replace("approves = {}", approves));
+        world.restart();
+        ["note", "charge"].map(|tool| {
+            let tools = json!({ "requested_tools": [tool], "actor_label": approves });
+            let by_hand = mint(&world, &tools);
+            // A token gives what its maker may give.
+            let path = "/api/v1/flows/flow_daily/external-grants";
+            let asked = json!({ "flow_version": "1.0.0", "requested_tools": [tool], "actor_label": approves });
+            let (visitor, bearer) = (Visitor::of(&world), format!("Bearer {token}"));
+            let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+            let by_token = heard(&visitor.say(&visitor.request("POST", path, &headers, &asked.to_string()))).1;
+            for minted in [&by_hand, &by_token] {
+                if let Some(bearer) = minted["data"]["bearer"].as_str() {
+                    world.keep_secret(bearer);
+                } else {
+                    assert!(minted["error"].as_str().unwrap().contains("[people.operator]"), "{minted}");
+                }
+            }
+            assert_eq!(code(&by_hand), code(&by_token), "{tool} {approves}");
+            code(&by_hand).to_owned()
+        })
+    };
+    // `note` is of L1 and `charge` of L2.
+    assert_eq!(given("admin = true"), ["guardrail", "guardrail"]);
+    assert_eq!(given("approves = { max_level = 1 }"), ["executed", "guardrail"]);
+    assert_eq!(given("approves = { providers = [\"private\"] }"), ["guardrail", "guardrail"]);
+    assert_eq!(given("approves = { groups = [\"external\"], max_level = 2 }"), ["executed", "executed"]);
+    assert_eq!(given("approves = {}"), ["executed", "executed"]);
+}

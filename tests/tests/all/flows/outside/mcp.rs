@@ -1,11 +1,12 @@
 //! Agents outside as MCP clients: what they call, how they collect what waited, and how they hear what is wrong.
 
-use super::{Agent, answer, approved, builder, bundle, count, flow, heard, world};
+use super::{Agent, TOOLS, answer, approved, builder, bundle, count, flow, heard, world};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use tests::group::code;
-use tests::visitor::Page;
+use tests::visitor::{Page, Visitor};
+use tests::world::CONFIG;
 use tests::{World, until};
 
 const HELLO: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}"#;
@@ -81,6 +82,31 @@ fn a_client_sees_the_tools_of_its_access_and_calls_them() {
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
     assert_eq!(ask(&agent, "tools/list", &json!({})).1["result"]["tools"], json!([]));
     assert!(no(call(&agent, "note", &json!({}))).contains("was ended"));
+}
+
+#[test]
+fn a_tool_has_the_schema_of_its_result_and_is_gone_while_its_provider_is_off() {
+    let typed = "[actions.echo]\nlevel = 1\nreply = \"$params\"\nexposes = []\noutput_schema = { type = \"object\" }\n\
+                 [actions.charge]\nlevel = 2\nexposes = [\"egress\"]\n[actions.strict]\nlevel = 1\nexposes = []\n";
+    let mut world = World::builder().config(&format!("{CONFIG}\n{TOOLS}")).script("demo", typed).up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let agent = Agent::with_access(&mut world, &json!({}));
+    let tools = |agent: &Agent| ask(agent, "tools/list", &json!({})).1["result"]["tools"].as_array().unwrap().clone();
+    let listed = tools(&agent);
+    assert_eq!([&listed[0]["name"], &listed[1]["name"]], ["charge", "note"]);
+    assert_eq!(listed[1]["_meta"]["broker/outputSchema"], json!({ "type": "object" }));
+    assert!(listed.iter().all(|tool| tool.get("outputSchema").is_none()), "a refusal need not fit it: {listed:?}");
+    assert_eq!(listed[0].get("_meta"), None);
+    assert!(world.cli(&["kill", "provider", "demo"]).status.success());
+    let names = |agent: &Agent| tools(agent).iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(&agent), ["ext_result", "ext_cancel"]);
+    assert!(world.cli(&["kill", "provider", "demo", "--lift"]).status.success());
+    assert_eq!(names(&agent).len(), 4);
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &config.replace("[providers.demo]", "[providers.demo]\nenabled = false"));
+    world.restart();
+    let agent = Agent { visitor: Visitor::of(&world), ..agent };
+    assert_eq!(names(&agent), ["ext_result", "ext_cancel"]);
 }
 
 #[test]

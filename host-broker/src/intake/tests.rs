@@ -1,0 +1,57 @@
+//! What the intake notices at once.
+
+use super::*;
+use crate::config::home::Home;
+use crate::config::{Config, Environment};
+use crate::effects::clock::SystemClock;
+use crate::effects::ids::SystemIds;
+use crate::event::Reports;
+use crate::identity::issuers::Issuers;
+use crate::ledger::LedgerKey;
+
+#[test]
+fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::at(folder.path().to_owned());
+    let text = "[groups.developer]\n[groups.security]\n";
+    let config = Config::parse(text, &home.config(), &Environment::new()).unwrap();
+    let mailroom = Mailroom::open(&home, &config).unwrap();
+    let (sender, _news) = std::sync::mpsc::channel();
+    let (worker, _work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
+    let desk = Desk {
+        catalogue: Arc::default(),
+        key: Arc::new(LedgerKey::new(vec![0; 32])),
+        issuers: Arc::new(Issuers::nobody()),
+        ids: Arc::new(SystemIds),
+        patience: Duration::from_secs(60),
+        foreign_types: ForeignTypes::Leave,
+        filters: None,
+    };
+    let mut intake = Intake::new(mailroom, desk, Arc::new(SystemClock), worker);
+    let mut heard_within = |wait| {
+        let mut events = VecDeque::new();
+        intake.gather(wait, 8, &mut events);
+        let reopened = |event: &Event| matches!(event, Event::Reopened(group) if group.as_str() == "developer");
+        events.iter().any(reopened)
+    };
+    // Without a wait, only what the kernel has announced is heard.
+    assert!(!heard_within(Duration::ZERO));
+    let root = home.mailbox(&"developer".parse().unwrap());
+    let (old, new) = (root.with_extension("old"), root.with_extension("new"));
+    for directory in [TASKS, RESPONSES] {
+        std::fs::create_dir_all(new.join(directory)).unwrap();
+    }
+    std::fs::rename(&root, &old).unwrap();
+    std::fs::rename(&new, &root).unwrap();
+    assert!(heard_within(Duration::ZERO), "another directory was moved here");
+    assert!(!heard_within(Duration::ZERO));
+    // One made in place is heard of when it is whole.
+    std::fs::rename(&root, &new).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    assert!(!heard_within(Duration::ZERO));
+    for directory in [TASKS, RESPONSES] {
+        std::fs::create_dir(root.join(directory)).unwrap();
+    }
+    // The pause between two looks has begun.
+    assert!((0..1000).any(|_| heard_within(Duration::from_millis(20))));
+}
