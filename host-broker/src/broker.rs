@@ -271,7 +271,7 @@ impl Broker {
         }
         if !call.prepared
             && !call.was_asked()
-            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)
+            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
             return refused(tx, call, &refusal).map(Before::Answered);
@@ -290,7 +290,7 @@ impl Broker {
         let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(Needs::ToWithdraw(_)));
         if proposes
             && !takes_back
-            && approvals::open(tx.connection(), Some(&call.header.caller_key))?.len() >= approvals::OPEN_MAX
+            && approvals::count_open(tx.connection(), &call.header.caller_key)? >= approvals::OPEN_MAX
         {
             return refused(tx, call, &questions::too_many()).map(Before::Answered);
         }

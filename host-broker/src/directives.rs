@@ -26,7 +26,7 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
 use crate::ledger::store::{self, Owner};
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::chats_fact;
+use crate::policy::authorize::{Refusal, chats_fact};
 use crate::policy::facts::ChatsFact;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
@@ -543,13 +543,13 @@ fn write(
     said: Said,
 ) -> Result<Option<Answer>, LedgerError> {
     let header = &directive.header;
-    let approval = approval.map(Approval::reference);
     let (said, once) = match said {
         Said::Once(said, members) => (*said, Some(members)),
         said @ (Said::Done { .. } | Said::No { .. }) => (said, None),
     };
     let (row, reply) = match said {
         Said::Once(..) => return Err(LedgerError::Stored { what: "answer" }),
+        Said::No { code, reason } => return refuse(tx, directive, approval, &Refusal::new(code, reason)),
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
@@ -559,22 +559,13 @@ fn write(
                 level: subject.level,
                 summary: (kind != Kind::Answered).then(|| summary.clone()),
                 task_id: subject.task_id.as_ref(),
-                approval,
+                approval: approval.map(Approval::reference),
                 body,
                 ..Draft::about(kind, header)
             };
             let row =
                 if kind == Kind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
             (row?, Reply::executed(header.request_id.clone(), data, summary.clone(), tx.now()))
-        }
-        Said::No { code, reason } => {
-            let row = tx.append_minor(&Draft {
-                reason_code: Some(code),
-                approval,
-                body: json!({ "request": header.request_digest }),
-                ..Draft::about(Kind::Refused, header)
-            })?;
-            (row, refusal(header, code, &reason, tx.now()))
         }
     };
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
@@ -597,6 +588,28 @@ fn write(
         }
         None => answer,
     })
+}
+
+/// The row and the reply of a directive that is refused.
+fn refuse(
+    tx: &Transaction<'_>,
+    directive: &Directive,
+    approval: Option<&Approval>,
+    refused: &Refusal,
+) -> Result<Option<Answer>, LedgerError> {
+    let header = &directive.header;
+    let row = tx.append_minor(&Draft {
+        reason_code: Some(refused.code),
+        approval: approval.map(Approval::reference),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::about(Kind::Refused, header)
+    })?;
+    let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
+    reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+    if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
+        return Ok(Some(tx.answer_unkept(reply, row)));
+    }
+    questions::answer(tx, header, directive.asked, reply, row.evidence())
 }
 
 /// Makes a refusal. Only an agent's refusal names the next step.

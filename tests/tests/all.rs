@@ -7,6 +7,7 @@ mod all {
     mod accounts;
     mod approvals;
     mod bridges;
+    mod budgets;
     mod deputy;
     mod documents;
     mod exactly_once;

@@ -120,15 +120,19 @@ pub fn open_stage(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<
         .map_err(at("look for an open intent"))
 }
 
-/// How many effects of this caller are under way.
+/// How many effects of this caller are under way. All accesses of one external agent count together.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+    const COUNT: &str = "SELECT count(*) FROM open_intents WHERE caller IN (
+        SELECT ?1 UNION SELECT 'outside:' || other.grant_id
+        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?2)";
+    let access = caller.strip_prefix("outside:").unwrap_or_default();
     let count: i64 = tx
         .connection()
-        .prepare_cached("SELECT count(*) FROM open_intents WHERE caller = ?1")
-        .and_then(|mut s| s.query_row(params![caller], |row| row.get(0)))
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![caller, access], |row| row.get(0)))
         .map_err(at("count open intents"))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
@@ -321,8 +325,7 @@ pub(super) fn keep_reply(
             s.execute(params![seq, caller, id.as_str(), tx.now().millis(), document, handing == Handing::Over])
         })
         .map_err(at("keep a reply"))?;
-    tx.charge_reply(caller, document.len());
-    Ok(())
+    tx.charge_reply(caller, document.len())
 }
 
 /// The longest chain of requests that were answered with each other's reply.

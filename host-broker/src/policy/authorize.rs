@@ -32,6 +32,7 @@ use shared::digest::Digest;
 use shared::flow::GrantId;
 use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -345,9 +346,7 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
 /// # Errors
 /// [`LedgerError`] if the access cannot be read.
 pub(crate) fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
-    let own = || call.header.caller_key.to_string();
-    let Caller::Outside(access) = &call.header.caller else { return Ok(own()) };
-    Ok(crate::flows::grants::find(connection, access)?.map_or_else(own, |access| access.counted_as()))
+    crate::flows::grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
 
 fn session_fact(

@@ -48,15 +48,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
     let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
     let why = why.filter(|why| !why.trim().is_empty());
     let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
-    let what = match approval.kind {
-        Kind::Call => "call",
-        Kind::Grant => "grant",
-        Kind::File => "proposal",
-        Kind::Account => "account",
-        Kind::Definition => "change of what a server says",
-        Kind::Flow => "version of a flow",
-    };
-    Ok(format!("A person said no to this {what}.{said}"))
+    Ok(format!("A person said no to this {}.{said}", approval.kind.noun()))
 }
 
 /// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
