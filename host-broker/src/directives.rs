@@ -7,11 +7,11 @@ mod flows;
 mod granting;
 mod operators;
 mod outside;
+mod results;
 
 pub use granting::grant_value;
 
 use crate::accounts::{self as stored_accounts, Account};
-use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
@@ -24,18 +24,15 @@ use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
-use crate::ledger::store::{self, Owner};
+use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::{Refusal, chats_fact};
-use crate::policy::facts::ChatsFact;
+use crate::policy::authorize::Refusal;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::sessions;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
-use shared::request::{
-    CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
-};
+use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
@@ -106,7 +103,7 @@ impl Broker {
         if let Order::Cancel(CancelRequest { of }) = &directive.order
             && self.reachable(tx, header, of)?.is_none()
         {
-            let code = out_of_reach(&header.behalf);
+            let code = results::out_of_reach(&header.behalf);
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
         // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
@@ -331,73 +328,6 @@ impl Broker {
         })
     }
 
-    /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf
-    /// is reachable only for that person, and only in chats of the grant. So a result from a private chat stays out of
-    /// a group's chat.
-    fn reachable(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Option<Owner>, LedgerError> {
-        let key = (Arc::clone(&header.caller_key), of.clone());
-        let owner = match self.parked.get(&key) {
-            Some(parked) => Some(Owner { person: parked.person.clone(), provider: None }),
-            None => store::owner(tx, &header.caller_key, of)?,
-        };
-        let Some(owner) = owner else { return Ok(None) };
-        if owner.person.is_some() && owner.person != header.behalf.key() {
-            return Ok(None);
-        }
-        let (Some(_), Some(group), Some(provider)) = (&owner.person, header.caller.group(), owner.called()) else {
-            return Ok(Some(owner));
-        };
-        let grant = grants::find(tx.connection(), group, &provider)?;
-        let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
-        Ok((!elsewhere).then_some(owner))
-    }
-
-    /// Returns whether this caller may have the stored result of a request now. The person and the chat must match, the
-    /// access must be in force, and no kill switch may stop it.
-    pub(crate) fn may_have_result(
-        &self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        of: &RequestId,
-    ) -> Result<Result<(), Code>, LedgerError> {
-        let Some(owner) = self.reachable(tx, header, of)? else { return Ok(Err(out_of_reach(&header.behalf))) };
-        if let Caller::Outside(access) = &header.caller
-            && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
-        {
-            return Ok(Err(code));
-        }
-        let Some(provider) = owner.called() else { return Ok(Ok(())) };
-        if kill::find(tx.connection(), header.caller.held_as(), &provider)?.is_some() {
-            return Ok(Err(Code::KillSwitch));
-        }
-        let Some(group) = header.caller.group() else { return Ok(Ok(())) };
-        Ok(match grants::find(tx.connection(), group, &provider)? {
-            Some(grant) if grant.is_live(tx.now()) => Ok(()),
-            Some(grant) if grant.active && grant.is_expired(tx.now()) => Err(Code::GrantExpired),
-            Some(_) | None => Err(Code::NoGrant),
-        })
-    }
-
-    /// Waits like a call: the reply of the other request is the reply of this one.
-    fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
-        // Whoever joined another's question was told of that one, and has its outcome.
-        let of = &questions::behind(tx, header, &request.of)?;
-        if self.reachable(tx, header, of)?.is_none() {
-            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
-        }
-        if !store::is_open(tx, &header.caller_key, of)? {
-            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
-        }
-        if self.may_wait(header) {
-            return Ok(Fulfilled::Waits(of.clone()));
-        }
-        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
-        if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
-            return questions::told(tx, header, &approval).map(Some).map(Fulfilled::Answered);
-        }
-        still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
-    }
-
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
     pub(crate) fn take_answer(
         &mut self,
@@ -511,15 +441,6 @@ impl Broker {
             None if store::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
             None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
         })
-    }
-}
-
-/// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
-/// nothing it may well be one's own.
-fn out_of_reach(behalf: &Behalf) -> Code {
-    match behalf {
-        Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
-        Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
     }
 }
 

@@ -21,6 +21,7 @@ mod all {
     mod granting;
     mod hostile;
     mod json;
+    mod late_replies;
     mod ledger;
     mod limits;
     mod notices;

@@ -373,7 +373,8 @@ fn sentence_subject(caller: &Caller) -> String {
     }
 }
 
-fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
+/// What a grant gives for this action, in the chat that this person asks in.
+pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
     match grant {
         Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
         Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
