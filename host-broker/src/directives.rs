@@ -32,6 +32,7 @@ use crate::rights;
 use crate::sessions;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
+use shared::flow::request::FlowRequest;
 use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
@@ -99,6 +100,14 @@ impl Broker {
             && let Err((code, reason)) = self.may_administer(&header.caller, &directive.order)
         {
             return write(tx, directive, None, Said::no(code, reason)).map(Fulfilled::Answered);
+        }
+        // What a person has agreed to is done, like a call.
+        if !directive.asked
+            && adds_evidence(&directive.order)
+            && let Some((reason, retry_after)) = tx.refuses(&header.caller_key)?
+        {
+            let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
+            return refuse(tx, directive, None, &refusal).map(Fulfilled::Answered);
         }
         if let Order::Cancel(CancelRequest { of }) = &directive.order
             && self.reachable(tx, header, of)?.is_none()
@@ -235,18 +244,25 @@ impl Broker {
         {
             return Ok(Said::no(Code::InvalidParams, fault));
         }
-        let revoked = grants::revoke(tx, &request.group_folder, &request.provider, &header.caller_key)?;
-        self.stale_snapshots.insert(request.group_folder.clone());
-        let summary = if revoked {
-            format!("{} no longer has access to {}.", request.group_folder, request.provider)
+        let was_active = grants::revoke(tx, group, provider, &header.caller_key)?;
+        if was_active {
+            self.stale_snapshots.insert(group.clone());
+        }
+        let data = json!({ "revoked": was_active });
+        if !was_active && header.caller.held_as().is_some() {
+            // An agent can say it again and again.
+            return Ok(Said::told(data, format!("{group} had no access to {provider}.")));
+        }
+        let summary = if was_active {
+            format!("{group} no longer has access to {provider}.")
         } else {
-            format!("{} had no access to {}.", request.group_folder, request.provider)
+            format!("{group} had no access to {provider}.")
         };
         Ok(Said::Done {
             kind: Kind::Revoked,
-            subject: Subject { provider: Some(request.provider.clone()), ..Subject::default() },
-            body: json!({ "group": request.group_folder, "was_active": revoked }),
-            data: json!({ "revoked": revoked }),
+            subject: Subject { provider: Some(provider.clone()), ..Subject::default() },
+            body: json!({ "group": group, "was_active": was_active }),
+            data,
             summary,
         })
     }
@@ -531,6 +547,43 @@ fn refuse(
         return Ok(Some(tx.answer_unkept(reply, row)));
     }
     questions::answer(tx, header, directive.asked, reply, row.evidence())
+}
+
+/// Returns whether a caller that has caused too much evidence may no longer give this order. It may still read and end:
+/// rows about what is read are counted, and what ends can be done once.
+fn adds_evidence(order: &Order) -> bool {
+    match order {
+        Order::Capabilities(_)
+        | Order::List(_)
+        | Order::Result(_)
+        | Order::ReadFlow(_)
+        | Order::Cancel(_)
+        | Order::Revoke(_) => false,
+        // Replies to what is read of flows are kept.
+        Order::Flow(order) => {
+            !matches!(order.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
+        }
+        // Most of these come from people, who are not bounded.
+        Order::Grant(_)
+        | Order::TaskCreate(_)
+        | Order::GateApprove(_)
+        | Order::TaskClose { .. }
+        | Order::Kill { .. }
+        | Order::ResetSession(_)
+        | Order::PurgeGroup(_)
+        | Order::ShareAccount(..)
+        | Order::RenewVault { .. }
+        | Order::AcceptDefinitions { .. }
+        | Order::LinkAccount { .. }
+        | Order::UnlinkAccounts { .. }
+        | Order::Release(_)
+        | Order::MintOperator(_)
+        | Order::RevokeOperator(_)
+        | Order::ListOperators
+        | Order::Answer(_)
+        | Order::Revert(_)
+        | Order::Relayed(_) => true,
+    }
 }
 
 /// Makes a refusal. Only an agent's refusal names the next step.

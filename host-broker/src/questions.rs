@@ -8,7 +8,7 @@ mod shown;
 mod told;
 
 pub(crate) use shown::say_for_whom;
-pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, told};
+pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;

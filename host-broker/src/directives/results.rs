@@ -174,7 +174,7 @@ impl Broker {
         }
         let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
         if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
-            return questions::told(tx, header, &approval).map(Some).map(Fulfilled::Answered);
+            return questions::still_asked(tx, header, &approval).map(Some).map(Fulfilled::Answered);
         }
         still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
     }

@@ -4,6 +4,7 @@ use crate::approvals::{self, Approval, Kind, State};
 use crate::call::Header;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
+use crate::ledger::minor::MinorRow;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
@@ -95,13 +96,24 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
 
 /// Another request about the same question, whose caller stops waiting.
 pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
-    let evidence = tx.append(&Draft {
+    let (reply, row) = told_of(tx, header, approval)?;
+    tx.answer_minor(&header.caller_key, reply, row)
+}
+
+/// A request for the result of what waits for a person. No reply is kept: the next one makes it again.
+pub(crate) fn still_asked(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+    let (reply, row) = told_of(tx, header, approval)?;
+    Ok(tx.answer_unkept(reply, row))
+}
+
+fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<(Reply, MinorRow), LedgerError> {
+    let row = tx.append_minor(&Draft {
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
         ..Draft::about(chain::Kind::Answered, header)
     })?;
-    tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
+    Ok((Reply::pending(header.request_id.clone(), known(approval), tx.now()), row))
 }
 
 /// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
