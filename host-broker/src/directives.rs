@@ -334,12 +334,17 @@ impl Broker {
         if header.caller.group() == Some(&task.group) {
             return Ok(Said::no(Code::Guardrail, "A group does not open a gate for its own task."));
         }
-        gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)?;
+        let data = json!({ "task_id": request.task_id, "gate": request.gate, "approved": true });
+        if !gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)? {
+            let GateRequest { task_id, gate } = request;
+            let text = format!("You have opened the {gate} gate for {task_id} before; no call has used that yet.");
+            return Ok(Said::told(data, text));
+        }
         Ok(Said::Done {
             kind: Kind::GateApproved,
             subject: Subject { task_id: Some(request.task_id.clone()), ..Subject::default() },
             body: json!({ "gate": request.gate }),
-            data: json!({ "task_id": request.task_id, "gate": request.gate, "approved": true }),
+            data,
             summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
         })
     }

@@ -33,7 +33,7 @@ use shared::flow::GrantId;
 use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -485,13 +485,6 @@ fn gate_fact(
         return Ok(GateFact::NotConfigured);
     };
     let Some(task) = task else { return Ok(GateFact::Closed(gate)) };
-    let own = caller.to_string();
-    let mut approvers = BTreeSet::new();
-    let spent: Vec<i64> = gates::unspent(connection, task, &gate)?
-        .into_iter()
-        .filter(|approval| approval.approved_by != own && approvers.insert(approval.approved_by.clone()))
-        .map(|approval| approval.id)
-        .take(quorum)
-        .collect();
+    let spent = gates::unspent(connection, task, &gate, (&caller.to_string(), quorum))?;
     Ok(if quorum > 0 && spent.len() == quorum { GateFact::Open(gate, spent) } else { GateFact::Closed(gate) })
 }
