@@ -13,7 +13,7 @@
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
-use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::call::{Call, Caller, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
@@ -447,9 +447,11 @@ impl Broker {
         tx.write_counts(false)
     }
 
-    /// An auditor should know that the directory is another one now.
+    /// An auditor should know that the directory is another one now. Its group can replace it again and again, so it is
+    /// charged for the row, and the next ones of a minute are counted.
     fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), LedgerError> {
-        tx.append(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, "broker") })?;
+        let caller = Caller::Group(group.clone()).to_string();
+        tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
         self.stale_snapshots.insert(group.clone());
         Ok(())
     }

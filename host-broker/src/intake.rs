@@ -30,7 +30,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use shared::mailbox::{RESPONSES, TASKS, is_document};
 use shared::{Group, RequestId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -40,6 +40,8 @@ use tokio::time::Instant;
 
 /// How often everything is listed although notification works.
 const SAFETY_SCAN: Duration = Duration::from_secs(15);
+/// The pause between two notes that a group's directories were replaced or cannot be used.
+const NOTED_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause where notification does not work.
 const POLL_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// The most documents of one group in one batch, and the most time for them. The other groups wait that long.
@@ -64,6 +66,9 @@ pub struct Intake {
     watched: HashMap<i32, (usize, Watched)>,
     // Groups that are listed instead of watched for a while.
     unwatched: Vec<usize>,
+    // Groups whose directories were replaced, which is not noted yet, and when something was last noted of each.
+    replaced: BTreeSet<usize>,
+    noted: HashMap<usize, Instant>,
     // Whose turn it is.
     turn: usize,
     served: Served,
@@ -118,6 +123,8 @@ impl Intake {
             watch,
             watched: HashMap::new(),
             unwatched: Vec::new(),
+            replaced: BTreeSet::new(),
+            noted: HashMap::new(),
             turn: 0,
             served: Served::default(),
             swept: now,
@@ -191,7 +198,7 @@ impl Intake {
         if self.swept.elapsed() >= SAFETY_SCAN {
             self.swept = Instant::now();
             for index in 0..self.queues.len() {
-                self.refresh(index, events);
+                self.refresh(index);
             }
         }
         let wait = if wait.is_zero() || most == 0 { wait } else { wait.min(self.patience()) };
@@ -223,7 +230,7 @@ impl Intake {
         if self.queues.iter().any(|queue| queue.can_be_served(now)) {
             return Duration::ZERO;
         }
-        if !self.unwatched.is_empty() || self.queues.iter().any(Queue::waits) {
+        if !self.unwatched.is_empty() || !self.replaced.is_empty() || self.queues.iter().any(Queue::waits) {
             return POLL_PAUSE_MAX.min(until_sweep);
         }
         if self.watch.is_some() {
@@ -286,9 +293,31 @@ impl Intake {
         }
         if noticed {
             for index in self.read_notifications() {
-                self.refresh(index, events);
+                self.refresh(index);
             }
         }
+        self.note_replaced(events);
+    }
+
+    /// Notes that directories were replaced, once a second for each group: a note is a row, a line and a snapshot.
+    fn note_replaced(&mut self, events: &mut VecDeque<Event>) {
+        for index in std::mem::take(&mut self.replaced) {
+            if !self.may_note(index) {
+                self.replaced.insert(index);
+            } else if let Some(queue) = self.queues.get(index) {
+                tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
+                events.push_back(Event::Reopened(queue.group().clone()));
+            }
+        }
+    }
+
+    fn may_note(&mut self, index: usize) -> bool {
+        let now = Instant::now();
+        let may = self.noted.get(&index).is_none_or(|at| now.saturating_duration_since(*at) >= NOTED_PAUSE);
+        if may {
+            self.noted.insert(index, now);
+        }
+        may
     }
 
     /// Notes new documents. Returns the groups whose directories may have been replaced.
@@ -339,17 +368,20 @@ impl Intake {
     }
 
     /// Opens a group's directories again if they were replaced, and lists its requests.
-    fn refresh(&mut self, index: usize, events: &mut VecDeque<Event>) {
+    fn refresh(&mut self, index: usize) {
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.list_again();
+        let group = queue.group().clone();
         match queue.refresh() {
             Ok(false) => {}
             Ok(true) => {
-                tracing::warn!(group = %queue.group(), "the group's directory was replaced and is opened anew");
-                events.push_back(Event::Reopened(queue.group().clone()));
+                self.replaced.insert(index);
                 self.watch_room(index);
             }
-            Err(error) => tracing::warn!(group = %queue.group(), %error, "the group's directory cannot be used"),
+            Err(error) if self.may_note(index) => {
+                tracing::warn!(%group, %error, "the group's directory cannot be used");
+            }
+            Err(_) => {}
         }
     }
 

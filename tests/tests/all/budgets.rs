@@ -100,6 +100,25 @@ fn to_revoke_what_is_revoked_is_counted_like_everything_that_changes_nothing() {
     assert_eq!(count(&world, "caller = 'group:main' AND kind = 'revoked'"), 1);
 }
 
+#[test]
+fn a_group_that_swaps_its_directories_is_charged_for_it_and_costs_a_row_a_minute() {
+    const SWAPS: usize = 400;
+    let world = World::new();
+    let security = world.group("security");
+    assert_eq!(code(&security.call("echo", json!({}))), "no_grant");
+    let responses = security.directory().join("responses");
+    for n in 0..SWAPS {
+        std::fs::rename(&responses, security.directory().join(format!("aside-{n}"))).unwrap();
+        std::fs::create_dir(&responses).unwrap();
+    }
+    assert_eq!(code(&security.call("echo", json!({}))), "no_grant", "the last one is used");
+    let noted = "kind = 'noted' AND body LIKE '%reopened%'";
+    let rows = count(&world, &format!("{noted} AND caller = 'group:security'"));
+    assert!((1..5).contains(&rows), "{rows} rows for {SWAPS} swaps");
+    assert_eq!(count(&world, &format!("{noted} AND caller = 'broker'")), 0);
+    evidence::verify(&world.home());
+}
+
 /// Sends what takes a person, who says no; the reply.
 fn denied(world: &World, group: &Group, document: Value) -> Value {
     let id = group.send(document);
