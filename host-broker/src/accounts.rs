@@ -145,15 +145,18 @@ pub fn unlink(
     capability: Option<&Provider>,
     account_ref: Option<&str>,
 ) -> Result<usize, LedgerError> {
-    let which = "person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
-    let delete = |table: &str| {
+    const SHARES: &str = "DELETE FROM account_shares
+        WHERE person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
+    const ACCOUNTS: &str = "DELETE FROM accounts
+        WHERE person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
+    let delete = |statement: &str| {
         tx.connection()
-            .prepare_cached(&format!("DELETE FROM {table} WHERE {which}"))
+            .prepare_cached(statement)
             .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str), account_ref]))
             .map_err(at("unlink accounts"))
     };
-    delete("account_shares")?;
-    delete("accounts")
+    delete(SHARES)?;
+    delete(ACCOUNTS)
 }
 
 /// Ends that this person works with others' accounts: those at this capability, or all of them.

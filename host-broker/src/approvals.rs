@@ -60,6 +60,18 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 6] = [Self::Call, Self::Grant, Self::File, Self::Account, Self::Definition, Self::Flow];
 
+    /// What a person is asked about, in a sentence.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Grant => "grant",
+            Self::File => "proposal",
+            Self::Account => "account",
+            Self::Definition => "change of what a server says",
+            Self::Flow => "version of a flow",
+        }
+    }
+
     /// The word in the table.
     pub fn word(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
-use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::call::{Call, Caller, Directive, Header, Parsed, Rubbish};
 use crate::capability_answers::CapabilityAnswers;
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
@@ -290,7 +290,7 @@ impl Broker {
         }
         if !call.prepared
             && !call.was_asked()
-            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)
+            && let Some((reason, retry_after)) = tx.refuses(&call.header.caller_key)?
         {
             let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
             return refused(tx, call, &refusal).map(Before::Answered);
@@ -309,7 +309,7 @@ impl Broker {
         let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(Needs::ToWithdraw(_)));
         if proposes
             && !takes_back
-            && approvals::open(tx.connection(), Some(&call.header.caller_key))?.len() >= approvals::OPEN_MAX
+            && approvals::count_open(tx.connection(), &call.header.caller_key)? >= approvals::OPEN_MAX
         {
             return refused(tx, call, &questions::too_many()).map(Before::Answered);
         }
@@ -466,9 +466,11 @@ impl Broker {
         tx.write_counts(false)
     }
 
-    /// An auditor should know that the directory is another one now.
+    /// An auditor should know that the directory is another one now. Its group can replace it again and again, so it is
+    /// charged for the row, and the next ones of a minute are counted.
     fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), LedgerError> {
-        tx.append(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, "broker") })?;
+        let caller = Caller::Group(group.clone()).to_string();
+        tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
         self.stale_snapshots.insert(group.clone());
         Ok(())
     }

@@ -13,6 +13,7 @@
 mod asked;
 mod exchanging;
 mod holding;
+mod late;
 mod notices;
 mod rotating;
 mod unwritten;
@@ -255,7 +256,10 @@ impl Loop {
     fn redeliver(&mut self, seq: i64, caller: &str, document: Vec<u8>) {
         let group = group_of(caller);
         let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
-        if let (Some(group), Some(reply)) = (group, reply) {
+        let Daemon { broker, ledger, clock, .. } = &self.daemon;
+        if let (Some(group), Some(reply)) = (group, reply)
+            && late::may_leave(broker, (ledger.reader(), clock.now()), (&group, &reply.request_id), &document)
+        {
             self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
         }
     }
@@ -386,7 +390,11 @@ impl Loop {
             }
             self.take_up_what_was_postponed();
             self.daemon.ledger.heed_space(self.daemon.broker.config.broker.free_space_mib.saturating_mul(1024 * 1024));
-            self.daemon.outbox.send_again();
+            let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
+            let (broker, ledger) = (&*broker, &*ledger);
+            outbox.send_again(|group, id, document| {
+                late::may_leave(broker, (ledger.reader(), now), (group, id), document)
+            });
             self.rotate();
             let delivered = self.daemon.outbox.delivered();
             if delivered > self.delivered || self.daemon.ledger.has_counted() || self.rotation.has_deletable {

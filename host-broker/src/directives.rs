@@ -8,11 +8,11 @@ mod flows;
 mod granting;
 mod operators;
 mod outside;
+mod results;
 
 pub use granting::grant_value;
 
 use crate::accounts::{self as stored_accounts, Account};
-use crate::answers::{copy_of, still_running};
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Directive, Header, KillScope, Order};
@@ -26,19 +26,17 @@ use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
-use crate::ledger::store::{self, Owner};
+use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::chats_fact;
-use crate::policy::facts::ChatsFact;
+use crate::policy::authorize::Refusal;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::sessions;
 use crate::settling::by_person;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
-use shared::request::{
-    CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, ResultRequest, RevokeRequest, TaskRequest,
-};
+use shared::flow::request::FlowRequest;
+use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
 use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
@@ -108,10 +106,18 @@ impl Broker {
         {
             return write(tx, directive, None, Said::no(code, reason)).map(Fulfilled::Answered);
         }
+        // What a person has agreed to is done, like a call.
+        if !directive.asked
+            && adds_evidence(&directive.order)
+            && let Some((reason, retry_after)) = tx.refuses(&header.caller_key)?
+        {
+            let refusal = Refusal { code: Code::RateLimited, reason, retry_after };
+            return refuse(tx, directive, None, &refusal).map(Fulfilled::Answered);
+        }
         if let Order::Cancel(CancelRequest { of }) = &directive.order
             && self.reachable(tx, header, of)?.is_none()
         {
-            let code = out_of_reach(&header.behalf);
+            let code = results::out_of_reach(&header.behalf);
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
         // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
@@ -256,18 +262,25 @@ impl Broker {
         {
             return Ok(Said::no(Code::InvalidParams, fault));
         }
-        let revoked = grants::revoke(tx, &request.group_folder, &request.provider, &header.caller_key)?;
-        self.stale_snapshots.insert(request.group_folder.clone());
-        let summary = if revoked {
-            format!("{} no longer has access to {}.", request.group_folder, request.provider)
+        let was_active = grants::revoke(tx, group, provider, &header.caller_key)?;
+        if was_active {
+            self.stale_snapshots.insert(group.clone());
+        }
+        let data = json!({ "revoked": was_active });
+        if !was_active && header.caller.held_as().is_some() {
+            // An agent can say it again and again.
+            return Ok(Said::told(data, format!("{group} had no access to {provider}.")));
+        }
+        let summary = if was_active {
+            format!("{group} no longer has access to {provider}.")
         } else {
-            format!("{} had no access to {}.", request.group_folder, request.provider)
+            format!("{group} had no access to {provider}.")
         };
         Ok(Said::Done {
             kind: Kind::Revoked,
-            subject: Subject { provider: Some(request.provider.clone()), ..Subject::default() },
-            body: json!({ "group": request.group_folder, "was_active": revoked }),
-            data: json!({ "revoked": revoked }),
+            subject: Subject { provider: Some(provider.clone()), ..Subject::default() },
+            body: json!({ "group": group, "was_active": was_active }),
+            data,
             summary,
         })
     }
@@ -339,81 +352,19 @@ impl Broker {
         if header.caller.group() == Some(&task.group) {
             return Ok(Said::no(Code::Guardrail, "A group does not open a gate for its own task."));
         }
-        gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)?;
+        let data = json!({ "task_id": request.task_id, "gate": request.gate, "approved": true });
+        if !gates::approve(tx, &request.task_id, &request.gate, &header.caller_key)? {
+            let GateRequest { task_id, gate } = request;
+            let text = format!("You have opened the {gate} gate for {task_id} before; no call has used that yet.");
+            return Ok(Said::told(data, text));
+        }
         Ok(Said::Done {
             kind: Kind::GateApproved,
             subject: Subject { task_id: Some(request.task_id.clone()), ..Subject::default() },
             body: json!({ "gate": request.gate }),
-            data: json!({ "task_id": request.task_id, "gate": request.gate, "approved": true }),
+            data,
             summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
         })
-    }
-
-    /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf
-    /// is reachable only for that person, and only in chats of the grant. So a result from a private chat stays out of
-    /// a group's chat.
-    fn reachable(&self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Option<Owner>, LedgerError> {
-        let key = (Arc::clone(&header.caller_key), of.clone());
-        let owner = match self.parked.get(&key) {
-            Some(parked) => Some(Owner { person: parked.person.clone(), provider: None }),
-            None => store::owner(tx, &header.caller_key, of)?,
-        };
-        let Some(owner) = owner else { return Ok(None) };
-        if owner.person.is_some() && owner.person != header.behalf.key() {
-            return Ok(None);
-        }
-        let (Some(_), Some(group), Some(provider)) = (&owner.person, header.caller.group(), owner.called()) else {
-            return Ok(Some(owner));
-        };
-        let grant = grants::find(tx.connection(), group, &provider)?;
-        let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
-        Ok((!elsewhere).then_some(owner))
-    }
-
-    /// Returns whether this caller may have the stored result of a request now. The person and the chat must match, the
-    /// access must be in force, and no kill switch may stop it.
-    pub(crate) fn may_have_result(
-        &self,
-        tx: &Transaction<'_>,
-        header: &Header,
-        of: &RequestId,
-    ) -> Result<Result<(), Code>, LedgerError> {
-        let Some(owner) = self.reachable(tx, header, of)? else { return Ok(Err(out_of_reach(&header.behalf))) };
-        if let Caller::Outside(access) = &header.caller
-            && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
-        {
-            return Ok(Err(code));
-        }
-        let Some(provider) = owner.called() else { return Ok(Ok(())) };
-        if kill::find(tx.connection(), header.caller.held_as(), &provider)?.is_some() {
-            return Ok(Err(Code::KillSwitch));
-        }
-        let Some(group) = header.caller.group() else { return Ok(Ok(())) };
-        Ok(match grants::find(tx.connection(), group, &provider)? {
-            Some(grant) if grant.is_live(tx.now()) => Ok(()),
-            Some(grant) if grant.active && grant.is_expired(tx.now()) => Err(Code::GrantExpired),
-            Some(_) | None => Err(Code::NoGrant),
-        })
-    }
-
-    /// Waits like a call: the reply of the other request is the reply of this one.
-    fn result(&self, tx: &Transaction<'_>, header: &Header, request: &ResultRequest) -> Result<Fulfilled, LedgerError> {
-        // Whoever joined another's question was told of that one, and has its outcome.
-        let of = &questions::behind(tx, header, &request.of)?;
-        if self.reachable(tx, header, of)?.is_none() {
-            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
-        }
-        if !store::is_open(tx, &header.caller_key, of)? {
-            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
-        }
-        if self.may_wait(header) {
-            return Ok(Fulfilled::Waits(of.clone()));
-        }
-        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
-        if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
-            return questions::told(tx, header, &approval).map(Some).map(Fulfilled::Answered);
-        }
-        still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
     }
 
     /// A person's answer: one row about the question, with the person's name, and the reply to the person.
@@ -532,15 +483,6 @@ impl Broker {
     }
 }
 
-/// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
-/// nothing it may well be one's own.
-fn out_of_reach(behalf: &Behalf) -> Code {
-    match behalf {
-        Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
-        Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
-    }
-}
-
 /// Returns whether only the main group and people may ask for it.
 pub(crate) fn is_for_main_only(order: &Order) -> bool {
     match order {
@@ -562,7 +504,6 @@ fn write(
     said: Said,
 ) -> Result<Option<Answer>, LedgerError> {
     let header = &directive.header;
-    let approval = approval.map(Approval::reference);
     let (said, once) = match said {
         Said::Once(said, members) => (*said, Some(members)),
         said @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_)) => (said, None),
@@ -575,6 +516,7 @@ fn write(
             let reply = Reply::executed(header.request_id.clone(), Value::Null, summary, tx.now());
             return Ok(Some(tx.answer_with(reply, &data, row)));
         }
+        Said::No { code, reason } => return refuse(tx, directive, approval, &Refusal::new(code, reason)),
         Said::Done { kind, subject, mut body, data, summary } => {
             if let Some(object) = body.as_object_mut() {
                 object.insert("request".into(), json!(header.request_digest));
@@ -584,22 +526,13 @@ fn write(
                 level: subject.level,
                 summary: (kind != Kind::Answered).then(|| summary.clone()),
                 task_id: subject.task_id.as_ref(),
-                approval,
+                approval: approval.map(Approval::reference),
                 body,
                 ..Draft::about(kind, header)
             };
             let row =
                 if kind == Kind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
             (row?, Reply::executed(header.request_id.clone(), data, summary.clone(), tx.now()))
-        }
-        Said::No { code, reason } => {
-            let row = tx.append_minor(&Draft {
-                reason_code: Some(code),
-                approval,
-                body: json!({ "request": header.request_digest }),
-                ..Draft::about(Kind::Refused, header)
-            })?;
-            (row, refusal(header, code, &reason, tx.now()))
         }
     };
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
@@ -622,6 +555,65 @@ fn write(
         }
         None => answer,
     })
+}
+
+/// The row and the reply of a directive that is refused.
+fn refuse(
+    tx: &Transaction<'_>,
+    directive: &Directive,
+    approval: Option<&Approval>,
+    refused: &Refusal,
+) -> Result<Option<Answer>, LedgerError> {
+    let header = &directive.header;
+    let row = tx.append_minor(&Draft {
+        reason_code: Some(refused.code),
+        approval: approval.map(Approval::reference),
+        body: json!({ "request": header.request_digest }),
+        ..Draft::about(Kind::Refused, header)
+    })?;
+    let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
+    reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+    if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
+        return Ok(Some(tx.answer_unkept(reply, row)));
+    }
+    questions::answer(tx, header, directive.asked, reply, row.evidence())
+}
+
+/// Returns whether a caller that has caused too much evidence may no longer give this order. It may still read and end:
+/// rows about what is read are counted, and what ends can be done once.
+fn adds_evidence(order: &Order) -> bool {
+    match order {
+        Order::Capabilities(_)
+        | Order::List(_)
+        | Order::Result(_)
+        | Order::ReadFlow(_)
+        | Order::Cancel(_)
+        | Order::Revoke(_) => false,
+        // Replies to what is read of flows are kept.
+        Order::Flow(order) => {
+            !matches!(order.request, FlowRequest::FlowDeprecate(_) | FlowRequest::FlowExternalGrantRevoke(_))
+        }
+        // Most of these come from people, who are not bounded.
+        Order::Grant(_)
+        | Order::TaskCreate(_)
+        | Order::GateApprove(_)
+        | Order::TaskClose { .. }
+        | Order::Kill { .. }
+        | Order::ResetSession(_)
+        | Order::PurgeGroup(_)
+        | Order::ShareAccount(..)
+        | Order::RenewVault { .. }
+        | Order::AcceptDefinitions { .. }
+        | Order::LinkAccount { .. }
+        | Order::UnlinkAccounts { .. }
+        | Order::Release(_)
+        | Order::MintOperator(_)
+        | Order::RevokeOperator(_)
+        | Order::ListOperators
+        | Order::Answer(_)
+        | Order::Revert(_)
+        | Order::Relayed(_) => true,
+    }
 }
 
 /// Makes a refusal. Only an agent's refusal names the next step.

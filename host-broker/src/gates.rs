@@ -47,15 +47,6 @@ impl TaskState {
     }
 }
 
-/// An approval of a gate that no call has spent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unspent {
-    /// The approval's number.
-    pub id: i64,
-    /// Who approved, as the ledger writes callers.
-    pub approved_by: String,
-}
-
 /// The task with this name.
 ///
 /// # Errors
@@ -121,32 +112,41 @@ pub fn end(tx: &Transaction<'_>, id: &TaskId, state: TaskState) -> Result<bool, 
     Ok(changed == 1)
 }
 
-/// Opens a gate for a task, once.
+/// Opens a gate for a task, for one call. Returns `false` if this caller has an approval that no call has spent.
 ///
 /// # Errors
 /// [`LedgerError`]; the gate is as it was.
-pub fn approve(tx: &Transaction<'_>, task: &TaskId, gate: &Gate, by: &str) -> Result<(), LedgerError> {
-    tx.connection()
-        .prepare_cached("INSERT INTO gate_approvals (task, gate, approved_by, approved_at) VALUES (?1, ?2, ?3, ?4)")
+pub fn approve(tx: &Transaction<'_>, task: &TaskId, gate: &Gate, by: &str) -> Result<bool, LedgerError> {
+    const INSERT: &str = "INSERT INTO gate_approvals (task, gate, approved_by, approved_at) SELECT ?1, ?2, ?3, ?4
+        WHERE NOT EXISTS (SELECT 1 FROM gate_approvals
+                          WHERE task = ?1 AND gate = ?2 AND spent_by IS NULL AND approved_by = ?3)";
+    let stored = tx
+        .connection()
+        .prepare_cached(INSERT)
         .and_then(|mut s| s.execute(params![task.as_str(), gate.as_str(), by, tx.now().millis()]))
         .map_err(at("approve a gate"))?;
-    Ok(())
+    Ok(stored == 1)
 }
 
-/// The approvals of a gate for a task that no call has spent, oldest first.
+/// The oldest approval of each approver of a gate for a task that no call has spent, without this approver's; as many
+/// as are needed. Each approver has one, so few are read.
 ///
 /// # Errors
 /// [`LedgerError`] if they cannot be read.
-pub fn unspent(connection: &Connection, task: &TaskId, gate: &Gate) -> Result<Vec<Unspent>, LedgerError> {
-    const SELECT: &str =
-        "SELECT id, approved_by FROM gate_approvals WHERE task = ?1 AND gate = ?2 AND spent_by IS NULL ORDER BY id";
+pub fn unspent(
+    connection: &Connection,
+    task: &TaskId,
+    gate: &Gate,
+    (not_by, needed): (&str, usize),
+) -> Result<Vec<i64>, LedgerError> {
+    const SELECT: &str = "SELECT min(id) FROM gate_approvals
+        WHERE task = ?1 AND gate = ?2 AND spent_by IS NULL AND approved_by <> ?3
+        GROUP BY approved_by ORDER BY 1 LIMIT ?4";
+    let needed = i64::try_from(needed).unwrap_or(i64::MAX);
     connection
         .prepare_cached(SELECT)
         .and_then(|mut s| {
-            s.query_map(params![task.as_str(), gate.as_str()], |row| {
-                Ok(Unspent { id: row.get(0)?, approved_by: row.get(1)? })
-            })?
-            .collect()
+            s.query_map(params![task.as_str(), gate.as_str(), not_by, needed], |row| row.get(0))?.collect()
         })
         .map_err(at("look for gate approvals"))
 }

@@ -7,6 +7,7 @@
 
 use crate::call::Call;
 use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
+use crate::flows::grants::issuer_key;
 use crate::grants::{self, Grant};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Effect, Transaction};
@@ -44,6 +45,8 @@ pub enum Charge {
         soft: Option<i64>,
         /// Whether this call is beyond that.
         near: bool,
+        /// The key under which it counts, where that is not the one of the call.
+        of: Option<String>,
     },
     /// It finds out whether the provider works again.
     Trial,
@@ -88,9 +91,12 @@ pub fn fact(
         }
     }
     if let Some(amount) = table.amounts.get(&call.action) {
-        match desk.amount(amount)? {
-            Ok(charge) => charges.extend(charge),
-            Err(exceeded) => return Ok(exceeded),
+        let issuer = issuer_key(connection, &call.header.caller)?;
+        for of in [None].into_iter().chain(issuer.map(Some)) {
+            match desk.amount(amount, of)? {
+                Ok(charge) => charges.extend(charge),
+                Err(exceeded) => return Ok(exceeded),
+            }
         }
     }
     Ok(LimitsFact::Within(charges))
@@ -167,16 +173,17 @@ impl Desk<'_> {
         if rates.daily_quota.is_none() && rates.soft_daily_quota.is_none() {
             return Ok(Ok(None));
         }
-        let used = self.used(scope)?;
+        let used = self.used(self.counted_as, scope)?;
         if let Some(quota) = rates.daily_quota.filter(|quota| used >= i64::from(*quota)) {
             return Ok(Err(self.used_up(format!("No more than {quota} {} calls a day.", of_scope(scope)))));
         }
         let soft = rates.soft_daily_quota.map(i64::from);
         let near = soft.is_some_and(|soft| used >= soft);
-        Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, soft, near })))
+        Ok(Ok(Some(Charge::Quota { scope: scope.to_owned(), uses: 1, soft, near, of: None })))
     }
 
-    fn amount(&self, table: &AmountTable) -> Room {
+    /// The amount under the key of the call, or under this one.
+    fn amount(&self, table: &AmountTable, of: Option<String>) -> Room {
         let Self { call, .. } = self;
         let value = call.params.value().pointer(&table.pointer()).and_then(Value::as_f64).filter(|value| *value >= 0.0);
         let Some(value) = value else {
@@ -191,16 +198,16 @@ impl Desk<'_> {
         let Some(cap) = table.per_day else { return Ok(Ok(None)) };
         let scope = format!("amount:{}", call.action);
         let uses = millionths(value);
-        if self.used(&scope)?.saturating_add(uses) > millionths(cap) {
+        if self.used(of.as_deref().unwrap_or(self.counted_as), &scope)?.saturating_add(uses) > millionths(cap) {
             return Ok(Err(self.used_up(format!("No more than {cap} a day with {}.", call.action))));
         }
-        Ok(Ok(Some(Charge::Quota { scope, uses, soft: None, near: false })))
+        Ok(Ok(Some(Charge::Quota { scope, uses, soft: None, near: false, of })))
     }
 
-    fn used(&self, scope: &str) -> Result<i64, LedgerError> {
+    fn used(&self, counted_as: &str, scope: &str) -> Result<i64, LedgerError> {
         const SELECT: &str = "SELECT CASE WHEN day = ?4 THEN used ELSE 0 END FROM quotas
             WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
-        let key = params![self.counted_as, self.call.provider.as_str(), scope, day(self.now)];
+        let key = params![counted_as, self.call.provider.as_str(), scope, day(self.now)];
         self.number(SELECT, key, "look a quota up")
     }
 
@@ -273,8 +280,8 @@ pub fn charge(
                     .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
                     .map_err(at("charge a rate"))?;
             }
-            Charge::Quota { scope, uses, soft, .. } if runs => {
-                let used = use_up(tx, counted_as, provider, scope, *uses)?;
+            Charge::Quota { scope, uses, soft, of, .. } if runs => {
+                let used = use_up(tx, of.as_deref().unwrap_or(counted_as), provider, scope, *uses)?;
                 if *soft == Some(used) {
                     note_soft(tx, call, scope, used)?;
                 }

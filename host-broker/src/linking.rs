@@ -209,6 +209,7 @@ impl Broker {
             action: &call.action,
             level: Level::Write,
             digest: agreed(&header.caller_key, person, &call.provider, found),
+            subject: None,
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
             asks: BTreeSet::from([Ask::Tier]),

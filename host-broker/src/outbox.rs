@@ -39,6 +39,8 @@ const UNSENT_MAX: usize = 16;
 #[derive(Debug)]
 struct Unsent {
     group: Group,
+    // The request, and the reply's name, which is another one where the document has no id of its own.
+    request_id: RequestId,
     id: RequestId,
     bytes: Vec<u8>,
     // The row that it rests on; none, if there is no evidence.
@@ -80,10 +82,15 @@ impl Outbox {
         !self.unsent.is_empty()
     }
 
-    /// Tries again what could not be written.
-    pub fn send_again(&mut self) {
+    /// Tries again what could not be written. Only what may leave now does: a reply that says that there is no evidence,
+    /// or one for which `may_leave` answers yes.
+    pub fn send_again(&mut self, may_leave: impl Fn(&Group, &RequestId, &[u8]) -> bool) {
         for unsent in std::mem::take(&mut self.unsent) {
-            if Instant::now() < unsent.until { self.send(unsent) } else { unsent.give_up() }
+            if Instant::now() >= unsent.until {
+                unsent.give_up();
+            } else if unsent.seq.is_none() || may_leave(&unsent.group, &unsent.request_id, &unsent.bytes) {
+                self.send(unsent);
+            }
         }
     }
 
@@ -97,7 +104,7 @@ impl Outbox {
 
     /// Hands over a durable reply from before a restart.
     pub fn redeliver(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: i64) {
-        self.write_reply(group, id, bytes, Some(seq));
+        self.write_reply((group, None), id, bytes, Some(seq));
         self.delivered = self.delivered.max(seq);
     }
 
@@ -157,17 +164,24 @@ impl Outbox {
             Origin::File(file) => {
                 // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
                 file.slot.room().retire(&file.name);
-                self.write_reply(file.group, file.reply_as.unwrap_or(request_id), bytes, seq);
+                self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
-            Origin::Retired(group, reply_as) => self.write_reply(group, reply_as.unwrap_or(request_id), bytes, seq),
+            Origin::Retired(group, reply_as) => self.write_reply((group, reply_as), request_id, bytes, seq),
             // The person has left; the reply is kept like every other.
             Origin::Socket(sender) => drop(sender.send(bytes)),
             Origin::Broker => {}
         }
     }
 
-    fn write_reply(&mut self, group: Group, id: RequestId, bytes: Vec<u8>, seq: Option<i64>) {
-        self.send(Unsent { group, id, bytes, seq, until: Instant::now() + limits::PATIENCE_MAX });
+    fn write_reply(
+        &mut self,
+        (group, reply_as): (Group, Option<RequestId>),
+        request_id: RequestId,
+        bytes: Vec<u8>,
+        seq: Option<i64>,
+    ) {
+        let id = reply_as.unwrap_or_else(|| request_id.clone());
+        self.send(Unsent { group, request_id, id, bytes, seq, until: Instant::now() + limits::PATIENCE_MAX });
     }
 
     /// A reply, and the end of what was said while the call ran.
@@ -264,7 +278,7 @@ mod tests {
             std::fs::create_dir(responses(group)).unwrap();
             assert!(outbox.mailroom.room(group).unwrap().refresh().unwrap());
         }
-        outbox.send_again();
+        outbox.send_again(|_, _, _| true);
         assert!(!outbox.has_unsent());
         assert_eq!(outbox.delivered(), 99);
         assert!(responses(&other).join("the-one.json").is_file());

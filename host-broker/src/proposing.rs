@@ -237,6 +237,8 @@ impl Broker {
             action: asked.action,
             level: Level::Write,
             digest,
+            // Not under its name, which is another one each time.
+            subject: Some(proposed.patch_hash),
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
             asks: BTreeSet::from([Ask::Tier]),

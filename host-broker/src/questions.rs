@@ -11,11 +11,11 @@ mod unanswerable;
 pub(crate) use shown::say_for_whom;
 pub use unanswerable::{Unanswerable, Why};
 
-pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, told};
+pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
-use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, sealing};
+use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, denials, sealing};
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Caller, Header};
 use crate::chat::HandedIn;
@@ -101,6 +101,8 @@ pub(crate) struct Posed<'a> {
     pub(crate) action: &'a Action,
     pub(crate) level: Level,
     pub(crate) digest: Digest,
+    /// What nobody is asked about again for a while after a no, as [`denials`] notes it.
+    pub(crate) subject: Option<Digest>,
     /// How many must say yes, and for how long it waits.
     pub(crate) asking: (usize, Duration),
     /// The row that already is the yes, where no person needs to be asked.
@@ -199,13 +201,8 @@ impl Broker {
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
-        if let Some(until) = approvals::denials::find(tx, call)? {
-            let reason = format!(
-                "A person said no to exactly this call, so nobody is asked about it again before {}. Another call may be asked about.",
-                until.clock()
-            );
-            let refusal =
-                Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) };
+        let subject = (Kind::Call, &call.params_digest);
+        if let Some(refusal) = denials::find(tx, header, subject, (&call.provider, &call.action))? {
             return refused(tx, call, &refusal).map(Put::Answered);
         }
         // What a person sees here, and says yes to, is what leaves.
@@ -235,6 +232,8 @@ impl Broker {
             action: &call.action,
             level: call.target.demanded(),
             digest: approvals::digest_of(call, sealed.as_ref(), &self.policy),
+            // It was looked for above.
+            subject: None,
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
             asks: reasons.iter().map(|(ask, _)| *ask).collect(),
@@ -265,12 +264,19 @@ impl Broker {
         // What a person puts is not held up by what an agent has put.
         // An account has been given by then, and each person has few such questions.
         let by_agent = header.caller.held_as().is_some() && posed.kind != Kind::Account;
-        if by_agent && approvals::open(tx.connection(), Some(posed.caller))?.len() >= OPEN_MAX {
+        if by_agent && approvals::count_open(tx.connection(), posed.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
         }
+        if posed.born_approved.is_none()
+            && let Some(subject) = &posed.subject
+            && let Some(refusal) = denials::find(tx, header, (posed.kind, subject), (posed.provider, posed.action))?
+        {
+            return Ok(Err(refusal));
+        }
+        let counted_as = grants::counted_as(tx.connection(), posed.caller)?;
         if by_agent
             && posed.born_approved.is_none()
-            && let Some(wait) = limits::charge_question(tx, posed.caller, header.behalf.key().as_deref())?
+            && let Some(wait) = limits::charge_question(tx, &counted_as, header.behalf.key().as_deref())?
         {
             let reason = "People were asked too often on behalf of this caller.".to_owned();
             return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
@@ -361,7 +367,7 @@ impl Broker {
             true => State::Waiting,
         };
         if state == State::Denied {
-            approvals::denials::note(tx, &approval)?;
+            denials::note(tx, &approval)?;
         }
         if state != State::Waiting {
             // The row of the answer is the next one.

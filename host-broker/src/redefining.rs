@@ -246,6 +246,7 @@ impl Broker {
             action: &action,
             level: proposed.level,
             digest,
+            subject: None,
             asking: (quorum, PATIENCE),
             born_approved: None,
             asks: BTreeSet::from([Ask::Tier]),

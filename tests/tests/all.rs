@@ -7,6 +7,7 @@ mod all {
     mod accounts;
     mod approvals;
     mod bridges;
+    mod budgets;
     mod clock;
     mod deputy;
     mod documents;
@@ -21,6 +22,7 @@ mod all {
     mod granting;
     mod hostile;
     mod json;
+    mod late_replies;
     mod ledger;
     mod limits;
     mod notices;

@@ -1,14 +1,20 @@
-//! Calls that a person refused: the broker does not ask about the same call again until a pause is over.
+//! What a person refused: the broker does not ask about the same again until a pause is over.
 //!
-//! Calls are the same if their caller, person, provider, action and parameters are. The pause doubles with each no,
-//! from five minutes to a day. The rows of the ledger prove the answers; this table only spares people.
+//! Questions are the same if their caller, person, provider, action and subject are. The subject is the digest of a
+//! call's parameters, the hash of a proposal's diff, or what a grant or a flow would give. All accesses of one external
+//! agent are one caller. The pause doubles with each no, from five minutes to a day. The rows of the ledger prove the
+//! answers; this table only spares people.
 
 use super::{Approval, Kind};
-use crate::call::Call;
+use crate::call::{Caller, Header};
+use crate::flows::grants::counted_as;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use crate::policy::authorize::Refusal;
+use crate::proposals;
 use rusqlite::{OptionalExtension as _, params};
-use shared::Timestamp;
+use shared::digest::Digest;
+use shared::{Action, Code, Provider, Timestamp};
 use std::time::Duration;
 
 /// The pause after the first no, and the longest one.
@@ -16,60 +22,75 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(300), Duration::from_s
 /// The time after a pause within which the same refusal doubles the next pause.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// Records that a person said no to this call. Other kinds of approvals are not recorded.
+/// Records that a person said no to this. Accounts and definitions are not recorded: each is another one.
 ///
 /// # Errors
 /// [`LedgerError`]; nothing is recorded.
 pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), LedgerError> {
-    // The row of the question holds the caller, the person and the digest of the parameters.
-    const UPSERT: &str = "INSERT INTO denials
-        SELECT caller, coalesce(person, ''), provider, action, params_digest, 1, ?2 FROM ledger
-        WHERE seq = ?1 AND provider IS NOT NULL AND action IS NOT NULL AND params_digest IS NOT NULL
+    // The row of the question holds the person, and a call's parameters.
+    const SELECT: &str = "SELECT coalesce(person, ''), params_digest FROM ledger WHERE seq = ?1";
+    const UPSERT: &str = "INSERT INTO denials VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)
         ON CONFLICT (caller, person, provider, action, params_digest) DO UPDATE SET times = times + 1
-        RETURNING caller, person, provider, action, params_digest, times";
+        RETURNING times";
     const PAUSE: &str = "UPDATE denials SET until = ?6
         WHERE caller = ?1 AND person = ?2 AND provider = ?3 AND action = ?4 AND params_digest = ?5";
-    if approval.kind != Kind::Call {
-        return Ok(());
-    }
     let connection = tx.connection();
-    let noted = connection
+    let found: Option<(String, Option<[u8; 32]>)> = connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![approval.asked_seq], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(at("note a no"))?;
+    let Some((person, params)) = found else { return Ok(()) };
+    let subject = match approval.kind {
+        Kind::Call => params.map(Digest::from_bytes),
+        Kind::File => proposals::asked_by(connection, approval.id)?.map(|proposal| proposal.patch_hash),
+        Kind::Grant | Kind::Flow => Some(approval.digest),
+        Kind::Account | Kind::Definition => None,
+    };
+    let Some(subject) = subject else { return Ok(()) };
+    let caller = counted_as(connection, &approval.caller)?;
+    let (provider, action) = (approval.provider.as_str(), approval.action.as_str());
+    let now = tx.steady().millis();
+    let times: u32 = connection
         .prepare_cached(UPSERT)
         .and_then(|mut s| {
-            s.query_row(params![approval.asked_seq, tx.steady().millis()], |row| {
-                let text = |index| row.get::<_, String>(index);
-                Ok(([text(0)?, text(1)?, text(2)?, text(3)?], row.get::<_, Vec<u8>>(4)?, row.get::<_, u32>(5)?))
-            })
-            .optional()
+            s.query_row(params![caller, person, provider, action, subject.as_bytes(), now], |row| row.get(0))
         })
         .map_err(at("note a no"))?;
-    let Some(([caller, person, provider, action], digest, times)) = noted else { return Ok(()) };
     let until = tx.steady().plus(pause(times)).millis();
     connection
         .prepare_cached(PAUSE)
-        .and_then(|mut s| s.execute(params![caller, person, provider, action, digest, until]))
+        .and_then(|mut s| s.execute(params![caller, person, provider, action, subject.as_bytes(), until]))
         .map_err(at("note a no"))?;
     Ok(())
 }
 
-/// Returns the time until which people are not asked about this call, if a person refused it.
+/// Returns why people are not asked about this now, if one of them refused it. A person may ask at any time.
 ///
 /// # Errors
 /// [`LedgerError`] if it cannot be read.
-pub fn find(tx: &Transaction<'_>, call: &Call) -> Result<Option<Timestamp>, LedgerError> {
+pub fn find(
+    tx: &Transaction<'_>,
+    header: &Header,
+    (kind, subject): (Kind, &Digest),
+    (provider, action): (&Provider, &Action),
+) -> Result<Option<Refusal>, LedgerError> {
     const SELECT: &str = "SELECT until FROM denials WHERE caller = ?1 AND person = ?2 AND provider = ?3 AND action = ?4
         AND params_digest = ?5 AND until > ?6";
+    if matches!(header.caller, Caller::Person(_) | Caller::Broker) {
+        return Ok(None);
+    }
+    let caller = counted_as(tx.connection(), &header.caller_key)?;
     let until: Option<i64> = tx
         .connection()
         .prepare_cached(SELECT)
         .and_then(|mut s| {
             s.query_row(
                 params![
-                    &*call.header.caller_key,
-                    call.header.behalf.key().unwrap_or_default(),
-                    call.provider.as_str(),
-                    call.action.as_str(),
-                    call.params_digest.as_bytes(),
+                    caller,
+                    header.behalf.key().unwrap_or_default(),
+                    provider.as_str(),
+                    action.as_str(),
+                    subject.as_bytes(),
                     tx.steady().millis(),
                 ],
                 |row| row.get(0),
@@ -77,7 +98,15 @@ pub fn find(tx: &Transaction<'_>, call: &Call) -> Result<Option<Timestamp>, Ledg
             .optional()
         })
         .map_err(at("look for a no"))?;
-    Ok(until.map(|until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()))))
+    Ok(until.map(|until| {
+        let until = tx.now().plus(Timestamp::from_millis(until).since(tx.steady()));
+        let what = kind.noun();
+        let reason = format!(
+            "A person said no to exactly this {what}, so nobody is asked about it again before {}. Another {what} may be asked about.",
+            until.clock()
+        );
+        Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }
+    }))
 }
 
 /// Deletes the refusals whose pause ended more than a day ago.

@@ -111,6 +111,22 @@ pub fn open(connection: &Connection, caller: Option<&str>) -> Result<Vec<Approva
     }
 }
 
+/// Returns how many approvals of a caller are not closed. All accesses of one external agent count together.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn count_open(connection: &Connection, caller: &str) -> Result<usize, LedgerError> {
+    const COUNT: &str = "SELECT count(*) FROM approvals WHERE state <> 'closed' AND caller IN (
+        SELECT ?1 UNION SELECT 'outside:' || other.grant_id
+        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?2)";
+    let access = caller.strip_prefix("outside:").unwrap_or_default();
+    let count: i64 = connection
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![caller, access], |row| row.get(0)))
+        .map_err(at("count approvals"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
 /// Every approval that is not closed, oldest first, with what is shown of it.
 ///
 /// # Errors

@@ -98,7 +98,7 @@ static DEFAULT: LimitTable = LimitTable {
     breaker: BreakerTable { faults: 5, open_s: 30 },
 };
 
-/// The same for each access of an agent outside: what is looked up before a write is charged, too, and what a provider gives in
+/// The same for each agent outside, however many accesses it has: what is looked up before a write is charged, too, and what a provider gives in
 /// an hour is for all.
 static OUTSIDE: LimitTable = LimitTable {
     read: RateTable::per_minute(120),

@@ -272,6 +272,7 @@ impl Broker {
             action: &action,
             level: Level::Write,
             digest,
+            subject: Some(digest),
             asking: self.config.asking_for_flows(),
             born_approved: None,
             asks: BTreeSet::from([Ask::Tier]),

@@ -1,6 +1,6 @@
 //! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
 
-use super::{Said, Subject, write};
+use super::{Said, Subject, refuse, write};
 use crate::approvals::card::Card;
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
@@ -182,6 +182,7 @@ impl Broker {
             action: &action,
             level: grant.level,
             digest,
+            subject: Some(digest),
             asking: self.config.asking_for_grants(),
             born_approved: None,
             asks: BTreeSet::from([Ask::Tier]),
@@ -193,7 +194,7 @@ impl Broker {
         };
         match self.pose(tx, header, &posed)? {
             Ok(_) => Ok(Fulfilled::Asked),
-            Err(refusal) => no(refusal.code, refusal.reason),
+            Err(refusal) => refuse(tx, directive, None, &refusal).map(Fulfilled::Answered),
         }
     }
 

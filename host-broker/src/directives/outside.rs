@@ -98,6 +98,9 @@ impl Broker {
             Issued::FullOfAgent => Some(
                 "You have given this agent as many accesses as may live at once; revoke one, or wait until one is over.",
             ),
+            Issued::FullOfIssuer => {
+                Some("You have given as many accesses as may live at once; revoke one, or wait until one is over.")
+            }
         };
         if let Some(why) = no_place {
             return Ok(Said::no(Code::Busy, why));

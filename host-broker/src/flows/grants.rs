@@ -19,6 +19,7 @@ use shared::digest::Digest;
 use shared::flow::request::Harness;
 use shared::flow::{GrantId, Id, Opaque, Scope, Vault, Version};
 use shared::{Code, Timestamp};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub const GRANTS_MAX: i64 = 100_000;
 pub const GRANTS_MAX_OF_ONE: i64 = 10_000;
 /// The most living accesses that one caller gives for one agent.
 pub const LIVING_MAX_OF_AGENT: i64 = 16;
+/// The most living accesses that one caller gives, whatever it calls the agents. People give as many as they want.
+pub const LIVING_MAX_OF_ISSUER: i64 = 64;
 /// For so long one that is over is still told from one that never was.
 const REMEMBERED: Duration = Duration::from_hours(24);
 /// What every bearer begins with.
@@ -65,13 +68,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns the key under which its sessions and limits count: `agent:` and 32 digits of the actor's hash. All
-    /// accesses that the same caller has given for the same agent share it.
-    pub fn counted_as(&self) -> String {
-        let digits: String = self.actor.hex().chars().take(32).collect();
-        format!("agent:{digits}")
-    }
-
     /// What may be shown of it: everything.
     pub fn document(&self) -> Value {
         json!({
@@ -238,6 +234,42 @@ pub fn opened_by(connection: &Connection, bearer: &Digest) -> Result<Option<Gran
     found.map(|id| id.parse().map_err(|_bad| LedgerError::Stored { what: "access" })).transpose()
 }
 
+/// Returns the key under which a caller's use, questions and evidence count. All accesses of one external agent share
+/// one key; everybody else has their own.
+///
+/// # Errors
+/// [`LedgerError`] if the access cannot be read.
+pub fn counted_as<'a>(connection: &Connection, caller: &'a str) -> Result<Cow<'a, str>, LedgerError> {
+    const SELECT: &str = "SELECT actor FROM flow_grants WHERE grant_id = ?1";
+    let Some(access) = caller.strip_prefix("outside:") else { return Ok(Cow::Borrowed(caller)) };
+    let actor: Option<[u8; 32]> = connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![access], |row| row.get(0)).optional())
+        .map_err(at("look an access up"))?;
+    Ok(actor.map_or(Cow::Borrowed(caller), |actor| Cow::Owned(key_of(&Digest::from_bytes(actor)))))
+}
+
+/// Returns the key under which the amounts of all agents of one issuer count, beside each agent's own: whoever gives
+/// access names the agents as it wants. `None` where a person has given it, and for every other caller.
+///
+/// # Errors
+/// [`LedgerError`] if the access cannot be read.
+pub fn issuer_key(connection: &Connection, caller: &Caller) -> Result<Option<String>, LedgerError> {
+    let Caller::Outside(access) = caller else { return Ok(None) };
+    let issuer = find(connection, access)?.map(|access| access.issued_by).filter(|issuer| !is_a_persons(issuer));
+    Ok(issuer.map(|issuer| format!("issuer:{issuer}")))
+}
+
+fn is_a_persons(issuer: &str) -> bool {
+    issuer.starts_with("person:")
+}
+
+/// `agent:` and 32 digits of the actor's hash.
+fn key_of(actor: &Digest) -> String {
+    let digits: String = actor.hex().chars().take(32).collect();
+    format!("agent:{digits}")
+}
+
 /// Which version of a flow people work by.
 fn canonical_version(connection: &Connection, vault: &Vault, flow: &Id) -> Result<Option<String>, LedgerError> {
     connection
@@ -285,6 +317,8 @@ pub enum Issued {
     FullOfOne,
     /// The agent has [`LIVING_MAX_OF_AGENT`] living accesses.
     FullOfAgent,
+    /// Who gives it has given [`LIVING_MAX_OF_ISSUER`] that live.
+    FullOfIssuer,
 }
 
 /// Stores a new one, if there is a place.
@@ -295,8 +329,8 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<I
     const INSERT: &str = "INSERT INTO flow_grants (grant_id, bearer, vault, scope, flow_id, version, tools, actor,
             issued_by, issued_at, expires_at, max_invocations)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-    const LIVING: &str = "SELECT count(*) FROM flow_grants
-        WHERE issued_by = ?1 AND actor = ?2 AND revoked_at IS NULL AND expires_at > ?3";
+    const LIVING: &str = "SELECT count(*) FILTER (WHERE actor = ?2), count(*) FROM flow_grants
+        WHERE issued_by = ?1 AND revoked_at IS NULL AND expires_at > ?3";
     const COUNT: &str = "SELECT n, coalesce((SELECT n FROM flow_grants_by WHERE issued_by = ?1), 0)
         FROM flow_grants_count";
     let (all, of_one): (i64, i64) = tx
@@ -310,16 +344,19 @@ pub fn issue(tx: &Transaction<'_>, access: &Access, bearer: &Digest) -> Result<I
     if all >= GRANTS_MAX {
         return Ok(Issued::Full);
     }
-    let living: i64 = tx
+    let (of_agent, of_issuer): (i64, i64) = tx
         .connection()
         .prepare_cached(LIVING)
         .and_then(|mut s| {
-            let of_agent = params![access.issued_by, access.actor.as_bytes(), tx.now().millis()];
-            s.query_row(of_agent, |row| row.get(0))
+            let living = params![access.issued_by, access.actor.as_bytes(), tx.now().millis()];
+            s.query_row(living, |row| Ok((row.get(0)?, row.get(1)?)))
         })
         .map_err(at("count accesses"))?;
-    if living >= LIVING_MAX_OF_AGENT {
+    if of_agent >= LIVING_MAX_OF_AGENT {
         return Ok(Issued::FullOfAgent);
+    }
+    if of_issuer >= LIVING_MAX_OF_ISSUER && !is_a_persons(&access.issued_by) {
+        return Ok(Issued::FullOfIssuer);
     }
     let tools = serde_json::to_string(&access.tools).map_err(|_bad| LedgerError::Stored { what: "access" })?;
     change(

@@ -1,9 +1,10 @@
 //! How much evidence a caller may cause in an hour, in bytes of rows and stored replies.
 //!
-//! Two buckets for each group and each external grant leak steadily over an hour. Every row and stored reply fills the
+//! Two buckets for each group and each external agent leak steadily over an hour. Every row and stored reply fills the
 //! first; when it is full, the broker refuses new calls. Rows about requests that changed nothing also fill the second,
 //! which is smaller. When that is full, the broker counts such requests in one row a minute instead of a row each. On a
-//! nearly full disk, both buckets count as full: first those of the caller that has used most.
+//! nearly full disk, both buckets count as full: first those of the caller that has used most. So bytes are counted where
+//! the configuration sets no bound, too.
 //!
 //! Everything here is in memory. A restart empties the buckets; no sandbox can cause a restart.
 
@@ -14,6 +15,8 @@ use std::time::Duration;
 const HOUR_US: i64 = 3_600_000_000;
 /// The part of the hour's bytes that may go into rows about requests that changed nothing: one of so many.
 const MINOR_PART: u64 = 8;
+/// What bytes are counted against where nothing bounds them: only who has used most is known then.
+const UNBOUNDED: u64 = 64 * 1024 * 1024;
 /// The time after which the next caller's buckets count as full, if the disk is still nearly full.
 const NEXT_CALLER: Duration = Duration::from_secs(5);
 
@@ -48,8 +51,8 @@ impl Budgets {
 
     /// Returns whether the caller's requests that change nothing get no rows of their own now.
     pub fn folds(&self, caller: &str, now: Timestamp) -> bool {
-        self.stopped.contains(caller)
-            || self.callers.get(caller).is_some_and(|buckets| buckets.minor - micros(now) > HOUR_US)
+        let is_full = |buckets: &Buckets| self.hourly.is_some() && buckets.minor - micros(now) > HOUR_US;
+        self.stopped.contains(caller) || self.callers.get(caller).is_some_and(is_full)
     }
 
     /// Returns how long a new call of this caller must wait, if it is refused. The inner `None` means: as long as the
@@ -58,13 +61,17 @@ impl Budgets {
         if self.stopped.contains(caller) {
             return Some(None);
         }
+        self.hourly?;
         let over = self.callers.get(caller)?.all - micros(now) - HOUR_US;
         (over > 0).then(|| Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))))
     }
 
     /// Charges the caller with this many bytes.
     pub fn charge(&mut self, caller: &str, bytes: usize, minor: bool, now: Timestamp) {
-        let Some(hourly) = self.hourly.filter(|_| is_bounded(caller)) else { return };
+        if !is_bounded(caller) {
+            return;
+        }
+        let hourly = self.hourly.unwrap_or(UNBOUNDED);
         let buckets = match self.callers.get_mut(caller) {
             Some(buckets) => buckets,
             None => self.callers.entry(caller.to_owned()).or_default(),
@@ -103,7 +110,7 @@ impl Budgets {
 /// Returns whether the caller is bounded: groups and external agents are. People and the broker itself are not
 /// attackers.
 fn is_bounded(caller: &str) -> bool {
-    caller.starts_with("group:") || caller.starts_with("outside:")
+    caller.starts_with("group:") || caller.starts_with("agent:") || caller.starts_with("outside:")
 }
 
 fn micros(time: Timestamp) -> i64 {
@@ -159,11 +166,25 @@ mod tests {
             budgets.charge(caller, usize::MAX, true, at(0));
             assert!(!budgets.folds(caller, at(0)) && budgets.refuses(caller, at(0)).is_none(), "{caller}");
         }
-        budgets.charge("outside:fgrnt_1", 2, true, at(0));
-        assert!(budgets.folds("outside:fgrnt_1", at(0)));
+        for agent in ["outside:fgrnt_1", "agent:0c1d"] {
+            budgets.charge(agent, 2, true, at(0));
+            assert!(budgets.folds(agent, at(0)), "{agent}");
+        }
         let mut unbounded = of(0);
         unbounded.charge("group:a", usize::MAX, true, at(0));
-        assert!(!unbounded.folds("group:a", at(0)));
+        assert!(!unbounded.folds("group:a", at(0)) && unbounded.refuses("group:a", at(0)).is_none());
+    }
+
+    #[test]
+    fn without_a_bound_the_caller_that_has_used_most_is_still_stopped_on_a_nearly_full_disk() {
+        let mut budgets = of(0);
+        budgets.charge("group:quiet", 10, false, at(0));
+        budgets.charge("group:loud", 10_000, true, at(0));
+        assert_eq!(budgets.heed_space(true, at(1)).as_deref(), Some("group:loud"));
+        assert_eq!((budgets.refuses("group:loud", at(1)), budgets.refuses("group:quiet", at(1))), (Some(None), None));
+        assert!(budgets.folds("group:loud", at(1)));
+        budgets.forget_empty(at(3_600));
+        assert_eq!(budgets.callers.len(), 0, "what is counted empties, too");
     }
 
     #[test]

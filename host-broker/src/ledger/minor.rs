@@ -1,5 +1,6 @@
 //! Minor rows: rows about requests that changed nothing. A caller that causes too many shares one row for them.
 
+use crate::flows::grants::counted_as;
 use crate::ledger::LedgerError;
 use crate::ledger::budget::Budgets;
 use crate::ledger::chain::{Draft, Kind, Row};
@@ -46,7 +47,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`LedgerError`]; nothing was written.
     pub fn append_minor(&self, draft: &Draft<'_>) -> Result<MinorRow, LedgerError> {
-        if self.folds(draft.caller) {
+        if self.folds(draft.caller)? {
             return self.append_counted(draft);
         }
         self.append(draft).map(MinorRow::own)
@@ -66,7 +67,7 @@ impl Transaction<'_> {
         if let Some(before) = before {
             before.write(self)?;
         }
-        Ok(MinorRow { evidence, folded: self.folds(draft.caller) })
+        Ok(MinorRow { evidence, folded: self.folds(draft.caller)? })
     }
 
     /// Writes how many requests shared a row, for the minutes that are over or for all.
@@ -79,31 +80,40 @@ impl Transaction<'_> {
     }
 
     /// Returns the reason to refuse a caller that has caused too much evidence, and the wait if it is known.
-    pub fn refuses(&self, caller: &str) -> Option<(String, Option<Duration>)> {
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the access of an external agent cannot be read.
+    pub fn refuses(&self, caller: &str) -> Result<Option<(String, Option<Duration>)>, LedgerError> {
+        let key = counted_as(self.connection(), caller)?;
         let minor = self.minor.borrow();
-        Some(match minor.budgets.refuses(caller, self.steady())? {
+        Ok(minor.budgets.refuses(&key, self.steady()).map(|wait| match wait {
             Some(wait) => {
                 let mib = minor.budgets.hourly().unwrap_or(0) >> 20;
                 (format!("The evidence of this caller's calls has used up its {mib} MiB an hour."), Some(wait))
             }
             None => ("The broker's disk is nearly full, and this caller has used most of it.".to_owned(), None),
-        })
+        }))
     }
 
     /// Charges a row to the budget of its caller.
-    pub(super) fn charge_row(&self, row: &Row, kind: Kind) {
+    pub(super) fn charge_row(&self, row: &Row, kind: Kind) -> Result<(), LedgerError> {
         self.count(row.cost());
         let is_minor = matches!(kind, Kind::Refused | Kind::Answered | Kind::Repeated | Kind::Folded);
-        self.minor.borrow_mut().budgets.charge(&row.caller, row.cost(), is_minor, self.steady());
+        let key = counted_as(self.connection(), &row.caller)?;
+        self.minor.borrow_mut().budgets.charge(&key, row.cost(), is_minor, self.steady());
+        Ok(())
     }
 
     /// Charges a stored reply to the budget of its caller.
-    pub(super) fn charge_reply(&self, caller: &str, bytes: usize) {
+    pub(super) fn charge_reply(&self, caller: &str, bytes: usize) -> Result<(), LedgerError> {
         self.count(bytes);
-        self.minor.borrow_mut().budgets.charge(caller, bytes, false, self.steady());
+        let key = counted_as(self.connection(), caller)?;
+        self.minor.borrow_mut().budgets.charge(&key, bytes, false, self.steady());
+        Ok(())
     }
 
-    fn folds(&self, caller: &str) -> bool {
-        self.minor.borrow().budgets.folds(caller, self.steady())
+    fn folds(&self, caller: &str) -> Result<bool, LedgerError> {
+        let key = counted_as(self.connection(), caller)?;
+        Ok(self.minor.borrow().budgets.folds(&key, self.steady()))
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Steady {
     // What it said when the daemon began, and the monotonic clock then.
     base: Timestamp,
     began: Duration,
-    // What is stored.
-    kept: Timestamp,
+    // What this daemon has stored. The first commit stores it, so that readers count no time without a daemon.
+    kept: Option<Timestamp>,
 }
 
 impl Steady {
@@ -32,7 +32,7 @@ impl Steady {
     /// [`LedgerError`] if it cannot be read.
     pub(super) fn resume(connection: &Connection, clock: &dyn Clock) -> Result<Self, LedgerError> {
         let (base, _) = stored(connection)?.ok_or(LedgerError::Stored { what: "steady clock" })?;
-        Ok(Self { base, began: clock.monotonic(), kept: base })
+        Ok(Self { base, began: clock.monotonic(), kept: None })
     }
 
     /// Returns what it says now.
@@ -50,8 +50,10 @@ impl Steady {
         now: Timestamp,
         wall: Timestamp,
     ) -> Result<Timestamp, LedgerError> {
-        if now.since(self.kept) < KEPT_EVERY {
-            return Ok(self.kept);
+        if let Some(kept) = self.kept
+            && now.since(kept) < KEPT_EVERY
+        {
+            return Ok(kept);
         }
         connection
             .prepare_cached("UPDATE steady SET ms = ?1, wall = ?2 WHERE one = 1")
@@ -62,7 +64,7 @@ impl Steady {
 
     /// The transaction that stored it is durable.
     pub(super) fn is_kept(&mut self, kept: Timestamp) {
-        self.kept = kept;
+        self.kept = Some(kept);
     }
 }
 

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use shared::digest::Digest;
 use shared::reply::Evidence;
-use shared::{Level, Provider, Reply, RequestId, Timestamp, limits};
+use shared::{Action, Level, Provider, Reply, RequestId, Timestamp, limits};
 use std::time::Duration;
 
 /// An earlier request of the same caller under the same id.
@@ -58,32 +58,77 @@ pub fn earlier(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Opt
 pub struct Owner {
     /// On whose behalf it was made, if that is known.
     pub person: Option<String>,
-    /// The provider that it called; nothing if it was no call.
-    pub provider: Option<String>,
+    /// When it came.
+    pub at: Timestamp,
+    /// What it called; nothing if it was no call.
+    pub called: Option<Called>,
 }
 
-impl Owner {
-    /// Returns the provider that it called, if it was a call.
-    pub fn called(&self) -> Option<Provider> {
-        self.provider.as_deref()?.parse().ok()
-    }
+/// The action that a request called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// The provider.
+    pub provider: Provider,
+    /// The action.
+    pub action: Action,
+    /// The level that the call demanded, as far as that is known.
+    pub level: Level,
 }
 
 /// Whose a request is, if there was one.
 ///
 /// # Errors
 /// [`LedgerError`].
-pub fn owner(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Owner>, LedgerError> {
-    const FIRST: &str = "SELECT person, iif(action IS NULL, NULL, provider) FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1";
+pub fn owner(connection: &Connection, caller: &str, id: &RequestId) -> Result<Option<Owner>, LedgerError> {
+    // A question about anything but a call has an action, too.
+    const FIRST: &str = "SELECT person, ts, provider, action, level FROM (
+             SELECT person, ts, provider, level,
+                    iif(kind = 'asked' AND json_extract(body, '$.kind') IS NOT 'call', NULL, action) AS action
+             FROM ledger WHERE caller = ?1 AND request_id = ?2 ORDER BY seq LIMIT 1)";
+    type Raw = (Option<String>, i64, Option<String>, Option<String>, Option<i64>);
     // SECURITY: its first row is in a segment. The first one that is left may be of anybody who has used the id since.
-    if segments::is_burnt(tx.connection(), caller, id.as_str())? {
+    if segments::is_burnt(connection, caller, id.as_str())? {
         return Ok(None);
     }
-    let read = |row: &rusqlite::Row<'_>| Ok(Owner { person: row.get(0)?, provider: row.get(1)? });
-    tx.connection()
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Raw> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+    };
+    let found = connection
         .prepare_cached(FIRST)
         .and_then(|mut s| s.query_row(params![caller, id.as_str()], read).optional())
-        .map_err(at("look the request up"))
+        .map_err(at("look the request up"))?;
+    let Some((person, ts, provider, action, number)) = found else { return Ok(None) };
+    let called = match (provider, action) {
+        (Some(provider), Some(action)) => Some(Called {
+            provider: provider.parse().map_err(|_bad| LedgerError::Stored { what: "provider" })?,
+            action: action.parse().map_err(|_bad| LedgerError::Stored { what: "action" })?,
+            level: number.map_or(Ok(Level::None), level)?,
+        }),
+        (None | Some(_), None) | (None, Some(_)) => None,
+    };
+    Ok(Some(Owner { person, at: Timestamp::from_millis(ts), called }))
+}
+
+/// Returns the request whose result a request was answered with, in the way of [`reply`]: itself if its own reply is kept
+/// or its row names no other.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn answered_by(
+    connection: &Connection,
+    now: Timestamp,
+    caller: &str,
+    id: &RequestId,
+) -> Result<RequestId, LedgerError> {
+    let mut source = id.clone();
+    for _ in 0..COPIES_MAX {
+        if own_reply(connection, now, caller, source.as_str())?.is_some() {
+            break;
+        }
+        let Some((of, _)) = answered_with(connection, caller, source.as_str())? else { break };
+        source = of.parse().map_err(|_bad| LedgerError::Stored { what: "request id" })?;
+    }
+    Ok(source)
 }
 
 /// On whose behalf a request was made, for later rows about it.
@@ -91,7 +136,7 @@ pub fn owner(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Optio
 /// # Errors
 /// [`LedgerError`].
 pub fn person_of(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<String>, LedgerError> {
-    Ok(owner(tx, caller, id)?.and_then(|owner| owner.person))
+    Ok(owner(tx.connection(), caller, id)?.and_then(|owner| owner.person))
 }
 
 /// Whether an effect of the request is under way, or a person is being asked about it.
@@ -120,15 +165,19 @@ pub fn open_stage(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<
         .map_err(at("look for an open intent"))
 }
 
-/// How many effects of this caller are under way.
+/// How many effects of this caller are under way. All accesses of one external agent count together.
 ///
 /// # Errors
 /// [`LedgerError`].
 pub fn in_flight(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
+    const COUNT: &str = "SELECT count(*) FROM open_intents WHERE caller IN (
+        SELECT ?1 UNION SELECT 'outside:' || other.grant_id
+        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?2)";
+    let access = caller.strip_prefix("outside:").unwrap_or_default();
     let count: i64 = tx
         .connection()
-        .prepare_cached("SELECT count(*) FROM open_intents WHERE caller = ?1")
-        .and_then(|mut s| s.query_row(params![caller], |row| row.get(0)))
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![caller, access], |row| row.get(0)))
         .map_err(at("count open intents"))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
@@ -321,8 +370,7 @@ pub(super) fn keep_reply(
             s.execute(params![seq, caller, id.as_str(), tx.steady().millis(), document, handing == Handing::Over])
         })
         .map_err(at("keep a reply"))?;
-    tx.charge_reply(caller, document.len());
-    Ok(())
+    tx.charge_reply(caller, document.len())
 }
 
 /// The longest chain of requests that were answered with each other's reply.

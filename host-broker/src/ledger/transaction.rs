@@ -354,7 +354,7 @@ impl<'c> Transaction<'c> {
         };
         row.event_hash = row.hash();
         self.insert(&row)?;
-        self.charge_row(&row, draft.kind);
+        self.charge_row(&row, draft.kind)?;
         self.head.set(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
         Ok(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash })
     }

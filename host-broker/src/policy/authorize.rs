@@ -32,7 +32,8 @@ use shared::digest::Digest;
 use shared::flow::GrantId;
 use shared::reply::Notice;
 use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -346,9 +347,7 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
 /// # Errors
 /// [`LedgerError`] if the access cannot be read.
 pub(crate) fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
-    let own = || call.header.caller_key.to_string();
-    let Caller::Outside(access) = &call.header.caller else { return Ok(own()) };
-    Ok(crate::flows::grants::find(connection, access)?.map_or_else(own, |access| access.counted_as()))
+    crate::flows::grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
 
 fn session_fact(
@@ -375,7 +374,8 @@ fn sentence_subject(caller: &Caller) -> String {
     }
 }
 
-fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
+/// What a grant gives for this action, in the chat that this person asks in.
+pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
     match grant {
         Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
         Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
@@ -486,13 +486,6 @@ fn gate_fact(
         return Ok(GateFact::NotConfigured);
     };
     let Some(task) = task else { return Ok(GateFact::Closed(gate)) };
-    let own = caller.to_string();
-    let mut approvers = BTreeSet::new();
-    let spent: Vec<i64> = gates::unspent(connection, task, &gate)?
-        .into_iter()
-        .filter(|approval| approval.approved_by != own && approvers.insert(approval.approved_by.clone()))
-        .map(|approval| approval.id)
-        .take(quorum)
-        .collect();
+    let spent = gates::unspent(connection, task, &gate, (&caller.to_string(), quorum))?;
     Ok(if quorum > 0 && spent.len() == quorum { GateFact::Open(gate, spent) } else { GateFact::Closed(gate) })
 }

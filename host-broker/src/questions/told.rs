@@ -4,6 +4,7 @@ use crate::approvals::{self, Approval, Kind, State};
 use crate::call::Header;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
+use crate::ledger::minor::MinorRow;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
@@ -48,15 +49,7 @@ pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<Strin
     let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
     let why = why.filter(|why| !why.trim().is_empty());
     let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
-    let what = match approval.kind {
-        Kind::Call => "call",
-        Kind::Grant => "grant",
-        Kind::File => "proposal",
-        Kind::Account => "account",
-        Kind::Definition => "change of what a server says",
-        Kind::Flow => "version of a flow",
-    };
-    Ok(format!("A person said no to this {what}.{said}"))
+    Ok(format!("A person said no to this {}.{said}", approval.kind.noun()))
 }
 
 /// Ends a request with its reply. A person may have been asked about it: then the question is closed with it, and a caller
@@ -103,13 +96,24 @@ pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Res
 
 /// Another request about the same question, whose caller stops waiting.
 pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
-    let evidence = tx.append(&Draft {
+    let (reply, row) = told_of(tx, header, approval)?;
+    tx.answer_minor(&header.caller_key, reply, row)
+}
+
+/// A request for the result of what waits for a person. No reply is kept: the next one makes it again.
+pub(crate) fn still_asked(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+    let (reply, row) = told_of(tx, header, approval)?;
+    Ok(tx.answer_unkept(reply, row))
+}
+
+fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<(Reply, MinorRow), LedgerError> {
+    let row = tx.append_minor(&Draft {
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
         ..Draft::about(chain::Kind::Answered, header)
     })?;
-    tx.answer(&header.caller_key, Reply::pending(header.request_id.clone(), known(approval), tx.now()), evidence)
+    Ok((Reply::pending(header.request_id.clone(), known(approval), tx.now()), row))
 }
 
 /// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.

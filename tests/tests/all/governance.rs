@@ -330,6 +330,24 @@ fn a_quorum_takes_different_approvers() {
 }
 
 #[test]
+fn an_opener_has_one_approval_in_store_for_a_task_however_often_it_asks() {
+    let world = gated(CONFIG);
+    let (security, developer) = (world.group("security"), world.group("developer"));
+    for _ in 0..50 {
+        let opened = security.ask(open("gov-1"));
+        assert_eq!((code(&opened), &opened["data"]["approved"]), ("executed", &json!(true)), "{opened}");
+    }
+    assert_eq!(world.query("SELECT id FROM gate_approvals").len(), 1);
+    assert_eq!(world.query("SELECT seq FROM ledger WHERE kind = 'gate_approved'").len(), 1);
+    assert_eq!(code(&developer.ask(deploy())), "executed");
+    assert_eq!(code(&developer.ask(deploy())), "gate_missing");
+    // Once it is spent there can be another one.
+    assert_eq!(code(&security.ask(open("gov-1"))), "executed");
+    assert_eq!(code(&developer.ask(deploy())), "executed");
+    assert_eq!(world.effects_of("deploy").len(), 2);
+}
+
+#[test]
 fn one_approval_serves_one_of_many_calls_at_once() {
     let world = gated(CONFIG);
     let developer = world.group("developer");

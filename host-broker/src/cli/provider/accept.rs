@@ -119,7 +119,8 @@ impl Accept {
                     let name = tool.as_str();
                     !look.parts.flagged.contains_key(name) || self.flagged.iter().any(|flagged| flagged == name)
                 };
-                let permitted: Vec<Action> = look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
+                let permitted: Vec<Action> =
+                    look.parts.permitted.iter().filter(|tool| is_offered(tool)).cloned().collect();
                 let permits = permits::write(context, name, &permitted)?;
                 let written = edited.map(|edited| edited.write(context)).transpose()?;
                 let exchange = Control::Exchange { provider: name.clone(), digest: *digest };

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// A record of the vault, and where it is kept.
 struct Record {
-    table: &'static str,
+    table: &'static Table,
     person: String,
     capability: Provider,
     name: String,
@@ -19,20 +19,46 @@ struct Record {
     question: Option<i64>,
 }
 
+/// A table of records, and the statements for it. The record itself is part of each condition: two questions may be about
+/// one account.
+struct Table {
+    name: &'static str,
+    select: &'static str,
+    replace: &'static str,
+    // Without it, a record that is forgotten is replaced by none.
+    delete: Option<&'static str>,
+}
+
 /// Every record that is sealed.
-const RECORDS: [(&str, &str); 3] = [
-    ("credentials", "SELECT person, capability, account_ref, sealed, NULL FROM credentials"),
-    (
-        "account_links",
-        "SELECT person, capability, account_ref, sealed, approval FROM account_links WHERE sealed IS NOT NULL",
-    ),
-    ("auth_flows", "SELECT person, capability, id, sealed, NULL FROM auth_flows WHERE sealed IS NOT NULL"),
+static TABLES: [Table; 3] = [
+    Table {
+        name: "credentials",
+        select: "SELECT person, capability, account_ref, sealed, NULL FROM credentials",
+        replace: "UPDATE credentials SET sealed = ?5
+            WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4",
+        delete: Some(
+            "DELETE FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4",
+        ),
+    },
+    Table {
+        name: "account_links",
+        select: "SELECT person, capability, account_ref, sealed, approval FROM account_links WHERE sealed IS NOT NULL",
+        replace: "UPDATE account_links SET sealed = ?5
+            WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4",
+        delete: None,
+    },
+    Table {
+        name: "auth_flows",
+        select: "SELECT person, capability, id, sealed, NULL FROM auth_flows WHERE sealed IS NOT NULL",
+        replace: "UPDATE auth_flows SET sealed = ?5 WHERE person = ?1 AND capability = ?2 AND id = ?3 AND sealed = ?4",
+        delete: Some("DELETE FROM auth_flows WHERE person = ?1 AND capability = ?2 AND id = ?3 AND sealed = ?4"),
+    },
 ];
 
 fn records(connection: &Connection) -> Result<Vec<Record>, LedgerError> {
     let mut all = Vec::new();
-    for (table, select) in RECORDS {
-        let mut statement = connection.prepare(select).map_err(at("read the vault"))?;
+    for table in &TABLES {
+        let mut statement = connection.prepare(table.select).map_err(at("read the vault"))?;
         let rows = statement.query_map([], |row| {
             let sealed = Sealed::stored(row.get(3)?);
             Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, sealed, row.get(4)?))
@@ -60,7 +86,7 @@ pub fn keys_in_use(connection: &Connection) -> Result<BTreeSet<KeyName>, LedgerE
 /// [`LedgerError`] if they cannot be read.
 pub fn count(connection: &Connection) -> Result<[usize; 3], LedgerError> {
     let all = records(connection)?;
-    Ok(RECORDS.map(|(table, _)| all.iter().filter(|record| record.table == table).count()))
+    Ok(TABLES.each_ref().map(|table| all.iter().filter(|record| record.table.name == table.name).count()))
 }
 
 /// What came of sealing every record anew.
@@ -84,7 +110,7 @@ pub fn reseal(tx: &Transaction<'_>, vault: &Vault, forget: bool) -> Result<Resea
     let mut done = Resealed::default();
     for record in records(tx.connection())? {
         let Record { table, person, capability, name, sealed, question: _ } = &record;
-        let what = if *table == "auth_flows" { Kind::Flow } else { Kind::Credential };
+        let what = if table.name == "auth_flows" { Kind::Flow } else { Kind::Credential };
         match vault.resealed(&Place { what, person, capability, name }, sealed) {
             Ok(None) => {}
             Ok(Some(renewed)) => done.renewed += record.replace(tx, Some(&renewed))?,
@@ -102,18 +128,14 @@ impl Record {
     /// Puts another one in its place, or none. Says in how many rows.
     fn replace(&self, tx: &Transaction<'_>, with: Option<&Sealed>) -> Result<usize, LedgerError> {
         let Self { table, person, capability, name, sealed, question: _ } = self;
-        let is_credential = *table == "credentials";
-        let key = if *table == "auth_flows" { "id" } else { "account_ref" };
-        // The record itself is part of the condition: two questions may be about one account.
-        let which = format!("person = ?1 AND capability = ?2 AND {key} = ?3 AND sealed = ?4");
-        let rows = if with.is_none() && *table != "account_links" {
-            let of = params![person, capability.as_str(), name, sealed.bytes()];
-            change(tx, &format!("DELETE FROM {table} WHERE {which}"), of)?
-        } else {
-            let new = params![person, capability.as_str(), name, sealed.bytes(), with.map(Sealed::bytes)];
-            change(tx, &format!("UPDATE {table} SET sealed = ?5 WHERE {which}"), new)?
+        let rows = match table.delete.filter(|_| with.is_none()) {
+            Some(delete) => change(tx, delete, params![person, capability.as_str(), name, sealed.bytes()])?,
+            None => {
+                let new = params![person, capability.as_str(), name, sealed.bytes(), with.map(Sealed::bytes)];
+                change(tx, table.replace, new)?
+            }
         };
-        if with.is_none() && is_credential {
+        if with.is_none() && table.name == "credentials" {
             accounts::unlink(tx, person, Some(capability), Some(name))?;
         }
         Ok(rows)

@@ -3,6 +3,7 @@
 mod giving;
 mod mcp;
 mod pressure;
+mod shares;
 
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
@@ -596,7 +597,8 @@ fn a_yes_is_to_what_was_shown_whatever_the_tool_is_by_then() {
         (charge.replace("\"n\", ", "") + "\nparams = { n = 4 }", "approval_required"),
         (charge.replace("\"n\", ", ""), "approval_required"),
         (charge.to_owned() + "\nparams = { to = \"them\" }", "approval_required"),
-        (charge.replace("action = \"charge\"", "action = \"lossy\""), "approval_required"),
+        // No tool of the access stands for the action that was called.
+        (charge.replace("action = \"charge\"", "action = \"lossy\""), "FLOW_EXTERNAL_TOOL_DENIED"),
         (charge.replace("open", "task_id = \"t-1\"\ngate = \"Security\"\nopen"), "task_unknown"),
     ] {
         let path = "/api/v1/flows/external-tools/charge/invoke";

@@ -1,0 +1,219 @@
+//! Results that are asked for, or leave late: who may have one at that moment.
+//!
+//! A result was permitted when its call began. Until it leaves, the access may have ended or become narrower. So each
+//! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
+
+use crate::answers::{copy_of, still_running};
+use crate::approvals::{self, State};
+use crate::broker::{Broker, Fulfilled};
+use crate::call::{Caller, Header};
+use crate::flows::grants::{Use, standing};
+use crate::grants::{self, Grant};
+use crate::identity::{Behalf, Unproven};
+use crate::kill;
+use crate::ledger::LedgerError;
+use crate::ledger::store::{self, Called, Owner};
+use crate::ledger::transaction::Transaction;
+use crate::policy::authorize::{chats_fact, grant_fact, kinds_fact};
+use crate::policy::facts::{ChatsFact, GrantFact};
+use crate::policy::profile::Setting;
+use crate::providers::contract::Declaration;
+use crate::providers::registry::Entry;
+use crate::questions;
+use rusqlite::Connection;
+use shared::flow::Opaque;
+use shared::request::ResultRequest;
+use shared::{Code, RequestId, Timestamp};
+use std::sync::Arc;
+
+impl Broker {
+    /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf
+    /// is reachable only for that person, and only in chats of the grant. So a result from a private chat stays out of
+    /// a group's chat.
+    pub(super) fn reachable(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        of: &RequestId,
+    ) -> Result<Option<Owner>, LedgerError> {
+        let key = (Arc::clone(&header.caller_key), of.clone());
+        let owner = match self.parked.get(&key) {
+            Some(parked) => Some(Owner { person: parked.person.clone(), at: tx.now(), called: None }),
+            None => store::owner(tx.connection(), &header.caller_key, of)?,
+        };
+        let Some(owner) = owner else { return Ok(None) };
+        if owner.person.is_some() && owner.person != header.behalf.key() {
+            return Ok(None);
+        }
+        let (Some(_), Some(group), Some(called)) = (&owner.person, header.caller.group(), &owner.called) else {
+            return Ok(Some(owner));
+        };
+        let grant = grants::find(tx.connection(), group, &called.provider)?;
+        let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
+        Ok((!elsewhere).then_some(owner))
+    }
+
+    /// Returns whether this caller may have the stored result of a request now. The person and the chat must match, the
+    /// access must still go so far, and no kill switch may stop it.
+    pub(crate) fn may_have_result(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        of: &RequestId,
+    ) -> Result<Result<(), Code>, LedgerError> {
+        let now = tx.now();
+        let asks = (&header.caller, Some(&header.behalf));
+        let Some(owner) = self.reachable(tx, header, of)? else { return Ok(Err(out_of_reach(&header.behalf))) };
+        if let Err(code) = self.still_goes_so_far(tx.connection(), now, asks, &owner)? {
+            return Ok(Err(code));
+        }
+        // A request that joined a question, or was answered with another one's result, has what that one may have.
+        let behind = questions::behind(tx, header, of)?;
+        let source = store::answered_by(tx.connection(), now, &header.caller_key, &behind)?;
+        if source == *of {
+            return Ok(Ok(()));
+        }
+        match self.reachable(tx, header, &source)? {
+            Some(owner) => self.still_goes_so_far(tx.connection(), now, asks, &owner),
+            None => Ok(Err(out_of_reach(&header.behalf))),
+        }
+    }
+
+    /// Returns whether the reply to a request may leave now, although its call has been over for a while. Without a row
+    /// nobody knows whose it is; the request can be sent again.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if it cannot be read; the reply must not leave then.
+    pub(crate) fn may_be_handed_over(
+        &self,
+        connection: &Connection,
+        now: Timestamp,
+        caller: &Caller,
+        id: &RequestId,
+    ) -> Result<Result<(), Code>, LedgerError> {
+        let key = caller.to_string();
+        let source = store::answered_by(connection, now, &key, id)?;
+        match store::owner(connection, &key, &source)? {
+            Some(owner) => self.still_goes_so_far(connection, now, (caller, None), &owner),
+            None => Ok(Err(Code::UnknownRequest)),
+        }
+    }
+
+    /// The steps of the decision up to the lists, for a call that is over. Without the one who asks, the request's own
+    /// caller gets its reply.
+    fn still_goes_so_far(
+        &self,
+        connection: &Connection,
+        now: Timestamp,
+        (caller, behalf): (&Caller, Option<&Behalf>),
+        owner: &Owner,
+    ) -> Result<Result<(), Code>, LedgerError> {
+        let access = match caller {
+            Caller::Outside(id) => match standing(connection, &self.config.flows, now, id, Use::Result)? {
+                Ok(access) => Some(access),
+                Err(code) => return Ok(Err(code)),
+            },
+            Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
+        };
+        let Some(called) = &owner.called else { return Ok(Ok(())) };
+        if kill::find(connection, caller.held_as(), &called.provider)?.is_some() {
+            return Ok(Err(Code::KillSwitch));
+        }
+        let grant = match caller.group() {
+            Some(group) => match grants::find(connection, group, &called.provider)? {
+                Some(grant) if grant.is_live(now) => Some(grant),
+                Some(grant) if grant.active && grant.is_expired(now) => return Ok(Err(Code::GrantExpired)),
+                Some(_) | None => return Ok(Err(Code::NoGrant)),
+            },
+            None => None,
+        };
+        let operation = match self.catalogue.find(&called.provider, &called.action) {
+            Entry::Enabled(operation) | Entry::Disabled(operation, _) => operation,
+            Entry::NoProvider | Entry::Unusable => return Ok(Err(Code::ProviderDisabled)),
+            Entry::NoAction => return Ok(Err(Code::UnknownAction)),
+        };
+        let declaration = operation.declaration();
+        if let Some(grant) = grant
+            && let Err(code) = granted(grant, (called, declaration), (behalf, owner.at), now)
+        {
+            return Ok(Err(code));
+        }
+        let demanded = called.level.max(declaration.level);
+        if self.policy.profiles.setting(caller.held_as(), declaration, demanded) == Setting::Off {
+            return Ok(Err(Code::ActionDenied));
+        }
+        if let Some(access) = access {
+            let stands_for = |tool: &Opaque| {
+                let bound = self.config.flows.tool(tool);
+                bound.is_some_and(|bound| bound.provider == called.provider && bound.action == called.action)
+            };
+            if !access.tools.iter().any(stands_for) {
+                return Ok(Err(Code::FlowExternalToolDenied));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Waits like a call: the reply of the other request is the reply of this one.
+    pub(super) fn result(
+        &self,
+        tx: &Transaction<'_>,
+        header: &Header,
+        request: &ResultRequest,
+    ) -> Result<Fulfilled, LedgerError> {
+        // Whoever joined another's question was told of that one, and has its outcome.
+        let of = &questions::behind(tx, header, &request.of)?;
+        if self.reachable(tx, header, of)?.is_none() {
+            return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
+        }
+        if !store::is_open(tx, &header.caller_key, of)? {
+            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
+        }
+        if self.may_wait(header) {
+            return Ok(Fulfilled::Waits(of.clone()));
+        }
+        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
+        if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
+            return questions::still_asked(tx, header, &approval).map(Some).map(Fulfilled::Answered);
+        }
+        still_running(tx, header, of).map(Some).map(Fulfilled::Answered)
+    }
+}
+
+/// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
+/// nothing it may well be one's own.
+pub(super) fn out_of_reach(behalf: &Behalf) -> Code {
+    match behalf {
+        Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
+        Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
+    }
+}
+
+/// Returns whether the grant still covers a call that is over.
+fn granted(
+    grant: Grant,
+    (called, declaration): (&Called, &Declaration),
+    (behalf, called_at): (Option<&Behalf>, Timestamp),
+    now: Timestamp,
+) -> Result<(), Code> {
+    // The decision has held the call against the chats of a grant that is older than the call.
+    let was_decided = behalf.is_none() && grant.granted_at < called_at;
+    let fact = grant_fact(Some(grant), &called.action, behalf.and_then(Behalf::person), now);
+    let GrantFact::Live(live) = fact else { return Err(Code::NoGrant) };
+    let own = behalf.map_or(ChatsFact::Any, |behalf| kinds_fact(declaration, behalf.person()));
+    match (behalf, live.chats) {
+        (Some(Behalf::Nobody(why)), chats) if chats != ChatsFact::Any || own != ChatsFact::Any => {
+            return Err(why.code());
+        }
+        (_, ChatsFact::Elsewhere) if !was_decided => return Err(Code::NoGrant),
+        (Some(_), _) if own == ChatsFact::Elsewhere => return Err(Code::CapabilityAccessDenied),
+        (_, ChatsFact::Any | ChatsFact::Here | ChatsFact::Elsewhere) => {}
+    }
+    if live.catalogued != Some(declaration.level) || !live.allowed {
+        return Err(Code::ActionNotAllowed);
+    }
+    if called.level.max(declaration.level) > live.level {
+        return Err(Code::LevelTooLow);
+    }
+    if live.denied { Err(Code::ActionDenied) } else { Ok(()) }
+}

@@ -1,0 +1,170 @@
+//! Whatever a caller sends again and again: it costs neither the disk nor people more than its share.
+
+use serde_json::{Value, json};
+use tests::group::{Group, call, code, error, with};
+use tests::world::CONFIG;
+use tests::{World, evidence, until};
+
+/// A world in which evidence is scarce, and one request of a group may wait for another.
+fn scarce() -> World {
+    World::builder().config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1\nin_flight = 1")).up()
+}
+
+fn count(world: &World, condition: &str) -> usize {
+    world.query(&format!("SELECT seq FROM ledger WHERE {condition}")).len()
+}
+
+/// Calls until the group's evidence is used up.
+fn use_up(group: &Group) {
+    let text = "x".repeat(100_000);
+    let refused = (0..20).map(|n| group.call("echo", json!({ "n": n, "text": text }))).find(|reply| {
+        assert!(["executed", "rate_limited"].contains(&code(reply)), "{reply}");
+        code(reply) == "rate_limited"
+    });
+    assert!(refused.is_some(), "the budget is never used up");
+}
+
+#[test]
+fn the_result_of_an_open_question_costs_no_row_and_no_reply_for_each_request() {
+    const ASKED: usize = 700;
+    let world = scarce();
+    world.grant("developer", 1);
+    let developer = world.group("developer");
+    let question = developer.send(with(call("agree", json!({})), "timeout_ms", 60_000));
+    until("the question", || world.query("SELECT code FROM approvals WHERE state = 'waiting'").into_iter().next());
+    let result = json!({ "type": "ext_result", "of": question });
+    // The first waits as long as it can, and once the next one is answered, no other can wait.
+    developer.send(with(result.clone(), "timeout_ms", 60_000));
+    developer.ask(with(result.clone(), "timeout_ms", 1));
+    for _ in 0..ASKED {
+        let reply = developer.ask(result.clone());
+        assert_eq!(reply["status"], "pending", "{reply}");
+    }
+    let kept = world.query("SELECT seq FROM replies WHERE caller = 'group:developer'").len();
+    assert!(kept < 5, "{kept} replies are kept");
+    let rows = count(&world, "caller = 'group:developer' AND kind = 'answered'");
+    assert!(rows < ASKED - 100, "{rows} rows for {ASKED} requests");
+    // Whoever joined the question is still told what became of it.
+    world.command(
+        json!({ "type": "answer", "code": world.query("SELECT code FROM approvals")[0]["code"], "yes": true }),
+    );
+    assert_eq!(code(&developer.reply(&question)), "executed");
+    assert_eq!(code(&developer.ask(result)), "executed");
+}
+
+#[test]
+fn a_caller_that_has_used_up_its_evidence_changes_nothing_more_and_still_reads_and_ends() {
+    let world = scarce();
+    world.grant("main", 1);
+    let main = world.group("main");
+    let give = json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": 1 });
+    assert_eq!(code(&main.ask(give.clone())), "executed");
+    let earlier = main.send(call("echo", json!({})));
+    assert_eq!(code(&main.reply(&earlier)), "executed");
+    use_up(&main);
+    let task = json!({ "type": "task_create", "title": "x", "group_folder": "developer" });
+    for document in [give, task] {
+        let refused = main.ask(document);
+        assert_eq!(code(&refused), "rate_limited", "{refused}");
+        assert!(error(&refused).contains("1 MiB an hour") && refused["retry_after_ms"].is_u64(), "{refused}");
+    }
+    for document in [
+        json!({ "type": "ext_list" }),
+        json!({ "type": "ext_capabilities" }),
+        json!({ "type": "ext_result", "of": earlier }),
+        json!({ "type": "ext_revoke", "group_folder": "developer", "provider": "demo" }),
+    ] {
+        let reply = main.ask(document.clone());
+        assert_eq!(code(&reply), "executed", "{document}: {reply}");
+    }
+    assert_eq!(code(&main.ask(json!({ "type": "ext_cancel", "of": earlier }))), "executed");
+    // People are not bounded.
+    world.grant("developer", 1);
+    world.task("gov-1", "developer");
+    assert_eq!(code(&world.command(json!({ "type": "kill_all", "on": true }))), "executed");
+}
+
+#[test]
+fn to_revoke_what_is_revoked_is_counted_like_everything_that_changes_nothing() {
+    const ASKED: usize = 600;
+    let world = scarce();
+    let main = world.group("main");
+    let revoke = json!({ "type": "ext_revoke", "group_folder": "developer", "provider": "demo" });
+    for _ in 0..ASKED {
+        assert_eq!(main.ask(revoke.clone())["data"], json!({ "revoked": false }));
+    }
+    let rows = count(&world, "caller = 'group:main'");
+    assert!(rows < ASKED - 100, "{rows} rows for {ASKED} requests");
+    world.grant("developer", 1);
+    assert_eq!(main.ask(revoke)["data"], json!({ "revoked": true }));
+    assert_eq!(count(&world, "caller = 'group:main' AND kind = 'revoked'"), 1);
+}
+
+#[test]
+fn a_group_that_swaps_its_directories_is_charged_for_it_and_costs_a_row_a_minute() {
+    const SWAPS: usize = 400;
+    let world = World::new();
+    let security = world.group("security");
+    assert_eq!(code(&security.call("echo", json!({}))), "no_grant");
+    let responses = security.directory().join("responses");
+    for n in 0..SWAPS {
+        std::fs::rename(&responses, security.directory().join(format!("aside-{n}"))).unwrap();
+        std::fs::create_dir(&responses).unwrap();
+    }
+    assert_eq!(code(&security.call("echo", json!({}))), "no_grant", "the last one is used");
+    let noted = "kind = 'noted' AND body LIKE '%reopened%'";
+    let rows = count(&world, &format!("{noted} AND caller = 'group:security'"));
+    assert!((1..5).contains(&rows), "{rows} rows for {SWAPS} swaps");
+    assert_eq!(count(&world, &format!("{noted} AND caller = 'broker'")), 0);
+    evidence::verify(&world.home());
+}
+
+/// Sends what takes a person, who says no; the reply.
+fn denied(world: &World, group: &Group, document: Value) -> Value {
+    let id = group.send(document);
+    let question = until("the question", || {
+        let open = "SELECT code FROM approvals WHERE state = 'waiting'";
+        world.query(open).into_iter().next()
+    });
+    world.command(json!({ "type": "answer", "code": question["code"], "yes": false }));
+    group.reply(&id)
+}
+
+fn is_not_asked_again(reply: &Value) {
+    assert_eq!(code(reply), "approval_denied", "{reply}");
+    assert!(error(reply).contains("nobody is asked about it again before"), "{reply}");
+}
+
+#[test]
+fn a_grant_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
+    let world = World::new();
+    let main = world.group("main");
+    let give =
+        |level| json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": level });
+    assert_eq!(code(&denied(&world, &main, give(2))), "approval_denied");
+    let again = main.ask(give(2));
+    is_not_asked_again(&again);
+    assert_eq!(again["retry_after_ms"], 300_000);
+    // Another grant is another question, and the same one is asked about after the pause.
+    assert_eq!(code(&denied(&world, &main, give(3))), "approval_denied");
+    world.clock.advance(std::time::Duration::from_secs(301));
+    let after = denied(&world, &main, give(2));
+    assert!(!error(&after).contains("asked about it again"), "{after}");
+}
+
+#[test]
+fn a_change_of_a_file_to_which_a_person_said_no_is_not_asked_about_again_at_once() {
+    let config = format!("{CONFIG}\n[providers.files]\nkind = \"files\"\n");
+    let world = World::builder().config(&config).up();
+    world.command(json!({ "type": "grant", "group_folder": "developer", "provider": "files", "access_level": 2 }));
+    let developer = world.group("developer");
+    let write = |content: &str| {
+        let params = json!({ "path": "a.txt", "content": content });
+        developer.ask(json!({ "type": "ext_call", "provider": "files", "action": "write_file", "params": params }))
+    };
+    assert_eq!(write("one\n")["data"]["status"], "hitl_required");
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    world.command(json!({ "type": "answer", "code": question, "yes": false }));
+    is_not_asked_again(&write("one\n"));
+    assert_eq!(write("two\n")["data"]["status"], "hitl_required", "another content is another question");
+}

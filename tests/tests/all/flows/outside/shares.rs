@@ -1,0 +1,77 @@
+//! What the accesses of one agent share, and what all that one issuer has given share.
+
+use super::*;
+
+/// Asks for a write, which takes a person; the reply or the place of the outcome.
+fn ask(agent: &Agent, n: u64) -> Page {
+    let path = "/api/v1/flows/external-tools/charge/invoke";
+    agent.say("POST", path, &[("Prefer", "wait=0")], &json!({ "n": n }).to_string())
+}
+
+fn deny(world: &World) {
+    let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
+    answer(world, question.as_str().unwrap(), false);
+}
+
+#[test]
+fn a_call_to_which_a_person_said_no_is_not_asked_about_again_with_another_access_of_the_agent() {
+    let mut world = world();
+    let mut of = |label: &str| Agent::with_access(&mut world, &json!({ "actor_label": label }));
+    let (first, second, other) = (of("bot"), of("bot"), of("another bot"));
+    assert_eq!(ask(&first, 1).status, 202);
+    deny(&world);
+    let (_, refused) = heard(&ask(&second, 1));
+    assert_eq!(code(&refused), "approval_denied", "{refused}");
+    assert_eq!(refused["retry_after_ms"], 300_000, "{refused}");
+    assert_eq!(ask(&other, 1).status, 202, "another agent's call is another call");
+}
+
+#[test]
+fn the_accesses_of_one_agent_put_no_more_questions_than_one_caller() {
+    let mut world = world();
+    let mut of = || Agent::with_access(&mut world, &json!({ "actor_label": "bot" }));
+    let agents = [of(), of()];
+    let asked = (0..40).filter(|n| ask(&agents[usize::from(n % 2 == 0)], *n).status == 202).count();
+    assert_eq!(asked, 20, "twenty questions are open at most");
+}
+
+#[test]
+fn an_issuer_has_so_many_living_accesses_whatever_it_calls_the_agents() {
+    let mut world = world();
+    let given = (0..80).map(|n| by_main(&mut world, &format!("same{n}"))).take_while(|reply| code(reply) == "executed");
+    assert_eq!(given.count(), 64);
+    let refused = by_main(&mut world, "yet another");
+    assert_eq!(code(&refused), "busy", "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("as may live at once"), "{refused}");
+    // A person is no agent, and gives as many as there are places.
+    assert_eq!(code(&mint(&world, &json!({ "actor_label": "a person's" }))), "executed");
+}
+
+/// The main group's agent gives access to an agent that it calls so; the bearer must be found nowhere at the end.
+fn by_main(world: &mut World, label: &str) -> Value {
+    let reply = world.group("main").ask(json!({
+        "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
+        "requested_tools": ["note"], "actor_label": label,
+    }));
+    if let Some(bearer) = reply["data"]["bearer"].as_str() {
+        world.keep_secret(bearer.to_owned());
+    }
+    reply
+}
+
+#[test]
+fn the_amounts_of_a_day_are_those_of_all_agents_of_one_issuer() {
+    let mut world =
+        builder("\n[limits.external.demo]\namounts = { echo = { param = \"/text\", per_day = 10 } }\n").up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let mut of = |label: &str| {
+        let minted = by_main(&mut world, label);
+        let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{minted}")).to_owned();
+        let (bearer, grant) = (text(&minted["data"]["bearer"]), text(&minted["data"]["grant"]["grant_id"]));
+        Agent { visitor: Visitor::of(&world), bearer, grant }
+    };
+    let (first, second) = (of("same1"), of("same2"));
+    let spend = |agent: &Agent| code(&agent.invoke("note", &json!({ "text": 6 })).1).to_owned();
+    assert_eq!(spend(&first), "executed");
+    assert_eq!(spend(&second), "quota_exceeded", "another name is no other purse");
+}
