@@ -599,6 +599,8 @@ fn adds_evidence(order: &Order) -> bool {
         | Order::GateApprove(_)
         | Order::TaskClose { .. }
         | Order::Kill { .. }
+        | Order::AcceptClock
+        | Order::Settle(_)
         | Order::ResetSession(_)
         | Order::PurgeGroup(_)
         | Order::ShareAccount(..)
