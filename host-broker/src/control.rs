@@ -517,13 +517,11 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
     let mut answer = String::new();
     let read = std::io::BufReader::new(stream).read_line(&mut answer);
     // A daemon that refuses the user answers and closes the connection before it reads the command.
-    match serde_json::from_str(&answer) {
-        Ok(value) => Ok(Some(value)),
-        Err(_) => {
-            sent.and(read).map_err(failed)?;
-            Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
-        }
+    if let Ok(value) = serde_json::from_str(&answer) {
+        return Ok(Some(value));
     }
+    sent.and(read).map_err(failed)?;
+    Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
 }
 
 fn seen_as_reply(seen: Result<Told, oneshot::error::RecvError>) -> serde_json::Value {

@@ -36,7 +36,7 @@ use shared::mailbox::{RESPONSES, TASKS, is_document};
 use shared::snapshot::Snapshot;
 use shared::{Group, RequestId};
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -341,7 +341,7 @@ impl Intake {
             }
             let Some((index, on)) = self.watched.get(&event.wd()).copied() else { continue };
             if on == Watched::All {
-                let name = event.file_name().map(|name| name.to_bytes());
+                let name = event.file_name().map(CStr::to_bytes);
                 let is_root = |queue: &&mut Queue| queue.room().path().file_name().map(OsStr::as_bytes) == name;
                 self.queues.iter_mut().filter(is_root).for_each(Queue::refresh_later);
                 continue;

@@ -293,8 +293,8 @@ impl Ledger {
     ) -> Result<Batch<E>, Lost<E>> {
         // Only the event that accepts the clock passes by it, and none beside it.
         let accepts = matches!(events.as_slice(), [event] if scribe.accepts_clock(event));
-        let begun = if accepts { Ok(()) } else { self.check_clock() };
-        if let Err(error) = begun.and_then(|()| self.begin(durability)) {
+        let checked = if accepts { Ok(()) } else { self.check_clock() };
+        if let Err(error) = checked.and_then(|()| self.begin(durability)) {
             return Err(Lost::All { events, error: Arc::new(error) });
         }
         let (wall, steady) = (self.clock.now(), self.steady());

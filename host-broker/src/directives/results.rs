@@ -115,37 +115,37 @@ impl Broker {
             },
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let Some(called) = &owner.called else { return Ok(Ok(())) };
-        if kill::find(connection, caller.held_as(), &called.provider)?.is_some() {
+        let Some(target) = &owner.called else { return Ok(Ok(())) };
+        if kill::find(connection, caller.held_as(), &target.provider)?.is_some() {
             return Ok(Err(Code::KillSwitch));
         }
         let grant = match caller.group() {
-            Some(group) => match grants::find(connection, group, &called.provider)? {
+            Some(group) => match grants::find(connection, group, &target.provider)? {
                 Some(grant) if grant.is_live(now) => Some(grant),
                 Some(grant) if grant.active && grant.is_expired(now) => return Ok(Err(Code::GrantExpired)),
                 Some(_) | None => return Ok(Err(Code::NoGrant)),
             },
             None => None,
         };
-        let operation = match self.catalogue.find(&called.provider, &called.action) {
+        let operation = match self.catalogue.find(&target.provider, &target.action) {
             Entry::Enabled(operation) | Entry::Disabled(operation, _) => operation,
             Entry::NoProvider | Entry::Unusable => return Ok(Err(Code::ProviderDisabled)),
             Entry::NoAction => return Ok(Err(Code::UnknownAction)),
         };
         let declaration = operation.declaration();
         if let Some(grant) = grant
-            && let Err(code) = granted(grant, (called, declaration), (behalf, owner.at), now)
+            && let Err(code) = granted(grant, (target, declaration), (behalf, owner.at), now)
         {
             return Ok(Err(code));
         }
-        let demanded = called.level.max(declaration.level);
+        let demanded = target.level.max(declaration.level);
         if self.policy.profiles.setting(caller.held_as(), declaration, demanded) == Setting::Off {
             return Ok(Err(Code::ActionDenied));
         }
         if let Some(access) = access {
             let stands_for = |tool: &Opaque| {
                 let bound = self.config.flows.tool(tool);
-                bound.is_some_and(|bound| bound.provider == called.provider && bound.action == called.action)
+                bound.is_some_and(|bound| bound.provider == target.provider && bound.action == target.action)
             };
             if !access.tools.iter().any(stands_for) {
                 return Ok(Err(Code::FlowExternalToolDenied));

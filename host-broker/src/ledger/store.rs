@@ -98,7 +98,7 @@ pub fn owner(connection: &Connection, caller: &str, id: &RequestId) -> Result<Op
         .and_then(|mut s| s.query_row(params![caller, id.as_str()], read).optional())
         .map_err(at("look the request up"))?;
     let Some((person, ts, provider, action, number)) = found else { return Ok(None) };
-    let called = match (provider, action) {
+    let target = match (provider, action) {
         (Some(provider), Some(action)) => Some(Called {
             provider: provider.parse().map_err(|_bad| LedgerError::Stored { what: "provider" })?,
             action: action.parse().map_err(|_bad| LedgerError::Stored { what: "action" })?,
@@ -106,7 +106,7 @@ pub fn owner(connection: &Connection, caller: &str, id: &RequestId) -> Result<Op
         }),
         (None | Some(_), None) | (None, Some(_)) => None,
     };
-    Ok(Some(Owner { person, at: Timestamp::from_millis(ts), called }))
+    Ok(Some(Owner { person, at: Timestamp::from_millis(ts), called: target }))
 }
 
 /// Returns the request whose result a request was answered with, in the way of [`reply`]: itself if its own reply is kept

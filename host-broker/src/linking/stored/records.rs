@@ -128,12 +128,11 @@ impl Record {
     /// Puts another one in its place, or none. Says in how many rows.
     fn replace(&self, tx: &Transaction<'_>, with: Option<&Sealed>) -> Result<usize, LedgerError> {
         let Self { table, person, capability, name, sealed, question: _ } = self;
-        let rows = match table.delete.filter(|_| with.is_none()) {
-            Some(delete) => change(tx, delete, params![person, capability.as_str(), name, sealed.bytes()])?,
-            None => {
-                let new = params![person, capability.as_str(), name, sealed.bytes(), with.map(Sealed::bytes)];
-                change(tx, table.replace, new)?
-            }
+        let rows = if let Some(delete) = table.delete.filter(|_| with.is_none()) {
+            change(tx, delete, params![person, capability.as_str(), name, sealed.bytes()])?
+        } else {
+            let new = params![person, capability.as_str(), name, sealed.bytes(), with.map(Sealed::bytes)];
+            change(tx, table.replace, new)?
         };
         if with.is_none() && table.name == "credentials" {
             accounts::unlink(tx, person, Some(capability), Some(name))?;

@@ -54,14 +54,14 @@ pub(super) fn write(context: &Context, name: &Name, tools: &[Action]) -> Result<
 
 /// The text of the file.
 fn rules(name: &Name, tools: &[Action]) -> String {
-    let mut text = format!(
+    let head = format!(
         "// The writes of {name} that were accepted with the tier `rules`. They decide calls whose tier is `rules`; grants\n\
          // and levels hold as always. Narrow or delete a rule as you like: this file is not written again.\n"
     );
-    for tool in tools {
-        text.push_str(&format!(
+    let permit = |tool: &Action| {
+        format!(
             "\n@id(\"accepted-{name}-{tool}\")\npermit (principal, action == Action::\"{name}.{tool}\", resource);\n"
-        ));
-    }
-    text
+        )
+    };
+    head + &tools.iter().map(permit).collect::<Vec<_>>().concat()
 }
