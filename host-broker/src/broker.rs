@@ -13,7 +13,7 @@
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
-use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::call::{Call, Caller, Directive, Header, Parsed, Rubbish};
 use crate::config::Config;
 use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
@@ -343,7 +343,13 @@ impl Broker {
             ..Draft::new(Kind::Refused, &rubbish.caller_key)
         })?;
         let Some(id) = reply_to else { return Ok(None) };
-        let reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
+        let (id, now) = (id.clone(), tx.now());
+        let reply = match rubbish.caller {
+            Caller::Person(_) => Reply::of_reason_alone(id, rubbish.code, &rubbish.reason, now),
+            Caller::Group(_) | Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => {
+                Reply::of_reason(id, rubbish.code, &rubbish.reason, now)
+            }
+        };
         tx.answer_minor(&rubbish.caller_key, reply, row).map(Some)
     }
 

@@ -110,11 +110,13 @@ impl Broker {
         match request {
             FlowRequest::FlowList(wanted) => list(tx, reach, wanted),
             FlowRequest::FlowGet(named) => Ok(match named_in(tx, reach, named)? {
-                Some(stored) => shown(&stored),
+                Some(stored) => self.without_own_secret(shown(&stored)),
                 None => unknown(),
             }),
             FlowRequest::FlowExport(named) => Ok(match named_in(tx, reach, named)? {
-                Some(stored) => Said::told(json!(stored.bundle), "The flow, as it can be imported."),
+                Some(stored) => {
+                    self.without_own_secret(Said::told(json!(stored.bundle), "The flow, as it can be imported."))
+                }
                 None => unknown(),
             }),
             FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, reach, bundle),
@@ -411,7 +413,17 @@ impl Broker {
             "stale": !is_canonical,
             "canonical_version": canonical,
         });
-        Ok(Said::told(data, format!("{flow_id} for {}.", harness.word())))
+        Ok(self.without_own_secret(Said::told(data, format!("{flow_id} for {}.", harness.word()))))
+    }
+
+    /// Refuses to show a flow that holds a secret of the broker's own: it was stored before the broker had the secret.
+    fn without_own_secret(&self, said: Said) -> Said {
+        if let Said::Done { data, .. } = &said
+            && self.shows_own(data.clone())
+        {
+            return Said::no(Code::OwnSecret, "The flow holds a secret of the broker's own, so it is not shown.");
+        }
+        said
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod giving;
 mod mcp;
+mod secrets;
 
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
