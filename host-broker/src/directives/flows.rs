@@ -6,8 +6,8 @@ use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
 use crate::call::{Caller, FlowOrder, Header};
-use crate::config::FLOWS;
 use crate::config::flows::ImportPolicy;
+use crate::config::{FLOWS, near_miss};
 use crate::effects::ids::Nonce;
 use crate::flows::project::project;
 use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
@@ -38,10 +38,13 @@ fn listed(tools: &[&Opaque]) -> String {
     names.join(", ") + more
 }
 
-/// A no for these tools.
-pub(super) fn no_tools(code: Code, tools: &[&Opaque]) -> Said {
-    let which = if tools.len() == 1 { "It is" } else { "They are" };
-    Said::no(code, format!("{} {which} {}.", code.meaning(), listed(tools)))
+/// A no for these tools. One that is mistyped is likely one of `known`.
+pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<Item = &'a Opaque>) -> Said {
+    let (which, hint) = match tools {
+        [tool] => ("It is", near_miss(tool.as_str(), known.map(Opaque::as_str))),
+        _ => ("They are", String::new()),
+    };
+    Said::no(code, format!("{} {which} {}{hint}.", code.meaning(), listed(tools)))
 }
 
 impl Broker {
@@ -148,7 +151,7 @@ impl Broker {
             return self.propose_flow(tx, header, reach, &bundle);
         }
         match self.config.flows.external_agent.import_policy {
-            ImportPolicy::Reject => Ok(no_tools(Code::FlowImportExternalToolDenied, &denied)),
+            ImportPolicy::Reject => Ok(no_tools(Code::FlowImportExternalToolDenied, &denied, allowed.iter())),
             ImportPolicy::StripInert => {
                 let left_out = listed(&denied);
                 for step in &mut bundle.steps {
