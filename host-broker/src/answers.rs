@@ -16,6 +16,7 @@ use crate::policy::decide::Decision;
 use crate::policy::explain::explain;
 use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
+use crate::providers::files;
 use crate::questions;
 use serde_json::{Map, Value, json};
 use shared::reply::Notice;
@@ -149,7 +150,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         summary: call.target.invocation().map(Invocation::summary),
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
-        body: with_about(json!({ "request": header.request_digest }), call.target.invocation()),
+        body: about(json!({ "request": header.request_digest }), call),
         ..Draft::about(Kind::Refused, header)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
@@ -159,6 +160,18 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         return questions::answer(tx, &call.header, true, reply, row.evidence());
     }
     tx.answer_minor(&header.caller_key, reply, row).map(Some)
+}
+
+/// Adds the call's public members to the body of a row. A call of files whose parameters do not fit has them too.
+fn about(body: Value, call: &Call) -> Value {
+    let mut body = with_about(body, call.target.invocation());
+    if let (None, Some(params), Some(members)) = (call.target.invocation(), call.params.members(), body.as_object_mut())
+    {
+        members.extend(
+            files::about_unparsed(&call.provider, &call.action, params).map(|about| ("about".to_owned(), about)),
+        );
+    }
+    body
 }
 
 /// A dry run: what would be decided, and nothing else. Without authority it tells no more than the refusal would.

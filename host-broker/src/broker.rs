@@ -362,7 +362,13 @@ impl Broker {
             ..Draft::new(Kind::Refused, &rubbish.caller_key)
         })?;
         let Some(id) = reply_to else { return Ok(None) };
-        let reply = Reply::of_reason(id.clone(), rubbish.code, &rubbish.reason, tx.now());
+        let (id, now) = (id.clone(), tx.now());
+        let reply = match rubbish.caller {
+            Caller::Person(_) => Reply::of_reason_alone(id, rubbish.code, &rubbish.reason, now),
+            Caller::Group(_) | Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => {
+                Reply::of_reason(id, rubbish.code, &rubbish.reason, now)
+            }
+        };
         tx.answer_minor(&rubbish.caller_key, reply, row).map(Some)
     }
 

@@ -610,7 +610,7 @@ pub struct Rubbish {
     pub request_id: Option<RequestId>,
     /// Where the reply goes.
     pub origin: Origin,
-    /// `malformed_request`, `oversized_request`, `bad_signature`, `stale_request` or `unknown_type`.
+    /// `malformed_request`, `oversized_request`, `own_secret`, `bad_signature`, `stale_request` or `unknown_type`.
     pub code: Code,
     /// What is wrong, for the sender; quotes nothing.
     pub reason: String,

@@ -10,7 +10,7 @@ pub use listening::listen;
 
 use crate::accounts::Share;
 use crate::broker::{Broker, run};
-use crate::call::{Caller, Directive, FlowOrder, Header, KillScope, Order, Origin, Parsed};
+use crate::call::{Caller, Directive, FlowOrder, Header, KillScope, Order, Origin, Parsed, Rubbish};
 use crate::chat::{self, Relayed};
 use crate::config::notify::is_identity;
 use crate::config::{Config, ROOT, unlisted};
@@ -18,6 +18,8 @@ use crate::daemon::Exchange;
 use crate::deputy::Deputy;
 use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
+use crate::filter::holds_own;
+use crate::filter::scrub::Scrubber;
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
@@ -266,6 +268,8 @@ pub struct Clerk {
     pub catalogue: watch::Receiver<Arc<Catalogue>>,
     /// The key of digests.
     pub key: Arc<LedgerKey>,
+    /// Finds the broker's own secrets.
+    pub scrubber: Arc<Scrubber>,
     /// Where names come from.
     pub ids: Arc<dyn Ids>,
     /// The daemon's own user.
@@ -350,8 +354,20 @@ impl Clerk {
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("{channel}-{}", nonce.as_str()).parse().expect("a request id");
         let caller = Caller::Person(person);
+        let caller_key = caller.to_string().into();
+        if serde_json::to_value(said).map_or(true, |said| holds_own(said, &self.scrubber)) {
+            let (code, reason) = (Code::OwnSecret, "it holds a secret of the broker's own; leave the secret out");
+            return Ok(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+                caller,
+                caller_key,
+                request_id: Some(request_id),
+                origin,
+                code,
+                reason: reason.to_owned(),
+            }))));
+        }
         let header = Header {
-            caller_key: caller.to_string().into(),
+            caller_key,
             caller,
             behalf: Behalf::NOBODY,
             request_id,
@@ -604,6 +620,9 @@ mod tests {
     use super::*;
     use crate::config::Environment;
     use crate::effects::ids::SystemIds;
+    use crate::filter::values::Formats;
+    use crate::providers::setup;
+    use crate::secrets::Secrets;
 
     /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {
@@ -613,6 +632,7 @@ mod tests {
         Clerk {
             config: Arc::new(config),
             catalogue,
+            scrubber: setup::scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
             key,
             ids: Arc::new(SystemIds),
             uid: 1,

@@ -207,6 +207,7 @@ impl Office {
             config: Arc::clone(&self.config),
             catalogue: watch::channel(Arc::clone(&self.terms.catalogue)).1,
             key: Arc::clone(&self.key),
+            scrubber: Arc::clone(&self.terms.filters.scrubber),
             ids: Arc::clone(&effects.ids),
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,

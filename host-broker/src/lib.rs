@@ -29,6 +29,7 @@ pub mod secrets;
 pub mod vault;
 pub mod keys;
 pub mod filter;
+pub mod own_secrets;
 pub mod deputy;
 pub mod quarantine;
 pub mod outbox;

@@ -216,10 +216,6 @@ impl Broker {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
-        if self.filters.as_ref().is_some_and(|filters| filters.is_not_to_be_shown(call.params.value())) {
-            let reason = "The call holds a secret of the broker's own, which nobody is shown, so nobody is asked.";
-            return no(Code::Guardrail, reason.to_owned());
-        }
         let Some(group) = header.caller.held_as() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
@@ -280,6 +276,11 @@ impl Broker {
         {
             let reason = "People were asked too often on behalf of this caller.".to_owned();
             return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
+        }
+        // After the limits, because a long card takes long to search.
+        if self.card_shows_own(posed.card) {
+            let reason = "A person would be shown a secret of the broker's own, so nobody is asked.";
+            return Ok(Err(Refusal::new(Code::OwnSecret, reason.to_owned())));
         }
         let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
         let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {

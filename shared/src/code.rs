@@ -15,6 +15,8 @@ pub enum Code {
     MalformedRequest,
     /// More than [`crate::limits::REQUEST_BYTES_MAX`].
     OversizedRequest,
+    /// The request holds a secret of the broker's own, or would show one.
+    OwnSecret,
     /// A signature is missing or wrong.
     BadSignature,
     /// Older than [`crate::limits::REQUEST_AGE_MAX`].
@@ -191,6 +193,7 @@ impl Code {
     pub const ALL: &'static [Self] = &[
         Self::MalformedRequest,
         Self::OversizedRequest,
+        Self::OwnSecret,
         Self::BadSignature,
         Self::StaleRequest,
         Self::ReplayedRequest,
@@ -309,6 +312,11 @@ impl Code {
             Self::OversizedRequest => {
                 denied("oversized_request", "The document is larger than 1 MiB.", "Send less in one request.")
             }
+            Self::OwnSecret => denied(
+                "own_secret",
+                "The request holds a secret of the broker's own, or would show one.",
+                "Leave the secret out; the broker itself gives it to the provider that needs it.",
+            ),
             Self::BadSignature => denied(
                 "bad_signature",
                 "The request's signature is missing or wrong, or its timestamp is too far from the host's clock.",

@@ -26,6 +26,7 @@ mod all {
     mod ledger;
     mod limits;
     mod notices;
+    mod own_secrets;
     mod persons;
     mod repeats;
     mod sealed;

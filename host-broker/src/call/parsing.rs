@@ -17,6 +17,7 @@ use crate::identity::issuers::Issuers;
 use crate::identity::{self, Behalf, Person, Unproven, token};
 use crate::intake::Inbound;
 use crate::ledger::LedgerKey;
+use crate::own_secrets;
 use crate::providers::contract::{Needs, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
@@ -78,12 +79,16 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
     let caller = Caller::Group(inbound.room.group.clone());
     let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
     let file = FileOrigin { group: inbound.room.group.clone(), name: inbound.name, reply_as: None, slot: inbound.slot };
+    let scrubber = desk.filters.as_ref().map(|filters| filters.scrubber.as_ref());
     let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
+        // Neither a row nor the name of a reply repeats a secret.
+        let holds_own =
+            |id: &RequestId| scrubber.is_some_and(|scrubber| own_secrets::are_in_text(id.as_str(), scrubber));
         Parsed::Rubbish(Box::new(Rubbish {
             caller: caller.clone(),
             caller_key,
-            request_id: request_id.or(stem.clone()),
+            request_id: request_id.or(stem.clone()).filter(|id| !holds_own(id)),
             origin: Origin::File(file),
             code,
             reason,
@@ -115,6 +120,10 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
     if inbound.age > patience.min(limits::REQUEST_AGE_MAX) {
         let reason = Code::StaleRequest.meaning().to_owned();
         return rubbish(file, document.envelope.request_id, Code::StaleRequest, reason);
+    }
+    if scrubber.is_some_and(|scrubber| own_secrets::are_in_request(&[file.name.as_str()], &bytes, scrubber)) {
+        let reason = Code::OwnSecret.meaning().to_owned();
+        return rubbish(file, document.envelope.request_id, Code::OwnSecret, reason);
     }
     // Without an id of its own, the request is known by its very file, and its reply lies under the file's name.
     let (request_id, reply_as) = match document.envelope.request_id.clone() {

@@ -71,9 +71,11 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
 }
 
 /// Adds to a refusal that the daemon uses an earlier configuration, if it does: that may be the reason for the refusal.
+/// Otherwise standard error says it.
 fn with_age(context: &Context, mut reply: Value) -> Value {
-    if reply.get("status").and_then(Value::as_str) != Some("executed")
-        && let Some(Value::String(error)) = reply.get_mut("error")
+    if reply.get("status").and_then(Value::as_str) == Some("executed") {
+        context.note_age();
+    } else if let Some(Value::String(error)) = reply.get_mut("error")
         && running(context).is_ok_and(|daemon| daemon.as_ref().is_some_and(is_behind))
     {
         *error = format!("{}; {BEHIND}", error.trim_end_matches('.'));

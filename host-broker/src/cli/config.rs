@@ -72,7 +72,7 @@ impl Configuration {
 }
 
 fn check(context: &Context) -> Result<(), Fault> {
-    let config = context.config()?;
+    let config = context.config_alone()?;
     context.policy(&config, &context.catalogue(&config))?;
     config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
     let path = context.home.config().display().to_string();

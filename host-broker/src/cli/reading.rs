@@ -19,13 +19,34 @@ use serde_json::Value;
 use shared::{Group, Provider};
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Once;
 
 impl Context {
-    /// The configuration.
+    /// The configuration. It says on standard error if a running daemon uses an earlier one.
     ///
     /// # Errors
     /// [`Fault`] that names the file, the place in it and the remedy.
     pub fn config(&self) -> Result<Config, Fault> {
+        let config = self.config_alone()?;
+        self.note_age();
+        Ok(config)
+    }
+
+    /// Says on standard error, once in a command, that the running daemon uses an earlier configuration, if it does.
+    pub fn note_age(&self) {
+        static NOTED: Once = Once::new();
+        NOTED.call_once(|| {
+            if running(self).is_ok_and(|daemon| daemon.as_ref().is_some_and(is_behind)) {
+                self.output.say(&self.at_home(&format!("host-broker: {BEHIND}")));
+            }
+        });
+    }
+
+    /// The configuration, for a command that itself says how old the daemon's is.
+    ///
+    /// # Errors
+    /// As [`Self::config`].
+    pub fn config_alone(&self) -> Result<Config, Fault> {
         let unusable = |error| Fault::configuration(&error);
         permissions::check(&self.home).map_err(unusable)?;
         let config = Config::load(&self.home.config(), &self.effects.environment).map_err(unusable)?;

@@ -86,7 +86,7 @@ impl Status {
     /// [`Fault`] if there is no home, or it cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let mut recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
-        let config = context.config()?;
+        let config = context.config_alone()?;
         // What is not configured any more fails nobody.
         recorded.silent.retain(|notice| config.notify.iter().any(|table| table.name == notice.channel));
         let page = Page {

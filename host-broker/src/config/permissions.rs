@@ -3,16 +3,23 @@
 //! The user of this process or root must own every file and directory, and every directory above up to `/`. No other
 //! user may write them. A sticky directory above the home, such as `/tmp`, may be writable: only an owner can replace
 //! its entries. The mailboxes, the workspaces and the providers' own data are not judged: others write there.
+//!
+//! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who can
+//! replace one of them can replace the file.
 
 use crate::config::home::{Home, quoted};
 use crate::config::notify::Way;
 use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
+use crate::effects::commands::located;
+use crate::providers::child::{self, started};
 use crate::secrets::source::SecretSource;
-use std::collections::BTreeSet;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 const ROOT: u32 = 0;
 const GROUP_WRITES: u32 = 0o020;
@@ -40,7 +47,8 @@ pub fn check(home: &Home) -> Result<(), ConfigError> {
     judge.verdict()
 }
 
-/// Judges the files that the configuration names: scripts, keys, rule sets, and programs by an absolute path.
+/// Judges the files that the configuration names: scripts, keys, rule sets, programs, the absolute paths among their
+/// arguments, and what the programs of providers can read.
 ///
 /// # Errors
 /// As [`check`].
@@ -49,7 +57,32 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     for path in named(config) {
         judge.file(&home.path().join(path))?;
     }
+    for command in commands(config) {
+        let program = started(command).map(Path::new).and_then(located);
+        for path in command.first().map(Path::new).and_then(located).iter().chain(&program) {
+            judge.file(path)?;
+        }
+    }
+    let children: Vec<&child::Settings> = children(config).collect();
+    for path in children.iter().flat_map(|child| &child.readable).filter(|path| path.is_absolute()) {
+        judge.given(path)?;
+    }
+    // What a program may write is its own data, also where an argument names it.
+    let is_data = |path: &Path| children.iter().flat_map(|child| &child.writable).any(|data| path.starts_with(data));
+    for path in commands(config).flat_map(|command| command.iter().skip(1)).flat_map(|argument| paths_in(argument)) {
+        if !is_data(path) {
+            judge.given(path)?;
+        }
+    }
     judge.verdict()
+}
+
+/// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a shell
+/// or `env -S` takes apart.
+fn paths_in(argument: &str) -> impl Iterator<Item = &Path> {
+    let words = argument.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';', '&', '(', ')']));
+    let values = words.map(|word| word.split_once('=').map_or(word, |(_, value)| value));
+    [argument].into_iter().chain(values).map(Path::new).filter(|path| path.is_absolute())
 }
 
 /// Returns the files that the configuration names; a relative path is one in the home.
@@ -60,18 +93,22 @@ fn named(config: &Config) -> impl Iterator<Item = &Path> {
         Kind::Mock(settings) => Some(settings.script.as_path()),
         Kind::Files(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
     });
-    let programs = programs(config).map(Path::new).filter(|path| path.is_absolute());
-    keys.chain(sets).chain(scripts).chain(programs)
+    keys.chain(sets).chain(scripts)
 }
 
-/// Returns the programs that the broker starts.
-fn programs(config: &Config) -> impl Iterator<Item = &str> {
-    let providers = config.providers.values().filter_map(|table| match &table.kind {
-        Kind::Bridge(_, child) | Kind::Mcp(_, Reach::Child(child)) => Some(&child.command),
+/// Returns how the programs of providers are started.
+fn children(config: &Config) -> impl Iterator<Item = &child::Settings> {
+    config.providers.values().filter_map(|table| match &table.kind {
+        Kind::Bridge(_, child) | Kind::Mcp(_, Reach::Child(child)) => Some(child),
         Kind::Mcp(_, Reach::Address(_)) | Kind::Mock(_) | Kind::Files(_) | Kind::Github(..) | Kind::CloudLogs(_) => {
             None
         }
-    });
+    })
+}
+
+/// Returns the commands that the broker starts.
+fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
+    let providers = children(config).map(|child| &child.command);
     let channels = config.notify.iter().filter_map(|table| match &table.way {
         Way::Command(command) => Some(command),
         Way::Webhook { .. } | Way::Nanoclaw { .. } => None,
@@ -87,13 +124,23 @@ fn programs(config: &Config) -> impl Iterator<Item = &str> {
         | SecretSource::EnvFile { .. }
         | SecretSource::Keyring { .. } => None,
     });
-    providers.chain(channels).chain(judge).chain(helpers).filter_map(|command| Some(command.first()?.as_str()))
+    providers.chain(channels).chain(judge).chain(helpers).map(Vec::as_slice)
+}
+
+/// The most links on the way to a file, as the kernel has it.
+const LINKS_MAX: usize = 40;
+
+/// Returns the names in a path, with `..` among them.
+fn steps(path: &Path) -> VecDeque<OsString> {
+    let named = path.components().filter(|step| matches!(step, Component::Normal(_) | Component::ParentDir));
+    named.map(|step| step.as_os_str().to_owned()).collect()
 }
 
 /// The judged paths, and the unsafe ones among them.
 struct Judge {
     own: u32,
-    judged: BTreeSet<PathBuf>,
+    // Each with whether it is only on the way.
+    judged: BTreeSet<(PathBuf, bool)>,
     writable: Vec<(PathBuf, u32)>,
     foreign: Vec<(PathBuf, u32)>,
 }
@@ -103,26 +150,86 @@ impl Judge {
         Self { own, judged: BTreeSet::new(), writable: Vec::new(), foreign: Vec::new() }
     }
 
-    /// Judges a file or a directory, the target of a link, and the directories above. A missing path passes.
+    /// Judges a file or a directory, each link that leads to it, and the directories above all of them. A missing path
+    /// passes.
     fn file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        match path.metadata() {
+            Ok(_) => self.walk(path, false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(ConfigError::Read { path: path.into(), source }),
+        }
+    }
+
+    /// Judges what the configuration gives to a program: a device or a socket is no code, and a sticky directory is judged
+    /// like one above it.
+    fn given(&mut self, path: &Path) -> Result<(), ConfigError> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_file() => self.walk(path, false),
+            Ok(found) if found.is_dir() => self.walk(path, true),
+            // What this user cannot look at, the program cannot read.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Walks the path as it is written, from link to link.
+    fn walk(&mut self, path: &Path, is_above: bool) -> Result<(), ConfigError> {
         let failed = |source| ConfigError::Read { path: path.into(), source };
-        // SECURITY: the path is judged without links, because a user who can replace a directory can replace its file.
-        let real = match path.canonicalize() {
-            Ok(real) => real,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
-        for place in real.ancestors() {
-            if !self.judged.insert(place.to_owned()) {
-                break;
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        let mut left = steps(&absolute);
+        let (mut place, mut links) = (PathBuf::from("/"), 0);
+        self.judge(&place, true).map_err(failed)?;
+        while let Some(step) = left.pop_front() {
+            if step == ".." {
+                place.pop();
+                continue;
             }
-            let found = std::fs::metadata(place).map_err(failed)?;
-            let is_above = place != real;
-            if ![ROOT, self.own].contains(&found.uid()) {
+            let next = place.join(step);
+            let found = match next.symlink_metadata() {
+                Ok(found) => found,
+                // It is gone by now.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(failed(error)),
+            };
+            if !found.is_symlink() {
+                place = next;
+                self.judge(&place, is_above || !left.is_empty()).map_err(failed)?;
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(failed(Errno::LOOP.into()));
+            }
+            // The mode of a link says nothing. Its owner can replace it, also in a sticky directory.
+            if ![ROOT, self.own].contains(&found.uid()) && self.judged.insert((next.clone(), true)) {
+                self.foreign.push((next.clone(), found.uid()));
+            }
+            let target = std::fs::read_link(&next).map_err(failed)?;
+            if target.is_absolute() {
+                place = PathBuf::from("/");
+            }
+            let mut steps = steps(&target);
+            steps.append(&mut left);
+            left = steps;
+        }
+        Ok(())
+    }
+
+    /// Judges one file or directory that is no link. `is_above` says that it is only on the way.
+    fn judge(&mut self, place: &Path, is_above: bool) -> Result<(), std::io::Error> {
+        if !self.judged.insert((place.to_owned(), is_above)) {
+            return Ok(());
+        }
+        let found = std::fs::symlink_metadata(place)?;
+        let known = |all: &[(PathBuf, u32)]| all.iter().any(|(known, _)| known == place);
+        if ![ROOT, self.own].contains(&found.uid()) {
+            if !known(&self.foreign) {
                 self.foreign.push((place.to_owned(), found.uid()));
-            } else if found.mode() & (GROUP_WRITES | OTHERS_WRITE) != 0 && !(is_above && found.mode() & STICKY != 0) {
-                self.writable.push((place.to_owned(), found.mode()));
             }
+        } else if found.mode() & (GROUP_WRITES | OTHERS_WRITE) != 0
+            && !(is_above && found.mode() & STICKY != 0)
+            && !known(&self.writable)
+        {
+            self.writable.push((place.to_owned(), found.mode()));
         }
         Ok(())
     }
@@ -290,5 +397,73 @@ mod tests {
         } else {
             assert!(other.unwrap_err().to_string().contains(&format!("belongs to user {own}")));
         }
+    }
+
+    fn of_provider(provider: &str) -> Config {
+        let text = format!("[providers.own]\nkind = \"bridge\"\n{provider}\n");
+        Config::parse(&text, Path::new("/x/broker.toml"), &crate::config::Environment::new()).unwrap()
+    }
+
+    #[test]
+    fn a_script_that_others_can_write_is_refused_wherever_the_command_names_it() {
+        let (root, home) = made();
+        let folder = root.path().canonicalize().unwrap().join("x");
+        let (script, data) = (folder.join("srv.py"), folder.join("data"));
+        std::fs::create_dir_all(&data).unwrap();
+        std::fs::write(&script, "").unwrap();
+        let own = script.display();
+        let named = [
+            format!("command = [\"python3\", {script:?}]"),
+            format!("command = [\"/usr/bin/env\", \"-S\", \"python3\", \"--script={own}\"]"),
+            format!("command = [\"sh\", \"-c\", \"exec '{own}'; true\"]"),
+            format!("command = [\"sh\"]\nreadable = [{script:?}]"),
+            format!("command = [\"sh\"]\nreadable = [{folder:?}]"),
+        ];
+        for table in &named {
+            check_named(&home, &of_provider(table)).unwrap();
+        }
+        for (place, bits) in [(&script, 0o666), (&folder, 0o777)] {
+            let before = std::fs::metadata(place).unwrap().mode();
+            mode(place, bits);
+            for table in &named {
+                let is_judged = place == &folder || !table.ends_with(&format!("readable = [{folder:?}]"));
+                let found = check_named(&home, &of_provider(table));
+                let is_named = |fault: ConfigError| fault.to_string().contains(&place.display().to_string());
+                assert_eq!(found.is_err_and(is_named), is_judged, "{table}");
+            }
+            mode(place, before);
+        }
+        // Data that the program may write, a sticky directory, and a device are no code.
+        mode(&data, 0o777);
+        for harmless in [
+            format!("command = [\"sh\", {data:?}]\nwritable = [{data:?}]"),
+            "command = [\"sh\", \"/tmp\", \"/dev/null\", \"/no/such/place\"]".to_owned(),
+        ] {
+            check_named(&home, &of_provider(&harmless)).unwrap();
+        }
+        assert!(check_named(&home, &of_provider(&format!("command = [\"sh\", {data:?}]"))).is_err());
+    }
+
+    #[test]
+    fn the_directories_of_every_link_on_the_way_are_judged() {
+        let (root, home) = made();
+        let root = root.path().canonicalize().unwrap();
+        let (first, second) = (root.join("first"), root.join("second"));
+        for folder in [&first, &second] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::os::unix::fs::symlink("../second/program", first.join("program")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin/env", second.join("program")).unwrap();
+        let config = of_provider(&format!("command = [{:?}]", first.join("program")));
+        check_named(&home, &config).unwrap();
+        for folder in [&first, &second] {
+            mode(folder, 0o777);
+            let fault = check_named(&home, &config).unwrap_err().to_string();
+            assert!(fault.contains(&format!("chmod go-w {}", folder.display())), "{fault}");
+            mode(folder, 0o755);
+        }
+        std::os::unix::fs::symlink("round", root.join("round")).unwrap();
+        let round = of_provider(&format!("command = [{:?}]", root.join("round")));
+        check_named(&home, &round).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use super::Said;
 use crate::accounts::{self, Account, Share};
 use crate::broker::Broker;
 use crate::call::Caller;
+use crate::config::near_miss;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
@@ -37,7 +38,9 @@ impl Broker {
             return no("A person is an issuer of the configuration and a name, such as broker:ann.".to_owned());
         }
         if !self.has_accounts(capability) {
-            return no(format!("There is no capability '{capability}' that works with accounts."));
+            let known = self.catalogue.providers().map(|(name, _)| name).filter(|name| self.has_accounts(name));
+            let hint = near_miss(capability.as_str(), known.map(Provider::as_str));
+            return no(format!("There is no capability '{capability}' that works with accounts{hint}."));
         }
         if !accounts::is_ref(account_ref) {
             return no("An account's name has 1 to 128 letters, digits and `._@+-`.".to_owned());

@@ -6,8 +6,8 @@ use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
 use crate::call::{Caller, FlowOrder, Header};
-use crate::config::FLOWS;
 use crate::config::flows::ImportPolicy;
+use crate::config::{FLOWS, near_miss};
 use crate::effects::ids::Nonce;
 use crate::flows::project::project;
 use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
@@ -38,10 +38,13 @@ fn listed(tools: &[&Opaque]) -> String {
     names.join(", ") + more
 }
 
-/// A no for these tools.
-pub(super) fn no_tools(code: Code, tools: &[&Opaque]) -> Said {
-    let which = if tools.len() == 1 { "It is" } else { "They are" };
-    Said::no(code, format!("{} {which} {}.", code.meaning(), listed(tools)))
+/// A no for these tools. One that is mistyped is likely one of `known`.
+pub(super) fn no_tools<'a>(code: Code, tools: &[&Opaque], known: impl Iterator<Item = &'a Opaque>) -> Said {
+    let (which, hint) = match tools {
+        [tool] => ("It is", near_miss(tool.as_str(), known.map(Opaque::as_str))),
+        _ => ("They are", String::new()),
+    };
+    Said::no(code, format!("{} {which} {}{hint}.", code.meaning(), listed(tools)))
 }
 
 impl Broker {
@@ -110,11 +113,13 @@ impl Broker {
         match request {
             FlowRequest::FlowList(wanted) => list(tx, reach, wanted),
             FlowRequest::FlowGet(named) => Ok(match named_in(tx, reach, named)? {
-                Some(stored) => shown(&stored),
+                Some(stored) => self.without_own_secret(shown(&stored)),
                 None => unknown(),
             }),
             FlowRequest::FlowExport(named) => Ok(match named_in(tx, reach, named)? {
-                Some(stored) => Said::told(json!(stored.bundle), "The flow, as it can be imported."),
+                Some(stored) => {
+                    self.without_own_secret(Said::told(json!(stored.bundle), "The flow, as it can be imported."))
+                }
                 None => unknown(),
             }),
             FlowRequest::FlowPropose(bundle) => self.propose_flow(tx, header, reach, bundle),
@@ -146,7 +151,7 @@ impl Broker {
             return self.propose_flow(tx, header, reach, &bundle);
         }
         match self.config.flows.external_agent.import_policy {
-            ImportPolicy::Reject => Ok(no_tools(Code::FlowImportExternalToolDenied, &denied)),
+            ImportPolicy::Reject => Ok(no_tools(Code::FlowImportExternalToolDenied, &denied, allowed.iter())),
             ImportPolicy::StripInert => {
                 let left_out = listed(&denied);
                 for step in &mut bundle.steps {
@@ -412,7 +417,17 @@ impl Broker {
             "stale": !is_canonical,
             "canonical_version": canonical,
         });
-        Ok(Said::told(data, format!("{flow_id} for {}.", harness.word())))
+        Ok(self.without_own_secret(Said::told(data, format!("{flow_id} for {}.", harness.word()))))
+    }
+
+    /// Refuses to show a flow that holds a secret of the broker's own: it was stored before the broker had the secret.
+    fn without_own_secret(&self, said: Said) -> Said {
+        if let Said::Done { data, .. } = &said
+            && self.shows_own(data.clone())
+        {
+            return Said::no(Code::OwnSecret, "The flow holds a secret of the broker's own, so it is not shown.");
+        }
+        said
     }
 }
 

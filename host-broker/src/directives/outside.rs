@@ -59,12 +59,12 @@ impl Broker {
         let tools: BTreeSet<&Opaque> = requested_tools.iter().collect();
         let unnamed: Vec<&Opaque> = tools.difference(&named).copied().collect();
         if !unnamed.is_empty() {
-            return Ok(no_tools(Code::FlowExternalToolUnknown, &unnamed));
+            return Ok(no_tools(Code::FlowExternalToolUnknown, &unnamed, named.into_iter()));
         }
         let denied: Vec<&Opaque> =
             tools.iter().copied().filter(|tool| self.config.flows.tool(tool).is_none()).collect();
         if !denied.is_empty() {
-            return Ok(no_tools(Code::FlowExternalToolDenied, &denied));
+            return Ok(no_tools(Code::FlowExternalToolDenied, &denied, self.config.flows.tools().iter()));
         }
         if let Err(lacks) = self.may_give(tx, &header.caller, &tools)? {
             return Ok(Said::no(Code::Guardrail, lacks));

@@ -229,7 +229,12 @@ pub enum CommandFault {
 
 /// Whether this machine has a program of this path, or of this name in the fixed list of directories.
 pub fn installed(program: &Path) -> bool {
-    SystemCommands::default().find(program).is_ok()
+    located(program).is_some()
+}
+
+/// Returns where the program of this path or name is, if this machine has it.
+pub fn located(program: &Path) -> Option<PathBuf> {
+    SystemCommands::default().find(program).ok()
 }
 
 /// Runs children on this machine.

@@ -149,11 +149,6 @@ impl Filters {
         }
     }
 
-    /// Returns whether a person must not see this: it holds a secret of the broker's own, or is too long.
-    pub fn is_not_to_be_shown(&self, params: &Value) -> bool {
-        shared::json::canonical(params).len() > DEPARTING_MAX || super::holds_own(params.clone(), &self.scrubber)
-    }
-
     /// Takes the broker's own secrets out of a text; `false` if that cannot be done, and then it must not be shown.
     pub fn own_secrets(&self, text: &mut String) -> bool {
         let mut value = Value::String(std::mem::take(text));

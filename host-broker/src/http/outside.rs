@@ -35,10 +35,12 @@ use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
 use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::operators::{self as tokens, Operator};
+use crate::own_secrets;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -191,7 +193,7 @@ async fn identify(State(outside): State<Arc<Outside>>, request: Request, next: N
     {
         return outside.turned_away(code);
     }
-    match received(request, visitor, patience).await {
+    match received(&outside, request, visitor, patience).await {
         Ok(request) => held_by_stream(next.run(request).await, (turn, place, held)),
         Err(response) => *response,
     }
@@ -215,9 +217,15 @@ fn held_by_stream<H: Send + 'static>(response: Response, held: H) -> Response {
 #[derive(Debug, Clone)]
 struct Members(Map<String, Value>);
 
-async fn received(request: Request, visitor: Visitor, patience: Duration) -> Result<Request, Box<Response>> {
+async fn received(
+    outside: &Outside,
+    request: Request,
+    visitor: Visitor,
+    patience: Duration,
+) -> Result<Request, Box<Response>> {
     let (mut head, body) = request.into_parts();
     let body = if head.method == Method::POST { whole(body, patience).await? } else { Bytes::new() };
+    outside.refuse_own_secret(&visitor, &head, &body).await?;
     // Messages of MCP are read where they are answered, because a fault is answered under the id of its message.
     if head.uri.path() != mcp::PLACE {
         head.extensions.insert(Members(members(&body)?));
@@ -358,6 +366,28 @@ impl Outside {
         refused(code)
     }
 
+    /// Refuses a request that holds a secret of the broker's own. The row repeats nothing of the request.
+    async fn refuse_own_secret(&self, visitor: &Visitor, head: &Parts, body: &Bytes) -> Result<(), Box<Response>> {
+        let (scrubber, body) = (Arc::clone(&self.clerk.scrubber), body.clone());
+        let key = only(&head.headers, &IDEMPOTENCY_KEY).unwrap_or_default().to_owned();
+        let address = head.uri.to_string();
+        let search = move || own_secrets::are_in_request(&[address.as_str(), key.as_str()], &body, &scrubber);
+        // A search that failed proves nothing.
+        if tokio::task::spawn_blocking(search).await.is_ok_and(|holds_own| !holds_own) {
+            return Ok(());
+        }
+        let (caller, code) = (visitor.caller(), Code::OwnSecret);
+        self.reports.happened(Event::Arrived(Parsed::Rubbish(Box::new(Rubbish {
+            caller_key: caller.to_string().into(),
+            caller,
+            request_id: None,
+            origin: Origin::Broker,
+            code,
+            reason: code.meaning().to_owned(),
+        }))));
+        Err(Box::new(refused(code)))
+    }
+
     fn fresh_id(&self) -> Result<RequestId, Box<Response>> {
         let nonce =
             Nonce::fresh(self.clerk.ids.as_ref()).map_err(|_none| Box::new(refused(Code::EvidenceUnavailable)))?;
@@ -398,6 +428,13 @@ impl Outside {
 }
 
 impl Visitor {
+    fn caller(&self) -> Caller {
+        match self {
+            Self::Agent(access) => Caller::Outside(access.clone()),
+            Self::Operator(operator) => Caller::Operator(operator.token_id.clone()),
+        }
+    }
+
     fn name(&self) -> &str {
         match self {
             Self::Agent(access) => access.as_str(),

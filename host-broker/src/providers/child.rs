@@ -86,7 +86,7 @@ impl Settings {
 
     /// Returns the fault of a program that fetches another one but can reach nothing. It would try for a minute.
     pub fn fetches_in_vain(&self) -> Option<String> {
-        let program = Path::new(self.command.first()?).file_name()?.to_str()?;
+        let program = Path::new(started(&self.command)?).file_name()?.to_str()?;
         let registry = FETCHERS.iter().find(|(fetcher, _)| *fetcher == program).map(|(_, registry)| *registry)?;
         let stays =
             self.command.iter().any(|argument| ["--offline", "--no-install", "--no"].contains(&argument.as_str()));
@@ -124,6 +124,30 @@ impl Settings {
             std::env::current_exe().map_err(|error| format!("hosts: where this program lies is not known: {error}"))?;
         Ok(Network::Hosts(hosts, this))
     }
+}
+
+/// Returns the program that a command starts: its first word, or the program that `env` starts for it.
+pub fn started(command: &[String]) -> Option<&str> {
+    let (first, rest) = command.split_first()?;
+    if Path::new(first).file_name().is_none_or(|name| name != "env") {
+        return Some(first);
+    }
+    let mut words = rest.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let split = match word {
+            "-S" | "--split-string" => words.next(),
+            _ => word.strip_prefix("--split-string=").or_else(|| word.strip_prefix("-S")),
+        };
+        if let Some(line) = split {
+            return line.split_whitespace().find(|word| !word.contains('='));
+        }
+        if ["-u", "--unset", "-C", "--chdir"].contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') && !word.contains('=') {
+            return Some(word);
+        }
+    }
+    None
 }
 
 /// Programs that fetch another one first, and from where.
@@ -339,6 +363,10 @@ mod tests {
         let settings = |text: &str| toml::from_str::<Settings>(text).unwrap();
         let npx = settings("command = [\"npx\", \"-y\", \"a-server\"]").fetches_in_vain().unwrap();
         assert!(npx.contains("`npx` needs the network: add hosts = [\"registry.npmjs.org\"]"), "{npx}");
+        for env in ["\"env\"", "\"/usr/bin/env\", \"-u\", \"X\", \"A=b\", \"-i\"", "\"env\", \"-S\""] {
+            let npx = settings(&format!("command = [{env}, \"npx\", \"-y\", \"a-server\"]")).fetches_in_vain();
+            assert!(npx.is_some_and(|npx| npx.contains("`npx` needs the network")), "{env}");
+        }
         let uvx = settings("command = [\"/usr/local/bin/uvx\", \"a-server\"]").fetches_in_vain().unwrap();
         assert!(uvx.contains("\"pypi.org\", \"files.pythonhosted.org\""), "{uvx}");
         for works in [

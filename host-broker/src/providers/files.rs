@@ -26,8 +26,9 @@ use crate::effects::ids::Ids;
 use crate::providers::contract::Operation;
 use desk::Desk;
 use rules::PathRules;
+use serde_json::{Map, Value};
 pub use settings::Settings;
-use shared::{Group, Provider};
+use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +43,15 @@ pub struct Spot {
     pub journal: PathBuf,
 }
 
+/// The provider's name.
+const NAME: &str = "files";
+
+/// Returns the public members of the record of a call that names no action of this provider, or whose parameters do not
+/// fit; `None` for a call of another provider.
+pub fn about_unparsed(provider: &Provider, action: &Action, params: &Map<String, Value>) -> Option<Value> {
+    if provider.as_str() == NAME { actions::about_unparsed(action, params) } else { None }
+}
+
 /// The actions of the provider. `expiry` is for how long people are asked about a proposal where the settings do not say.
 ///
 /// # Errors
@@ -53,7 +63,7 @@ pub fn operations(
     spots: BTreeMap<Group, Spot>,
     ids: &Arc<dyn Ids>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
-    if name.as_str() != "files" {
+    if name.as_str() != NAME {
         return Err(format!("it must be called [providers.files], not [providers.{name}]: a group has one workspace"));
     }
     settings.check()?;

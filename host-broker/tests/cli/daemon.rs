@@ -37,12 +37,31 @@ fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
     for command in [["status"].as_slice(), &["config", "check"]] {
         assert!(world.run(command).ok().contains(SAYS), "{command:?}");
     }
-    // A command that succeeds says nothing of it.
-    world.run(&["grant", "developer", "mock", "1"]).ok();
+    for command in [
+        ["grant", "developer", "mock", "1"].as_slice(),
+        &["provider", "list"],
+        &["provider", "check", "mock"],
+        &["group", "list"],
+        &["capabilities", "developer"],
+        &["explain", "developer", "mock.echo"],
+        &["policy", "check"],
+        &["config", "show"],
+        &["session", "list"],
+        &["kill", "provider", "mock"],
+        &["--json", "group", "list"],
+    ] {
+        let done = world.run(command);
+        assert_eq!((done.code, done.err.matches(SAYS).count()), (0, 1), "{command:?}: {done:?}");
+        assert!(!done.out.contains(SAYS), "{command:?}: {done:?}");
+    }
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
+    let silent = world.run(&["group", "list"]);
+    assert!(!silent.err.contains(SAYS), "no daemon runs: {silent:?}");
     let _again = world.serve();
     assert!(!world.run(&["status"]).ok().contains(SAYS));
+    let silent = world.run(&["group", "list"]);
+    assert!(!silent.err.contains(SAYS), "{silent:?}");
     world.run(&["grant", "late", "mock", "1"]).ok();
 }
 

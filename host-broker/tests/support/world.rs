@@ -8,6 +8,7 @@ use host_broker::control::{Clerk, Control, administer};
 use host_broker::effects::clock::Clock;
 use host_broker::effects::ids::{Ids, NoRandomness, Nonce};
 use host_broker::event::Event;
+use host_broker::filter::values::Formats;
 use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
 use host_broker::policy::authorize::Policy;
 use host_broker::policy::profile::{Profile, Profiles, Setting};
@@ -16,6 +17,8 @@ use host_broker::providers::contract::{
 };
 use host_broker::providers::execution::{Execution, Planted};
 use host_broker::providers::registry::{Catalogue, Listed};
+use host_broker::providers::setup::scrubber;
+use host_broker::secrets::Secrets;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};
@@ -230,6 +233,7 @@ impl World {
             clerk: Clerk {
                 config,
                 catalogue: tokio::sync::watch::channel(Arc::default()).1,
+                scrubber: scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
                 key,
                 ids,
                 uid,

@@ -55,10 +55,19 @@ pub fn unusable_mailbox(settings: &Settings, unusable: Unusable, error: &Mailbox
             format!("The group's directory is not mounted in this sandbox: there is no {tasks} in {named}.")
         }
         (Unusable::Tasks, _) => format!("{tasks} in the group's directory {named} cannot be opened ({why})."),
-        (Unusable::Request, ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+        (Unusable::Request, ErrorKind::ReadOnlyFilesystem) => {
             format!(
                 "{tasks} in the group's directory {named} is mounted, but this sandbox may not write to it ({why})."
             )
+        }
+        (Unusable::Request, ErrorKind::PermissionDenied) => {
+            let uid = rustix::process::geteuid().as_raw();
+            return format!(
+                "{tasks} in the group's directory {named} is mounted, but user {uid}, as whom this sandbox runs, may not \
+                 write to it ({why}). With DIR for the group's directory on the host (ipc/GROUP in the broker's home) and \
+                 GROUP for its name, the operator runs chown {uid} DIR/{tasks}, and writes uid = {uid} under \
+                 [groups.GROUP] in broker.toml."
+            );
         }
         // A full disk, for one, is not mended by mounting anything.
         (Unusable::Request, _) => {

@@ -77,6 +77,11 @@ impl World {
         self
     }
 
+    /// The user as whom the shim runs.
+    pub(super) fn user(&self) -> u32 {
+        self.user.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

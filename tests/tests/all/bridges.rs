@@ -434,6 +434,8 @@ fn what_works_with_an_account_takes_one_of_the_persons_own() {
         let refused = world.cli(&["account", "link", person, capability, account]);
         assert!(matches!(refused.status.code(), Some(2 | 3)), "{person} {capability} {account}: {}", said(&refused));
     }
+    let mistyped = world.cli(&["account", "link", "broker:ann", "odd.thin", "a"]);
+    assert!(said(&mistyped).contains("works with accounts (did you mean 'odd.thing'?)"), "{}", said(&mistyped));
     std::fs::remove_file(world.home().join("odd.secret")).unwrap();
     world.keep_secret(SECRET);
 }

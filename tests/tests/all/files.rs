@@ -179,6 +179,11 @@ fn an_operation_that_is_refused_has_its_path_in_the_exported_evidence() {
         ("apply_patch", json!({ "patch": patch }), "apply_patch_propose", "src/a.txt"),
         ("apply_patch", json!({ "patch": patch.replace("src/", "../") }), "apply_patch_propose", "../a.txt"),
         ("apply_proposal", json!({ "path": "src/a.txt", "hitl_id": id }), "apply_proposal", "src/a.txt"),
+        // What does not fit, or does not exist, is on record with its path too.
+        ("read_file", json!({ "path": "src/b.txt", "start_line": "one" }), "read_file", "src/b.txt"),
+        ("write_file", json!({ "path": "src/c.txt" }), "write_file_propose", "src/c.txt"),
+        ("apply_patch", json!({ "patch": patch, "more": 1 }), "apply_patch_propose", "src/a.txt"),
+        ("delete_file", json!({ "path": "src/d.txt" }), "delete_file", "src/d.txt"),
     ];
     let mut expected = Vec::new();
     for (action, params, op, path) in cases {

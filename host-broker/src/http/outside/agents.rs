@@ -170,7 +170,8 @@ fn veiled(mut reply: Reply) -> Reply {
 }
 
 /// The codes whose remedy is the same for an agent outside as for a group, besides those of flows.
-const SAME_REMEDY: [Code; 15] = [
+const SAME_REMEDY: [Code; 16] = [
+    Code::OwnSecret,
     Code::Busy,
     Code::KillSwitch,
     Code::ApprovalRequired,

@@ -10,8 +10,10 @@ mod write_file;
 
 use crate::providers::contract::{Exposure, Guard, Operation, Refusal};
 use crate::providers::files::desk::Desk;
+use crate::providers::files::patch::first_name;
 use crate::providers::native::{BadDeclaration, operation};
-use shared::Provider;
+use serde_json::{Map, Value, json};
+use shared::{Action, Provider};
 use std::sync::Arc;
 
 /// What is in a workspace was partly written by others, and stays on this host.
@@ -51,6 +53,17 @@ fn refuse(code: shared::Code, reason: String) -> Guard {
 /// Returns a path as it was given, for a record; a long one is cut.
 fn clipped(path: &str) -> String {
     path.chars().take(PATH_CHARS_MAX).collect()
+}
+
+/// Returns the public members of the record of a call that names no action, or whose parameters do not fit.
+pub(super) fn about_unparsed(action: &Action, params: &Map<String, Value>) -> Option<Value> {
+    let text = |name: &str| params.get(name).and_then(Value::as_str);
+    let path = text("path").map(clipped).or_else(|| Some(clipped(&first_name(text("patch")?)?)))?;
+    let op = match action.as_str() {
+        proposes @ ("write_file" | "apply_patch") => format!("{proposes}_propose"),
+        other => other.to_owned(),
+    };
+    Some(json!({ "op": op, "path": path }))
 }
 
 /// A path for a line that a person reads: what is none is not quoted.

@@ -57,8 +57,26 @@ const COSTS: [&str; 12] = [
     "pay", "payment", "transfer", "charge", "refund", "purchase", "buy", "order", "payout", "deploy", "merge",
     "release",
 ];
-/// Words in the names of tools that look for public data.
-const PUBLIC: [&str; 8] = ["web", "internet", "url", "website", "news", "wikipedia", "time", "weather"];
+/// Words in the names of tools that look for public data, or compute something.
+const PUBLIC: [&str; 15] = [
+    "web",
+    "internet",
+    "url",
+    "website",
+    "news",
+    "wikipedia",
+    "time",
+    "timezone",
+    "weather",
+    "forecast",
+    "calculate",
+    "calculator",
+    "math",
+    "currency",
+    "dictionary",
+];
+/// Words that may stand beside those: `get_current_time` is about public data, `get_time_entries` may not be.
+const BESIDE_PUBLIC: [&str; 9] = ["current", "now", "today", "local", "for", "in", "of", "the", "page"];
 /// Words in the names of parameters that choose where a request goes.
 const ADDRESSES: [&str; 14] = [
     "url",
@@ -86,8 +104,9 @@ pub struct Proposal {
     pub why: Vec<&'static str>,
 }
 
-/// Proposes settings for this tool. `has_network` says whether the server can reach anything.
-pub fn propose(said: &Said, has_network: bool) -> Proposal {
+/// Proposes settings for this tool. `has_network` says whether the server can reach anything. The operator's own line has
+/// the `level` if there is one; the exposures are then those of a tool of this level.
+pub fn propose(said: &Said, has_network: bool, level: Option<Level>) -> Proposal {
     let mut why = Vec::new();
     let name = words(said.name());
     let has = |list: &[&str]| name.iter().any(|word| list.contains(&word.as_str()));
@@ -115,7 +134,7 @@ pub fn propose(said: &Said, has_network: bool) -> Proposal {
             false
         }
     };
-    let (level, tier) = if reads {
+    let (proposed, tier) = if reads {
         (Level::Read, None)
     } else if has(&COSTS) {
         why.push("its name is about money or production");
@@ -126,9 +145,13 @@ pub fn propose(said: &Said, has_network: bool) -> Proposal {
     } else {
         (Level::Write, None)
     };
-    let exposes = exposes(said, &name, reads, has_network, hint("openWorldHint"), &mut why);
     let idempotent = reads || hint("idempotentHint") == Some(true);
-    Proposal { table: ToolTable { level, tier, exposes: Some(exposes), idempotent }, why }
+    let is_read = level.map_or(reads, |level| level <= Level::Read);
+    if is_read != reads {
+        why.push("your line for it says otherwise, and counts");
+    }
+    let exposes = exposes(said, &name, is_read, has_network, hint("openWorldHint"), &mut why);
+    Proposal { table: ToolTable { level: proposed, tier, exposes: Some(exposes), idempotent }, why }
 }
 
 fn exposes(
@@ -139,13 +162,15 @@ fn exposes(
     open_world: Option<bool>,
     why: &mut Vec<&'static str>,
 ) -> Vec<Exposes> {
-    let is_public = name.iter().any(|word| PUBLIC.contains(&word.as_str()));
+    let is_public = is_public(name);
     let takes_address = parameters(said).iter().any(|word| ADDRESSES.contains(&word.as_str()));
     let mut exposes = Vec::new();
-    if reads {
+    if !reads && returns_receipt(said) {
+        why.push("its output schema is that of a receipt, so it brings no content");
+    } else {
         exposes.push(Exposes::Untrusted);
         if is_public {
-            why.push("its name is about what is public, so it reads nothing private");
+            why.push("its name is about what is public, so it brings nothing private");
         } else {
             exposes.push(Exposes::Sensitive);
         }
@@ -160,6 +185,30 @@ fn exposes(
         why.push("it is a read that takes no address, so no data leaves");
     }
     exposes
+}
+
+/// Returns whether a name is plainly about public data: every word of it is.
+fn is_public(name: &[String]) -> bool {
+    let is_of = |list: &[&str], word: &String| list.contains(&word.as_str());
+    name.iter().any(|word| is_of(&PUBLIC, word))
+        && name.iter().all(|word| [&PUBLIC[..], &BESIDE_PUBLIC, &READS].iter().any(|list| is_of(list, word)))
+}
+
+/// Returns whether its output schema leaves no place for content: flags, numbers, fixed words and times only.
+fn returns_receipt(said: &Said) -> bool {
+    let Some(schema) = said.output_schema() else { return false };
+    let is_bare = |property: &Value| {
+        let is = |key: &str, words: &[&str]| {
+            property.get(key).and_then(Value::as_str).is_some_and(|word| words.contains(&word))
+        };
+        property.get("const").is_some()
+            || property.get("enum").is_some()
+            || is("type", &["boolean", "integer", "number", "null"])
+            || is("type", &["string"]) && is("format", &["uuid", "date", "time", "date-time"])
+    };
+    schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema.get("patternProperties").is_none()
+        && schema.get("properties").and_then(Value::as_object).is_some_and(|all| all.values().all(is_bare))
 }
 
 /// Returns the words of a name: `getFile_info` has three.
@@ -192,7 +241,7 @@ mod tests {
     use serde_json::json;
 
     fn proposed(tool: Value, has_network: bool) -> (u8, Option<&'static str>, Vec<Exposes>) {
-        let Proposal { table, why } = propose(&Said::of(&serde_json::from_value(tool).unwrap()), has_network);
+        let Proposal { table, why } = propose(&Said::of(&serde_json::from_value(tool).unwrap()), has_network, None);
         assert!(!why.is_empty());
         (table.level.number(), table.tier.map(Tier::word), table.exposes.unwrap())
     }
@@ -206,14 +255,22 @@ mod tests {
             (tool("list_issues", read.clone()), true, (1, None, vec![Untrusted, Sensitive])),
             (tool("read_graph", json!({})), false, (1, None, vec![Untrusted, Sensitive])),
             (tool("web_search", open.clone()), true, (1, None, vec![Untrusted, Egress])),
-            (tool("frobnicate", json!({})), true, (2, None, vec![Egress])),
-            (tool("frobnicate", json!({})), false, (2, None, vec![])),
-            (tool("create_note", json!({ "readOnlyHint": false, "openWorldHint": false })), true, (2, None, vec![])),
-            (tool("deleteEntities", json!({})), false, (2, Some("human"), vec![])),
-            (tool("write_file", json!({ "destructiveHint": true })), false, (2, Some("human"), vec![])),
-            (tool("transfer_money", json!({})), true, (3, Some("human"), vec![Egress])),
+            (tool("frobnicate", json!({})), true, (2, None, vec![Untrusted, Sensitive, Egress])),
+            (tool("frobnicate", json!({})), false, (2, None, vec![Untrusted, Sensitive])),
+            (
+                tool("create_note", json!({ "readOnlyHint": false, "openWorldHint": false })),
+                true,
+                (2, None, vec![Untrusted, Sensitive]),
+            ),
+            (tool("deleteEntities", json!({})), false, (2, Some("human"), vec![Untrusted, Sensitive])),
+            (
+                tool("write_file", json!({ "destructiveHint": true })),
+                false,
+                (2, Some("human"), vec![Untrusted, Sensitive]),
+            ),
+            (tool("transfer_money", json!({})), true, (3, Some("human"), vec![Untrusted, Sensitive, Egress])),
             // A name is believed where it is the stricter of the two.
-            (tool("delete_all", read.clone()), false, (2, Some("human"), vec![])),
+            (tool("delete_all", read.clone()), false, (2, Some("human"), vec![Untrusted, Sensitive])),
             (
                 json!({ "name": "get_page", "inputSchema": { "properties": { "targetUrl": {} } }, "annotations": read }),
                 true,
@@ -221,6 +278,53 @@ mod tests {
             ),
         ] {
             assert_eq!(proposed(tool.clone(), has_network), expected, "{tool}");
+        }
+    }
+
+    #[test]
+    fn what_a_tool_brings_is_content_unless_its_name_is_plainly_public() {
+        use Exposes::{Egress, Sensitive, Untrusted};
+        for name in ["echo", "inbox", "messages", "run_sql", "get_time_entries", "list_web_hooks", "get_news_letters"] {
+            let tool = json!({ "name": name, "inputSchema": {} });
+            assert_eq!(proposed(tool, false).2, [Untrusted, Sensitive], "{name}");
+        }
+        for name in ["get_current_time", "convert_time", "getWeather", "weather_forecast", "calculator", "fetch_url"] {
+            let tool = json!({ "name": name, "inputSchema": {} });
+            assert_eq!(proposed(tool, false).2, [Untrusted], "{name}");
+        }
+        // The operator's line says that it is a read: a read lets nothing leave.
+        let echo = Said::of(&serde_json::from_value(json!({ "name": "echo", "inputSchema": {} })).unwrap());
+        let exposes = |level| propose(&echo, true, level).table.exposes.unwrap();
+        assert_eq!(exposes(None), [Untrusted, Sensitive, Egress]);
+        assert_eq!(exposes(Some(Level::Write)), [Untrusted, Sensitive, Egress]);
+        assert_eq!(exposes(Some(Level::Read)), [Untrusted, Sensitive]);
+    }
+
+    #[test]
+    fn only_a_change_whose_schema_leaves_no_place_for_content_brings_none() {
+        use Exposes::{Egress, Sensitive, Untrusted};
+        let receipt = json!({
+            "type": "object", "additionalProperties": false,
+            "properties": { "ok": { "type": "boolean" }, "id": { "type": "string", "format": "uuid" },
+                            "state": { "enum": ["open", "closed"] } },
+        });
+        let mut open = receipt.clone();
+        open["additionalProperties"] = json!(true);
+        let mut text = receipt.clone();
+        text["properties"]["note"] = json!({ "type": "string" });
+        let mut nested = receipt.clone();
+        nested["properties"]["made"] = json!({ "type": "object" });
+        for (name, schema, expected) in [
+            ("close_issue", receipt.clone(), vec![Egress]),
+            ("close_issue", open, vec![Untrusted, Sensitive, Egress]),
+            ("close_issue", text, vec![Untrusted, Sensitive, Egress]),
+            ("close_issue", nested, vec![Untrusted, Sensitive, Egress]),
+            ("close_issue", json!({ "type": "object" }), vec![Untrusted, Sensitive, Egress]),
+            // A number that is read may be private.
+            ("get_balance", receipt, vec![Untrusted, Sensitive]),
+        ] {
+            let tool = json!({ "name": name, "inputSchema": {}, "outputSchema": schema });
+            assert_eq!(proposed(tool, true).2, expected, "{name} {schema}");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod giving;
 mod mcp;
 mod pressure;
+mod secrets;
 mod shares;
 
 use super::{answer, approved, bundle, flow, said, version, with};

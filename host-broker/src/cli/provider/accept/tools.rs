@@ -19,7 +19,8 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
     let is_there = |tool: &Action| said.iter().any(|said| said.name() == tool.as_str());
     let gone = settings.tools.keys().filter(|tool| !is_there(tool));
     let gone = gone.map(|tool| format!("[providers.{name}] {}. The other tools work.", absent(tool, said)));
-    let proposals: Vec<Proposal> = said.iter().map(|said| propose(said, has_network)).collect();
+    let proposals: Vec<Proposal> =
+        said.iter().map(|said| propose(said, has_network, table(said).map(|table| table.level))).collect();
     let proposed = said.iter().zip(&proposals).filter_map(|(said, proposal)| Line::of(said, table(said), proposal));
     // Agents do not see a tool that is off; it is flagged once it has a level.
     let offered = said.iter().filter(|said| said.fault().is_none() && table(said).is_some());

@@ -30,6 +30,8 @@ fn what_is_asked_for_is_given_within_what_the_operator_and_the_flow_allow() {
     assert_eq!(refused(json!({ "requested_tools": [] })), "invalid_params");
     assert_eq!(refused(json!({ "requested_tools": ["strict"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
     assert_eq!(refused(json!({ "requested_tools": ["note", "web"] })), "FLOW_EXTERNAL_TOOL_UNKNOWN");
+    let mistyped = mint(&world, &json!({ "requested_tools": ["nots"] }));
+    assert!(mistyped["error"].as_str().unwrap().contains("It is nots (did you mean 'note'?)."), "{mistyped}");
     assert_eq!(refused(json!({ "flow_id": "flow_other" })), "unknown_flow");
     assert_eq!(refused(json!({ "flow_version": "2.0.0" })), "unknown_flow");
     assert_eq!(refused(json!({ "ttl_seconds": 0 })), "invalid_params");

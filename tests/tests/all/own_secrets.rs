@@ -1,0 +1,130 @@
+//! The broker's own secrets in what agents and people write: refused as a whole, and kept nowhere.
+
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use tests::group::{call, code, error, with};
+use tests::{World, until};
+
+/// It is a name in every grammar of the protocol.
+pub(super) const SECRET: &str = "ghp_Kx8vQmT2wLpR9sNcY4bHjD7fGzA1eUo3iXq0";
+
+/// A home whose broker has the secret, and in which it must be found nowhere when the world ends.
+fn home() -> World {
+    let asks = "write = \"rules\"\n[providers.demo]\nactions = { agree = \"human\" }\n";
+    let mut world = World::builder().file("policy/profiles/developer.toml", asks).down();
+    learn(&world);
+    world.keep_secret(SECRET);
+    world
+}
+
+/// Gives the broker of this home the secret.
+pub(super) fn learn(world: &World) {
+    let path = world.path("own.key");
+    std::fs::write(&path, SECRET).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    world.rewrite("broker.toml", &format!("{config}\n[identity.issuers.ash]\nsecret = {{ file = {path:?} }}\n"));
+}
+
+fn up() -> World {
+    let mut world = home();
+    world.start();
+    world.grant("developer", 2);
+    world
+}
+
+#[test]
+fn a_request_that_holds_a_secret_of_the_brokers_own_is_refused_whatever_its_type_and_level() {
+    let world = up();
+    let (main, developer) = (world.group("main"), world.group("developer"));
+    let (one, two) = SECRET.split_at(20);
+    let hexadecimal: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let long = "plain words ".repeat(20 * 1024);
+    let echo = || call("echo", json!({}));
+    for document in [
+        // A read that lets nothing leave.
+        call("echo", json!({ "text": SECRET })),
+        call("echo", json!({ "text": hexadecimal })),
+        call("echo", json!({ "text": format!("{long}{SECRET}") })),
+        call("echo", json!({ "text": one, "more": "noise", "rest": two })),
+        call("echo", json!({ (SECRET): 1 })),
+        // A call that a person would be asked about.
+        call("agree", json!({ "note": SECRET })),
+        with(echo(), "idempotency_key", SECRET),
+        with(echo(), "timestamp", SECRET),
+        with(call("echo", json!({ "text": SECRET })), "dry_run", true),
+        // Calls that would be refused anyway.
+        with(call("deploy", json!({})), "task_id", SECRET),
+        with(call("read", json!({ "text": SECRET })), "provider", "private"),
+        json!({ "type": "ext_result", "of": SECRET }),
+        json!({ "type": "ext_cancel", "of": SECRET }),
+    ] {
+        let reply = developer.ask(document);
+        assert_eq!(code(&reply), "own_secret", "{reply}");
+        assert!(!reply.to_string().contains(SECRET), "{reply}");
+    }
+    for document in [
+        json!({ "type": "ext_grant", "group_folder": "developer", "provider": "demo", "access_level": 3,
+                "chat_ids": [SECRET] }),
+        json!({ "type": "task_create", "title": format!("Deploy with {SECRET}"), "group_folder": "developer" }),
+        json!({ "type": "flow_list", "cursor": SECRET }),
+    ] {
+        let reply = main.ask(document);
+        assert_eq!(code(&reply), "own_secret", "{reply}");
+    }
+    for table in ["approvals", "tasks", "flow_versions"] {
+        assert_eq!(world.query(&format!("SELECT 1 FROM {table}")), Vec::<Value>::new(), "{table}");
+    }
+    // One who has no access learns no more than that.
+    let stranger = world.group("security").ask(call("echo", json!({ "text": SECRET })));
+    assert_eq!(code(&stranger), "own_secret", "{stranger}");
+    assert_eq!(code(&developer.call("echo", json!({ "text": "plain words" }))), "executed");
+}
+
+#[test]
+fn the_name_of_a_request_that_is_a_secret_of_the_brokers_own_is_in_no_row_and_no_reply() {
+    let world = up();
+    let developer = world.group("developer");
+    for (name, document) in [
+        ("named.json".to_owned(), with(call("echo", json!({})), "request_id", SECRET).to_string()),
+        (format!("{SECRET}.json"), call("echo", json!({})).to_string()),
+        // These are no requests at all.
+        ("rubbish.json".to_owned(), json!({ "type": "ext_call", "request_id": SECRET }).to_string()),
+        (format!("{SECRET}-2.json"), "no JSON".to_owned()),
+    ] {
+        developer.put(&name, document);
+        until("it is gone", || (developer.waiting() == 0).then_some(()));
+    }
+    assert_eq!(developer.names("responses"), Vec::<String>::new());
+    let refused = world.rows().into_iter().find(|row| row.reason_code.as_deref() == Some("own_secret"));
+    let refused = refused.expect("a row of the refusal");
+    assert_eq!((refused.request_id, refused.provider, refused.task_id), (None, None, None));
+}
+
+#[test]
+fn a_persons_reason_or_title_with_a_secret_of_the_brokers_own_is_refused_and_can_be_given_again() {
+    let world = up();
+    let developer = world.group("developer");
+    let id = developer.send(call("agree", json!({ "note": "hello" })));
+    let question = until("the question", || world.query("SELECT code FROM approvals").pop())["code"].clone();
+    let answer =
+        |reason: &str| world.command(json!({ "type": "answer", "code": question, "yes": false, "reason": reason }));
+    let refused = answer(&format!("use {SECRET} instead"));
+    assert_eq!(code(&refused), "own_secret", "{refused}");
+    assert!(error(&refused).contains("leave the secret out"), "{refused}");
+    assert_eq!(world.query("SELECT state FROM approvals")[0]["state"], "waiting");
+    assert_eq!(code(&answer("not now")), "executed");
+    assert!(error(&developer.reply(&id)).contains("not now"));
+    let task = json!({ "type": "task_create", "title": SECRET, "group_folder": "developer" });
+    assert_eq!(code(&world.command(task)), "own_secret");
+    let said = json!({ "type": "chat_answer", "from": "telegram:1", "text": format!("deny abcdef because {SECRET}") });
+    assert_eq!(code(&world.command(said)), "own_secret");
+}
+
+#[test]
+fn a_secret_of_the_brokers_own_is_refused_without_a_daemon_too() {
+    let world = home();
+    let task = json!({ "type": "task_create", "title": SECRET, "group_folder": "developer" });
+    let refused = world.in_place(&serde_json::from_value(task).unwrap());
+    assert_eq!(code(&refused), "own_secret", "{refused}");
+}
