@@ -333,7 +333,7 @@ impl From<crate::control::ControlError> for Fault {
 mod tests {
     use super::*;
 
-    /// What a shell makes of a line, as far as the README needs it.
+    /// The words of a line as a shell splits them, as far as the documents need it.
     fn words(line: &str) -> Vec<String> {
         let line = line.split("  #").next().unwrap_or_default();
         let mut words = vec![String::new()];
@@ -350,11 +350,23 @@ mod tests {
         words
     }
 
+    /// The README, and every page below `docs/`.
+    fn pages() -> Vec<String> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() { folders.push(path) } else { pages.push(path) }
+            }
+        }
+        pages.iter().map(|page| std::fs::read_to_string(page).unwrap()).collect()
+    }
+
     #[test]
-    fn every_command_that_the_readme_shows_is_one() {
-        let readme = include_str!("../../README.md");
-        let shown =
-            readme.lines().map(|line| line.trim_start_matches("$ ")).filter(|line| line.starts_with("host-broker "));
+    fn every_command_that_a_document_shows_is_one() {
+        let pages = pages();
+        let lines = pages.iter().flat_map(|page| page.lines()).map(|line| line.trim_start_matches("$ "));
+        let shown = lines.filter(|line| line.starts_with("host-broker "));
         let mut count = 0;
         for line in shown {
             let whole = line

@@ -98,7 +98,7 @@ struct Named {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The document is {flow, steps}: see README.md, or print one with: host-broker flow propose --starter \
+    after_help = "The document is {flow, steps}: see docs/guide/flows.md, or print one with: host-broker flow propose --starter \
     incident_triage && host-broker flow export flow_incident_triage --flow-version 1.0.0"
 )]
 struct Propose {

@@ -1,5 +1,4 @@
-//! The whole way, as the README goes it: from a flow to real log lines outside, to the end of the access; and what holds when
-//! much of it happens at once.
+//! The whole way of the guide: from a flow to real log lines outside, to the end of the access; and many at once.
 
 use super::operators::{ALL, Operator};
 use super::outside::{Agent, TOOLS};
@@ -12,11 +11,10 @@ use tests::visitor::Visitor;
 use tests::world::CONFIG;
 use tests::{World, until};
 
-/// The tables that the README shows for agents outside, at a port that is free.
-fn from_the_readme() -> String {
-    let readme = include_str!("../../../../README.md");
-    let (_, section) = readme.split_once("### Agents outside").unwrap();
-    let (_, block) = section.split_once("```toml\n").unwrap();
+/// The tables that the guide shows for external agents, at a free port.
+fn from_the_guide() -> String {
+    let guide = include_str!("../../../../docs/guide/external-agents.md");
+    let (_, block) = guide.split_once("```toml\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
     assert!(block.contains("[[flows.external_agent.allowed_tools]]"), "{block}");
     block.replace("127.0.0.1:7420", "127.0.0.1:0")
@@ -37,7 +35,7 @@ fn from_a_flow_to_real_log_lines_and_to_the_end_of_the_access() {
          paths = [\"{}/*.log\"]\n",
         logs.path().display()
     );
-    let mut world = World::builder().config(&format!("{CONFIG}\n{provider}\n{}", from_the_readme())).up();
+    let mut world = World::builder().config(&format!("{CONFIG}\n{provider}\n{}", from_the_guide())).up();
     let at = world.now().minus(Duration::from_mins(1)).to_string();
     let line = |message: &str| json!({ "timestamp": at, "level": "error", "message": message }).to_string() + "\n";
     std::fs::write(logs.path().join("shop.log"), line("timeout while paying") + &line("all is well")).unwrap();
