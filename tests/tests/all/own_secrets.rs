@@ -38,7 +38,7 @@ fn a_request_that_holds_a_secret_of_the_brokers_own_is_refused_whatever_its_type
     let world = up();
     let (main, developer) = (world.group("main"), world.group("developer"));
     let (one, two) = SECRET.split_at(20);
-    let hexadecimal: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hexadecimal = SECRET.bytes().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let long = "plain words ".repeat(20 * 1024);
     let echo = || call("echo", json!({}));
     for document in [
