@@ -1,5 +1,7 @@
 //! `docs/reference`: pages that are generated from the programs. `UPDATE_DOCS=1` writes them.
 
+#![expect(clippy::disallowed_methods, reason = "a test runs the real program, and is told by the environment to write")]
+
 mod configuration;
 
 use super::{read, root};

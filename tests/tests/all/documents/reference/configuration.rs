@@ -2,6 +2,7 @@
 
 use super::table;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// The sections of a schema.
 pub(super) fn tables(schema: &Value) -> String {
@@ -72,9 +73,9 @@ fn rows(root: &Value, schema: &Value, name: &str, which: &str, text: &mut String
     let (inner, keys): (Vec<_>, Vec<_>) = properties.into_iter().partition(|(_, one)| table_of(root, one).is_some());
     if !name.is_empty() {
         let shown = name.strip_suffix("[]").map_or_else(|| format!("[{name}]"), |name| format!("[[{name}]]"));
-        text.push_str(&format!("## `{shown}`{which}\n\n"));
+        writeln!(text, "## `{shown}`{which}\n").expect("a string");
         if let Some(description) = schema["description"].as_str() {
-            text.push_str(&format!("{}\n\n", description.replace('\n', " ")));
+            writeln!(text, "{}\n", description.replace('\n', " ")).expect("a string");
         }
     }
     let row = |(key, one): &(&String, &Value)| {
@@ -129,6 +130,8 @@ pub(super) fn kind(root: &Value, schema: &Value) -> String {
             let names = all.iter().filter_map(Value::as_str).filter(|one| *one != "null");
             names.map(|one| if one == "array" { "list" } else { one }).collect::<Vec<_>>().join(" or ")
         }
-        _ => schema["const"].as_str().map_or_else(String::new, |word| format!("`\"{word}\"`")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            schema["const"].as_str().map_or_else(String::new, |word| format!("`\"{word}\"`"))
+        }
     }
 }
