@@ -55,7 +55,7 @@ const SCANNED: [(&str, &str, &str); 38] = [
 fn statements(source: &str) -> Vec<String> {
     let literal = Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap();
     let verb = Regex::new(r"^\s*(?:SELECT\s|INSERT\s|UPDATE\s|DELETE\s+FROM\s|WITH\s)").unwrap();
-    let constant = Regex::new(r#"(?s)const (COLUMNS|FROM): &str =\s*"((?:[^"\\]|\\.)*)""#).unwrap();
+    let constant = Regex::new(r#"(?s)const ([A-Z]+): &str =\s*"((?:[^"\\]|\\.)*)""#).unwrap();
     // Code under test only is not part of the product.
     let product = source.split("#[cfg(test)]").next().unwrap_or_default();
     let product: String =
@@ -71,7 +71,10 @@ fn statements(source: &str) -> Vec<String> {
             statement = statement.replace(&format!("{{{}}}", &constant[1]), &unescape(&constant[2]));
         }
         let statement = statement.replace("{card}", "card");
-        if statement.contains("{condition}") {
+        if statement.contains("{calls}") {
+            let parts = constant.captures_iter(&product).filter(|found| ["MADE", "WAITING"].contains(&&found[1]));
+            found.extend(parts.map(|part| statement.replace("{calls}", &unescape(&part[2]))));
+        } else if statement.contains("{condition}") {
             found.extend(conditions.iter().map(|condition| statement.replace("{condition}", condition)));
         } else {
             found.push(statement);

@@ -464,7 +464,9 @@ fn a_quorum_takes_different_approvers_and_spends_one_approval_of_each() {
     assert_eq!(world.approve_as("security", "Both", "gov-1"), "executed");
     assert_eq!(world.approve_as("finance", "Both", "gov-1"), "executed");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
-    // The person's second approval and finance's are still there.
+    // Finance's is still there; the person's second one was none.
+    assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
+    world.approve("Both", "gov-1");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
 }
