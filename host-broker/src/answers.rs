@@ -19,7 +19,7 @@ use crate::providers::contract::Invocation;
 use crate::providers::files;
 use crate::questions;
 use serde_json::{Map, Value, json};
-use shared::reply::Notice;
+use shared::reply::{Notice, Status};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ impl Broker {
         let same = earlier.request_digest == Some(header.request_digest);
         let repeat = match (same, earlier.open, earlier.reply) {
             (true, true, _) => Repeat::Join,
+            // What says no more than a refusal is said again to everybody who heard it.
+            (true, false, Some(reply)) if says_no_more_than_a_refusal(&reply) => Repeat::Again(reply),
             (true, false, Some(reply)) => match self.may_have_result(tx, header, &header.request_id)? {
                 Ok(()) => Repeat::Again(reply),
                 Err(code) => Repeat::Refuse(code),
@@ -76,6 +78,12 @@ impl Broker {
             }
         })
     }
+}
+
+/// Whether a stored reply holds no result.
+pub(crate) fn says_no_more_than_a_refusal(document: &[u8]) -> bool {
+    let status = serde_json::from_slice::<Reply>(document).map(|reply| reply.status);
+    matches!(status, Ok(Status::Denied | Status::Pending))
 }
 
 /// A request under the id of one that waits for another, and that has no row yet. It gets no reply, because the id is the

@@ -217,7 +217,7 @@ impl CommandOutput for NoCommands {
 }
 
 static RUNTIME: LazyLock<Runtime> =
-    LazyLock::new(|| tokio::runtime::Builder::new_current_thread().build().expect("a runtime"));
+    LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime"));
 
 static SCRUBBER: LazyLock<Scrubber> = LazyLock::new(|| {
     let sources = BTreeMap::from([("S".to_owned(), SecretSource::Env { env: "S".to_owned() })]);

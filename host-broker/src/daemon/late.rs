@@ -1,10 +1,10 @@
 //! Replies that leave late: after a restart, or because they could not be written at once.
 
+use crate::answers::says_no_more_than_a_refusal;
 use crate::broker::Broker;
 use crate::call::Caller;
 use rusqlite::Connection;
-use shared::reply::Status;
-use shared::{Group, Reply, RequestId, Timestamp};
+use shared::{Group, RequestId, Timestamp};
 
 /// Returns whether this reply may leave now. What says no more than a refusal always may.
 pub(super) fn may_leave(
@@ -13,8 +13,7 @@ pub(super) fn may_leave(
     (group, id): (&Group, &RequestId),
     document: &[u8],
 ) -> bool {
-    let status = serde_json::from_slice::<Reply>(document).map(|reply| reply.status);
-    if matches!(status, Ok(Status::Denied | Status::Pending)) {
+    if says_no_more_than_a_refusal(document) {
         return true;
     }
     match broker.may_be_handed_over(connection, now, &Caller::Group(group.clone()), id) {

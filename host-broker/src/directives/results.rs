@@ -167,7 +167,9 @@ impl Broker {
             return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
         }
         if !store::is_open(tx, &header.caller_key, of)? {
-            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
+            // A question about a change of files has no reply of its own: the request that joined it has.
+            let has_reply = store::reply(tx, &header.caller_key, of)?.is_some();
+            return copy_of(tx, header, if has_reply { of } else { &request.of }).map(Some).map(Fulfilled::Answered);
         }
         if self.may_wait(header) {
             return Ok(Fulfilled::Waits(of.clone()));

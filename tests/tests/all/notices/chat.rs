@@ -58,7 +58,7 @@ fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
         ("telegram:12345", format!("approve {question}\ndeny aaaaaa")),
         ("somebody", format!("approve {question}")),
     ] {
-        assert_eq!(code(&says(&world, from, &text)), "denied");
+        assert_eq!(code(&says(&world, from, &text)), "invalid_params");
     }
     assert_eq!(world.rows().len(), before);
     assert_eq!(developer.try_reply(&id), None, "it still waits");
