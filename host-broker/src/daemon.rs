@@ -258,7 +258,12 @@ impl Loop {
         let reply: Option<shared::Reply> = serde_json::from_slice(&document).ok();
         let Daemon { broker, ledger, clock, .. } = &self.daemon;
         if let (Some(group), Some(reply)) = (group, reply)
-            && late::may_leave(broker, (ledger.reader(), clock.now()), (&group, &reply.request_id), &document)
+            && late::may_leave(
+                broker,
+                (ledger.reader(), (clock.now(), ledger.steady())),
+                (&group, &reply.request_id),
+                &document,
+            )
         {
             self.daemon.outbox.redeliver(group, reply.request_id, document, seq);
         }
@@ -393,7 +398,7 @@ impl Loop {
             let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
             let (broker, ledger) = (&*broker, &*ledger);
             outbox.send_again(|group, id, document| {
-                late::may_leave(broker, (ledger.reader(), now), (group, id), document)
+                late::may_leave(broker, (ledger.reader(), (now, ledger.steady())), (group, id), document)
             });
             self.rotate();
             let delivered = self.daemon.outbox.delivered();

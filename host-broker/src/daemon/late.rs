@@ -9,7 +9,7 @@ use shared::{Group, RequestId, Timestamp};
 /// Returns whether this reply may leave now. What says no more than a refusal always may.
 pub(super) fn may_leave(
     broker: &Broker,
-    (connection, now): (&Connection, Timestamp),
+    (connection, now): (&Connection, (Timestamp, Timestamp)),
     (group, id): (&Group, &RequestId),
     document: &[u8],
 ) -> bool {

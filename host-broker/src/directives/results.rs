@@ -3,7 +3,7 @@
 //! A result was permitted when its call began. Until it leaves, the access may have ended or become narrower. So each
 //! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
 
-use crate::answers::{copy_of, still_running};
+use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
 use crate::approvals::{self, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Caller, Header};
@@ -69,7 +69,11 @@ impl Broker {
         }
         // A request that joined a question, or was answered with another one's result, has what that one may have.
         let behind = questions::behind(tx, header, of)?;
-        let source = store::answered_by(tx.connection(), now, &header.caller_key, &behind)?;
+        let stored = store::reply(tx, &header.caller_key, of)?;
+        if behind == *of && stored.is_some_and(|reply| says_no_more_than_a_refusal(&reply)) {
+            return Ok(Ok(()));
+        }
+        let source = store::answered_by(tx.connection(), tx.steady(), &header.caller_key, &behind)?;
         if source == *of {
             return Ok(Ok(()));
         }
@@ -87,12 +91,12 @@ impl Broker {
     pub(crate) fn may_be_handed_over(
         &self,
         connection: &Connection,
-        now: Timestamp,
+        (now, steady): (Timestamp, Timestamp),
         caller: &Caller,
         id: &RequestId,
     ) -> Result<Result<(), Code>, LedgerError> {
         let key = caller.to_string();
-        let source = store::answered_by(connection, now, &key, id)?;
+        let source = store::answered_by(connection, steady, &key, id)?;
         match store::owner(connection, &key, &source)? {
             Some(owner) => self.still_goes_so_far(connection, now, (caller, None), &owner),
             None => Ok(Err(Code::UnknownRequest)),
@@ -167,9 +171,7 @@ impl Broker {
             return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
         }
         if !store::is_open(tx, &header.caller_key, of)? {
-            // A question about a change of files has no reply of its own: the request that joined it has.
-            let has_reply = store::reply(tx, &header.caller_key, of)?.is_some();
-            return copy_of(tx, header, if has_reply { of } else { &request.of }).map(Some).map(Fulfilled::Answered);
+            return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
         }
         if self.may_wait(header) {
             return Ok(Fulfilled::Waits(of.clone()));

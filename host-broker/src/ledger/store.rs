@@ -116,13 +116,13 @@ pub fn owner(connection: &Connection, caller: &str, id: &RequestId) -> Result<Op
 /// [`LedgerError`].
 pub fn answered_by(
     connection: &Connection,
-    now: Timestamp,
+    steady: Timestamp,
     caller: &str,
     id: &RequestId,
 ) -> Result<RequestId, LedgerError> {
     let mut source = id.clone();
     for _ in 0..COPIES_MAX {
-        if own_reply(connection, now, caller, source.as_str())?.is_some() {
+        if own_reply(connection, steady, caller, source.as_str())?.is_some() {
             break;
         }
         let Some((of, _)) = answered_with(connection, caller, source.as_str())? else { break };

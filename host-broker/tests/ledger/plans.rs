@@ -45,7 +45,7 @@ const SCANNED: [(&str, &str, &str); 38] = [
     ("ledger/store.rs", "SCAN unknown_outcomes", "at the start"),
     ("ledger/store.rs", "SCAN replies", "the oldest thousand"),
     ("notices/store.rs", "SCAN notice_events", "events of questions that nobody was told of yet"),
-    ("notices/store.rs", "SCAN notices USING INDEX notices_due", "those that are due"),
+    ("notices/store.rs", "SCAN notices USING COVERING INDEX notices_due", "those that are due"),
     ("notices/store.rs", "1 ORDER BY id DESC LIMIT", "the last ones, for a person"),
     ("notices/store.rs", "fault IS NOT NULL AND", "for a person"),
     ("proposals.rs", "SCAN p", "questions that are open"),

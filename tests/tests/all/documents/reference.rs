@@ -8,6 +8,7 @@ use super::{read, root};
 use serde_json::{Value, json};
 use shared::Code;
 use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use tests::World;
 use tests::programs::programs;
@@ -58,6 +59,7 @@ fn the_page_of_reason_codes_is_current() {
 /// The help of a command and of all commands below it, depth first.
 fn help(path: &[String], body: &mut String) {
     let output = Command::new(programs().host_broker())
+        .arg0("host-broker")
         .args(path)
         .arg("--help")
         .env_clear()
