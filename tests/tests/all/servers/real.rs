@@ -167,6 +167,71 @@ fn a_server_writes_where_it_may_and_nowhere_else() {
     assert!(!Path::new(&outside).exists());
 }
 
+/// A home whose profile says this, with the server of files by its preset.
+fn preset_of_files(program: &str, modules: &Path, shared: &Path, profile: &str) -> World {
+    let mut world = home(
+        &[Server {
+            name: "fs",
+            command: &["node", program, shared.to_str().unwrap()],
+            readable: &[modules],
+            tools: "",
+            more: &format!("preset = \"filesystem\"\nwritable = [{shared:?}]"),
+        }],
+        "",
+    );
+    world.rewrite("policy/profiles/developer.toml", profile);
+    open(&mut world, &["fs"]);
+    world
+}
+
+/// Answers the question about this request.
+fn answer(world: &World, id: &str, yes: bool) {
+    let question = until("the question", || {
+        world
+            .query("SELECT code, request_id FROM approvals WHERE state = 'waiting'")
+            .into_iter()
+            .find(|asked| asked["request_id"] == id)
+    });
+    let answered = world.command(json!({ "type": "answer", "code": question["code"], "yes": yes, "reason": null }));
+    assert_eq!(code(&answered), "executed", "{answered}");
+}
+
+#[test]
+fn a_presets_write_of_tier_human_asks_a_person_where_the_profile_lets_writes_pass() {
+    let Some((program, modules)) = from_npm("server-filesystem") else { return };
+    let shared = tempfile::tempdir().unwrap();
+    let world = preset_of_files(&program, &modules, shared.path(), "write = \"auto\"\n");
+    let developer = world.group("developer");
+    let path = shared.path().join("a.txt");
+    let write = |text: &str| developer.send(call("fs", "write_file", &json!({ "path": path, "content": text })));
+    let id = write("no");
+    answer(&world, &id, false);
+    assert_eq!((code(&developer.reply(&id)), path.exists()), ("approval_denied", false));
+    let id = write("yes");
+    answer(&world, &id, true);
+    let wrote = developer.reply(&id);
+    assert_eq!(code(&wrote), "executed", "{wrote}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "yes");
+}
+
+#[test]
+fn a_presets_write_without_a_tier_has_that_of_the_profile() {
+    let Some((program, modules)) = from_npm("server-filesystem") else { return };
+    let shared = tempfile::tempdir().unwrap();
+    let make = |name: &str| call("fs", "create_directory", &json!({ "path": shared.path().join(name) }));
+    let mut world = preset_of_files(&program, &modules, shared.path(), "write = \"auto\"\n");
+    let made = world.group("developer").ask(make("a"));
+    assert_eq!((code(&made), shared.path().join("a").is_dir()), ("executed", true), "{made}");
+    assert_eq!(world.query("SELECT 1 FROM approvals"), Vec::<Value>::new(), "nobody is asked");
+    world.stop();
+    world.rewrite("policy/profiles/developer.toml", "write = \"human\"\n");
+    world.start_process();
+    let developer = world.group("developer");
+    let id = developer.send(make("b"));
+    answer(&world, &id, false);
+    assert_eq!((code(&developer.reply(&id)), shared.path().join("b").exists()), ("approval_denied", false));
+}
+
 #[test]
 fn a_commit_is_made_where_it_may_be() {
     let Some((program, readable)) = from_pip("mcp-server-git") else { return };
