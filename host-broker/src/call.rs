@@ -22,6 +22,7 @@ use crate::providers::execution::Planted;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use crate::questions::Given;
+use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -558,8 +559,8 @@ pub enum Order {
     AcceptClock,
     /// A person records what became of a call whose outcome nobody knew.
     Settle(Finding),
-    /// A person begins a group's session anew.
-    ResetSession(Group),
+    /// A person ends a session.
+    ResetSession(SessionName),
     /// A person releases a result that was kept back.
     Release(String),
     /// A person sets or lifts a kill switch.

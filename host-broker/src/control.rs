@@ -34,6 +34,7 @@ use crate::providers::mcp::looking::{Looking, Told};
 use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
 use crate::questions::Given;
+use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
 use own::Own;
@@ -205,10 +206,10 @@ pub enum Control {
     },
     /// Record what became of a call whose outcome nobody knew.
     Settle(Finding),
-    /// Begin a group's session anew.
+    /// End a session.
     ResetSession {
-        /// The group.
-        group: Group,
+        /// Whose.
+        group: SessionName,
     },
     /// Take the machine's clock for right although the ledger's last row is later.
     AcceptClock,

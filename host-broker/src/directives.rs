@@ -9,6 +9,7 @@ mod granting;
 mod operators;
 mod outside;
 mod results;
+mod sessions;
 
 pub use granting::grant_value;
 
@@ -31,7 +32,6 @@ use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
-use crate::sessions;
 use crate::settling::by_person;
 use crate::snapshot;
 use serde_json::{Map, Value, json};
@@ -173,7 +173,7 @@ impl Broker {
             Order::RenewVault { forget } => self.renew_vault(tx, *forget)?,
             Order::AcceptClock => self.accept_clock(tx)?,
             Order::Settle(finding) => by_person::settle(tx, header, finding)?,
-            Order::ResetSession(group) => self.reset_session(tx, group)?,
+            Order::ResetSession(name) => self.reset_session(tx, name)?,
             Order::Release(id) => self.release(tx, header, id)?,
             Order::Answer(given) => return self.take_answer(tx, header, given).map(Some).map(Fulfilled::Answered),
             Order::Revert(id) => match self.revert(tx, directive, id)? {
@@ -199,23 +199,6 @@ impl Broker {
             Caller::Outside(_) | Caller::Broker => false,
         };
         if may { Ok(()) } else { Err((Code::MainOnly, Code::MainOnly.meaning().to_owned())) }
-    }
-
-    /// What the group has been exposed to is forgotten.
-    fn reset_session(&self, tx: &Transaction<'_>, group: &Group) -> Result<Said, LedgerError> {
-        if let Some(fault) = self.unknown_group(group) {
-            return Ok(Said::no(Code::InvalidParams, fault));
-        }
-        let caller = Caller::Group(group.clone()).to_string();
-        let waits = self.waiting.get(&*caller).is_some_and(|waiting| *waiting > 0);
-        if waits || store::in_flight(tx, &caller)? > 0 {
-            // What they bring back would belong to no session.
-            return Ok(Said::no(Code::Busy, format!("Calls of {group} are still under way.")));
-        }
-        let forgotten = sessions::reset(tx, &caller)?;
-        let data = json!({ "group": group, "forgotten": forgotten });
-        let summary = format!("The session of {group} begins anew; {forgotten} action(s) forgotten.");
-        Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
     }
 
     fn capabilities(

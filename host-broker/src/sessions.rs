@@ -1,5 +1,9 @@
 //! Sessions: what a caller has been exposed to since its session began.
 //!
+//! A session is named by its key: `group:developer` of a group, `agent:…` of an external agent to which a person gives
+//! access, and `issuer:…` of all external agents to which another issuer gives access
+//! ([`session_of`](crate::flows::grants::session_of)).
+//!
 //! An action exposes from its intent on, whether its answer came or not. Only the host ends a session: what an agent has
 //! read stays with it until its sandbox is made anew.
 
@@ -9,7 +13,71 @@ use crate::ledger::{LedgerError, at};
 use crate::policy::facts::Exposed;
 use crate::providers::contract::{Declaration, Exposure};
 use rusqlite::{Connection, params};
-use shared::{Provider, Timestamp};
+use serde::{Deserialize, Serialize};
+use shared::flow::GrantId;
+use shared::{Group, Provider, Timestamp};
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+/// A session, as people name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SessionName {
+    /// A group's.
+    Group(Group),
+    /// That of the external agent with this access.
+    Access(GrantId),
+    /// That of external agents, by its key: `agent:…` or `issuer:…`.
+    External(String),
+}
+
+/// The longest key of a session.
+const KEY_MAX: usize = 256;
+
+impl FromStr for SessionName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(access) = text.parse() {
+            return Ok(Self::Access(access));
+        }
+        if (text.starts_with("agent:") || text.starts_with("issuer:")) && text.len() <= KEY_MAX {
+            return Ok(Self::External(text.to_owned()));
+        }
+        text.parse().map(Self::Group).map_err(|error: shared::names::BadName| {
+            format!("{error}; a session is a group's, or of an access (fgrnt_…), or as `session list` names it")
+        })
+    }
+}
+
+impl TryFrom<String> for SessionName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<SessionName> for String {
+    fn from(name: SessionName) -> Self {
+        name.to_string()
+    }
+}
+
+impl Display for SessionName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group(group) => group.fmt(f),
+            Self::Access(access) => access.fmt(f),
+            Self::External(key) => f.write_str(key),
+        }
+    }
+}
+
+/// The callers of the session `?1`: itself, and the accesses of its external agents.
+const CALLERS: &str = "SELECT ?1 UNION ALL SELECT 'outside:' || grant_id FROM flow_grants
+    WHERE ?1 = CASE WHEN issued_by LIKE 'person:%' THEN 'agent:' || substr(lower(hex(actor)), 1, 32)
+                    ELSE 'issuer:' || issued_by END";
 
 /// The actions that the caller's session has called, in the order of their first calls.
 ///
@@ -100,23 +168,61 @@ fn add(
     Ok(())
 }
 
-/// Ends the caller's session, and says how many actions it had called.
+/// The keys of the sessions of external agents that were exposed to something.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn external(connection: &Connection) -> Result<Vec<String>, LedgerError> {
+    const SELECT: &str = "SELECT DISTINCT caller FROM exposures
+        WHERE caller LIKE 'agent:%' OR caller LIKE 'issuer:%' ORDER BY caller";
+    connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+        .map_err(at("list the sessions of external agents"))
+}
+
+/// Returns whether external agents have this session: it has an exposure or an access.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn is_external(connection: &Connection, session: &str) -> Result<bool, LedgerError> {
+    let select =
+        format!("SELECT EXISTS (SELECT 1 FROM exposures WHERE caller = ?1) OR (SELECT count(*) FROM ({CALLERS})) > 1");
+    connection
+        .prepare_cached(&select)
+        .and_then(|mut s| s.query_row(params![session], |row| row.get(0)))
+        .map_err(at("look a session up"))
+}
+
+/// Returns whether calls of the session are under way.
+///
+/// # Errors
+/// [`LedgerError`] if they cannot be read.
+pub fn is_under_way(connection: &Connection, session: &str) -> Result<bool, LedgerError> {
+    let select = format!("SELECT EXISTS (SELECT 1 FROM open_intents WHERE caller IN ({CALLERS}))");
+    connection
+        .prepare_cached(&select)
+        .and_then(|mut s| s.query_row(params![session], |row| row.get(0)))
+        .map_err(at("look for the calls of a session"))
+}
+
+/// Ends this session, and says how many actions it had called.
 ///
 /// SECURITY: what it was answered goes with it. Whoever could ask for that again would read private data anew, in a
 /// session that knows of none.
 ///
 /// # Errors
 /// [`LedgerError`]; the session goes on.
-pub fn reset(tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
-    for answers in ["DELETE FROM replies WHERE caller = ?1", "DELETE FROM quarantine WHERE caller = ?1"] {
+pub fn reset(tx: &Transaction<'_>, session: &str) -> Result<usize, LedgerError> {
+    for answers in ["replies", "quarantine"] {
         tx.connection()
-            .prepare_cached(answers)
-            .and_then(|mut s| s.execute(params![caller]))
+            .prepare_cached(&format!("DELETE FROM {answers} WHERE caller IN ({CALLERS})"))
+            .and_then(|mut s| s.execute(params![session]))
             .map_err(at("forget what a session was answered"))?;
     }
     tx.connection()
         .prepare_cached("DELETE FROM exposures WHERE caller = ?1")
-        .and_then(|mut s| s.execute(params![caller]))
+        .and_then(|mut s| s.execute(params![session]))
         .map_err(at("end a session"))
 }
 

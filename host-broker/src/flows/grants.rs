@@ -234,7 +234,7 @@ pub fn opened_by(connection: &Connection, bearer: &Digest) -> Result<Option<Gran
     found.map(|id| id.parse().map_err(|_bad| LedgerError::Stored { what: "access" })).transpose()
 }
 
-/// Returns the key under which a caller's use, questions and evidence count. All accesses of one external agent share
+/// Returns the key under which a caller's use, questions and evidence count; [`session_of`] has that of its exposure. All accesses of one external agent share
 /// one key; everybody else has their own.
 ///
 /// # Errors
@@ -249,6 +249,25 @@ pub fn counted_as<'a>(connection: &Connection, caller: &'a str) -> Result<Cow<'a
     Ok(actor.map_or(Cow::Borrowed(caller), |actor| Cow::Owned(key_of(&Digest::from_bytes(actor)))))
 }
 
+/// Returns the key under which a caller's exposure counts. All agents of an issuer share one key, because the issuer names
+/// the agents as it wants. A person tells one agent from another, so each agent of a person has its own key.
+///
+/// # Errors
+/// [`LedgerError`] if the access cannot be read.
+pub fn session_of<'a>(connection: &Connection, caller: &'a str) -> Result<Cow<'a, str>, LedgerError> {
+    const SELECT: &str = "SELECT actor, issued_by FROM flow_grants WHERE grant_id = ?1";
+    let Some(access) = caller.strip_prefix("outside:") else { return Ok(Cow::Borrowed(caller)) };
+    let found: Option<([u8; 32], String)> = connection
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![access], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(at("look an access up"))?;
+    Ok(match found {
+        Some((actor, issuer)) if is_a_persons(&issuer) => Cow::Owned(key_of(&Digest::from_bytes(actor))),
+        Some((_, issuer)) => Cow::Owned(key_of_issuer(&issuer)),
+        None => Cow::Borrowed(caller),
+    })
+}
+
 /// Returns the key under which the amounts of all agents of one issuer count, beside each agent's own: whoever gives
 /// access names the agents as it wants. `None` where a person has given it, and for every other caller.
 ///
@@ -257,11 +276,15 @@ pub fn counted_as<'a>(connection: &Connection, caller: &'a str) -> Result<Cow<'a
 pub fn issuer_key(connection: &Connection, caller: &Caller) -> Result<Option<String>, LedgerError> {
     let Caller::Outside(access) = caller else { return Ok(None) };
     let issuer = find(connection, access)?.map(|access| access.issued_by).filter(|issuer| !is_a_persons(issuer));
-    Ok(issuer.map(|issuer| format!("issuer:{issuer}")))
+    Ok(issuer.as_deref().map(key_of_issuer))
 }
 
 fn is_a_persons(issuer: &str) -> bool {
     issuer.starts_with("person:")
+}
+
+fn key_of_issuer(issuer: &str) -> String {
+    format!("issuer:{issuer}")
 }
 
 /// `agent:` and 32 digits of the actor's hash.

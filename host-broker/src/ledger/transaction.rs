@@ -428,7 +428,8 @@ impl<'c> Transaction<'c> {
             Effect::Run(call) => {
                 if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
                     let declaration = operation.declaration();
-                    crate::sessions::expose(self, &obligations.counted_as, declaration, evidence.seq)?;
+                    let session = crate::flows::grants::session_of(self.connection(), &call.header.caller_key)?;
+                    crate::sessions::expose(self, &session, declaration, evidence.seq)?;
                 }
                 if let (Some(_), Some(approval)) = (&call.applies, approval) {
                     crate::proposals::begin(self, approval.id, &call.header.request_id)?;

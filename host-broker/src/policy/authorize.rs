@@ -10,6 +10,7 @@ use crate::call::{Call, Caller, KillScope, Target};
 use crate::config::flows::FlowsTable;
 use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
+use crate::flows::grants::session_of;
 use crate::gates;
 use crate::grants::{self, Grant};
 use crate::identity::{Behalf, ChatType, Person};
@@ -77,7 +78,7 @@ pub struct Obligations {
     pub invokes: Option<GrantId>,
     /// What it uses up.
     pub charges: Vec<Charge>,
-    /// The key under which its use and exposure count.
+    /// The key under which its use counts.
     pub counted_as: String,
 }
 
@@ -214,7 +215,7 @@ fn facts(
     };
     let counted_as = counted_as(connection, call)?;
     let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
-    let session = session_fact(connection, call, &counted_as, policy)?;
+    let session = session_fact(connection, call, policy)?;
     let (grant, gate) = match &call.header.caller {
         Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
@@ -342,23 +343,18 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
     grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere
 }
 
-/// Returns the key under which a call's use and exposure count. All accesses of one external agent share one key.
+/// Returns the key under which a call's use counts. All accesses of one external agent share one key.
 ///
 /// # Errors
 /// [`LedgerError`] if the access cannot be read.
-pub(crate) fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
+fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
     crate::flows::grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
 
-fn session_fact(
-    connection: &Connection,
-    call: &Call,
-    counted_as: &str,
-    policy: &Policy,
-) -> Result<SessionFact, LedgerError> {
+fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
     let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
     Ok(SessionFact {
-        earlier: sessions::exposures(connection, counted_as)?,
+        earlier: sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?,
         adds,
         waived: call.header.caller.held_as().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
     })

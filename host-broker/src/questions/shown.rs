@@ -2,10 +2,9 @@
 
 use crate::approvals::card::{Card, Together};
 use crate::call::{Call, Caller};
-use crate::flows::grants::Access;
+use crate::flows::grants::{Access, session_of};
 use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
-use crate::policy::authorize::counted_as;
 use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
 use crate::providers::sealed::Sealed;
@@ -81,7 +80,7 @@ pub(super) fn together(
 ) -> Result<Option<Together>, LedgerError> {
     let Some(reason) = reasons.iter().position(|(ask, _)| *ask == Ask::Trifecta) else { return Ok(None) };
     let Some(operation) = call.target.operation() else { return Ok(None) };
-    let earlier = sessions::exposures(connection, &counted_as(connection, call)?)?;
+    let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
     Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
 }
 

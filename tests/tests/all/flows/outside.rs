@@ -1,5 +1,6 @@
 //! Agents outside: what they are given, how they use it, and everything that ends it.
 
+mod exposure;
 mod giving;
 mod mcp;
 mod pressure;

@@ -47,11 +47,15 @@ fn an_issuer_has_so_many_living_accesses_whatever_it_calls_the_agents() {
     assert_eq!(code(&mint(&world, &json!({ "actor_label": "a person's" }))), "executed");
 }
 
-/// The main group's agent gives access to an agent that it calls so; the bearer must be found nowhere at the end.
 fn by_main(world: &mut World, label: &str) -> Value {
+    ask_main(world, label, &["note"])
+}
+
+/// The main group's agent gives access to an agent that it calls so; the bearer must be found nowhere at the end.
+pub(super) fn ask_main(world: &mut World, label: &str, tools: &[&str]) -> Value {
     let reply = world.group("main").ask(json!({
         "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
-        "requested_tools": ["note"], "actor_label": label,
+        "requested_tools": tools, "actor_label": label,
     }));
     if let Some(bearer) = reply["data"]["bearer"].as_str() {
         world.keep_secret(bearer.to_owned());
@@ -59,18 +63,20 @@ fn by_main(world: &mut World, label: &str) -> Value {
     reply
 }
 
+/// The agent to which the main group's agent gives access.
+pub(super) fn minted_by_main(world: &mut World, label: &str, tools: &[&str]) -> Agent {
+    let minted = ask_main(world, label, tools);
+    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{minted}")).to_owned();
+    let (bearer, grant) = (text(&minted["data"]["bearer"]), text(&minted["data"]["grant"]["grant_id"]));
+    Agent { visitor: Visitor::of(world), bearer, grant }
+}
+
 #[test]
 fn the_amounts_of_a_day_are_those_of_all_agents_of_one_issuer() {
     let mut world =
         builder("\n[limits.external.demo]\namounts = { echo = { param = \"/text\", per_day = 10 } }\n").up();
     approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
-    let mut of = |label: &str| {
-        let minted = by_main(&mut world, label);
-        let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{minted}")).to_owned();
-        let (bearer, grant) = (text(&minted["data"]["bearer"]), text(&minted["data"]["grant"]["grant_id"]));
-        Agent { visitor: Visitor::of(&world), bearer, grant }
-    };
-    let (first, second) = (of("same1"), of("same2"));
+    let [first, second] = ["same1", "same2"].map(|label| minted_by_main(&mut world, label, &["note"]));
     let spend = |agent: &Agent| code(&agent.invoke("note", &json!({ "text": 6 })).1).to_owned();
     assert_eq!(spend(&first), "executed");
     assert_eq!(spend(&second), "quota_exceeded", "another name is no other purse");

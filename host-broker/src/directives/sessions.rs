@@ -1,0 +1,53 @@
+//! The end of a session, by a person.
+
+use super::Said;
+use crate::broker::Broker;
+use crate::call::{Caller, outside};
+use crate::flows::grants;
+use crate::ledger::LedgerError;
+use crate::ledger::chain::Kind;
+use crate::ledger::transaction::Transaction;
+use crate::sessions::{self, SessionName};
+use serde_json::json;
+use shared::Code;
+
+impl Broker {
+    /// Forgets what the session has been exposed to.
+    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, LedgerError> {
+        let connection = tx.connection();
+        let unknown =
+            || Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker session list.")));
+        let session = match name {
+            SessionName::Group(group) => {
+                if let Some(fault) = self.unknown_group(group) {
+                    return Ok(Said::no(Code::InvalidParams, fault));
+                }
+                Caller::Group(group.clone()).to_string()
+            }
+            SessionName::Access(access) => {
+                if grants::find(connection, access)?.is_none() {
+                    return unknown();
+                }
+                grants::session_of(connection, &Caller::Outside(access.clone()).to_string())?.into_owned()
+            }
+            SessionName::External(key) if sessions::is_external(connection, key)? => key.clone(),
+            SessionName::External(_) => return unknown(),
+        };
+        let mut waits = sessions::is_under_way(connection, &session)?;
+        for (caller, _) in self.waiting.iter().filter(|(_, waiting)| **waiting > 0) {
+            waits |= *grants::session_of(connection, caller)? == *session;
+        }
+        if waits {
+            // What they bring back would belong to no session.
+            return Ok(Said::no(Code::Busy, format!("Calls of {name} are still under way.")));
+        }
+        let forgotten = sessions::reset(tx, &session)?;
+        let group = match name {
+            SessionName::Group(group) => group,
+            SessionName::Access(_) | SessionName::External(_) => outside(),
+        };
+        let data = json!({ "group": group, "session": session, "forgotten": forgotten });
+        let summary = format!("The session of {name} begins anew; {forgotten} action(s) forgotten.");
+        Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
+    }
+}
