@@ -144,12 +144,18 @@ pub fn expose(tx: &Transaction<'_>, caller: &str, declaration: &Declaration, int
     add(tx, caller, (&declaration.provider, declaration.action.as_str()), declaration.exposes, intent)
 }
 
-/// Notes that the session's agent has given access to this provider: a way out to another group.
+/// Notes that the session's agent has given access to this provider: a way out to another group or to
+/// an external agent. `how` is the request that gave it.
 ///
 /// # Errors
 /// [`LedgerError`]; the grant must then not be written.
-pub fn let_out(tx: &Transaction<'_>, caller: &str, provider: &Provider, row: i64) -> Result<(), LedgerError> {
-    add(tx, caller, (provider, "ext_grant"), Exposure { egress: true, ..Exposure::NONE }, row)
+pub fn let_out(
+    tx: &Transaction<'_>,
+    caller: &str,
+    (provider, how): (&Provider, &str),
+    row: i64,
+) -> Result<(), LedgerError> {
+    add(tx, caller, (provider, how), Exposure { egress: true, ..Exposure::NONE }, row)
 }
 
 fn add(

@@ -18,7 +18,7 @@ use crate::sessions;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
-use shared::{Action, Code, Gate, Group, Level, Timestamp};
+use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
@@ -111,7 +111,7 @@ impl Broker {
         let answer = write(tx, directive, asked.as_ref(), said)?;
         if gives && header.caller.group().is_some() {
             // The row of the grant is the last one now.
-            sessions::let_out(tx, &header.caller_key, &grant.provider, tx.head().seq)?;
+            sessions::let_out(tx, &header.caller_key, (&grant.provider, "ext_grant"), tx.head().seq)?;
         }
         Ok(Fulfilled::Answered(answer))
     }
@@ -125,17 +125,28 @@ impl Broker {
         granter: &Group,
         grant: &Grant,
     ) -> Result<Option<String>, LedgerError> {
-        if grant.level == Level::None || self.policy.profiles.waives(granter, &grant.provider) {
-            return Ok(None);
-        }
-        let exposed = sessions::exposures(tx.connection(), caller)?;
-        let of = |is: fn(&Exposure) -> bool| exposed.iter().any(|exposed| is(&exposed.exposes));
-        let both = of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted);
+        let both = grant.level > Level::None && self.completes_trifecta(tx, caller, granter, &grant.provider)?;
         Ok(both.then(|| {
             "The main group's session has read private data and content that others wrote, and a grant is a way out; a \
              person must make it."
                 .to_owned()
         }))
+    }
+
+    /// Returns whether a way out to this provider completes the trifecta in the session of the main group's agent.
+    pub(super) fn completes_trifecta(
+        &self,
+        tx: &Transaction<'_>,
+        caller: &str,
+        granter: &Group,
+        provider: &Provider,
+    ) -> Result<bool, LedgerError> {
+        if self.policy.profiles.waives(granter, provider) {
+            return Ok(false);
+        }
+        let exposed = sessions::exposures(tx.connection(), caller)?;
+        let of = |is: fn(&Exposure) -> bool| exposed.iter().any(|exposed| is(&exposed.exposes));
+        Ok(of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted))
     }
 
     /// Asks a person to give what the main group may not give by itself.

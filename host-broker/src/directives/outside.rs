@@ -5,17 +5,19 @@ use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in
 use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::{Caller, Header};
+use crate::config::flows::{FlowsTable, ToolTable};
 use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
 use crate::operators;
 use crate::providers::registry::Entry;
 use crate::rights;
+use crate::sessions;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
 use shared::flow::{Id, Opaque};
-use shared::{Code, Level};
+use shared::{Code, Group, Level};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -66,7 +68,7 @@ impl Broker {
         if !denied.is_empty() {
             return Ok(no_tools(Code::FlowExternalToolDenied, &denied, self.config.flows.tools().iter()));
         }
-        if let Err(lacks) = self.may_give(tx, &header.caller, &tools)? {
+        if let Err(lacks) = self.may_give(tx, header, &tools)? {
             return Ok(Said::no(Code::Guardrail, lacks));
         }
         let (Ok(grant_id), Ok(bearer)) = (fresh_id(self.ids.as_ref()), Bearer::fresh(BEARER, self.ids.as_ref())) else {
@@ -105,6 +107,13 @@ impl Broker {
         if let Some(why) = no_place {
             return Ok(Said::no(Code::Busy, why));
         }
+        if let Caller::Group(_) = &header.caller {
+            // The row of the access is the next one.
+            for bound in tools_of(&self.config.flows, &access.tools) {
+                let way = (&bound.provider, "flow_external_grant_mint");
+                sessions::let_out(tx, &header.caller_key, way, tx.head().seq + 1)?;
+            }
+        }
         let data = json!({
             "schema": "knowtation.flow_external_grant_mint/v0",
             "grant": access.document(),
@@ -121,36 +130,70 @@ impl Broker {
         Ok(changed(data, summary).shown_once(Map::from_iter([("bearer".to_owned(), bearer)])))
     }
 
-    /// Checks whether the person who gives these tools approves calls of each. A token gives what its maker may give.
+    /// Checks whether the person who gives these tools approves calls of each. A token gives what its maker may give, and
+    /// the main group's agent what is within its ceiling.
     fn may_give(
         &self,
         tx: &Transaction<'_>,
-        caller: &Caller,
+        header: &Header,
         tools: &BTreeSet<&Opaque>,
     ) -> Result<Result<(), String>, LedgerError> {
-        let person = match caller {
+        let person = match &header.caller {
             Caller::Person(person) => person.clone(),
             Caller::Operator(token) => {
                 let operator = operators::find(tx.connection(), token)?;
                 operator.map(|operator| operator.maker().to_owned()).unwrap_or_default()
             }
-            // The main group's agent gives what the operator lists, to agents whose writes ask a person.
-            Caller::Group(_) | Caller::Outside(_) | Caller::Broker => return Ok(Ok(())),
+            Caller::Group(group) => return self.main_may_give(tx, (group, &header.caller_key), tools),
+            Caller::Outside(_) | Caller::Broker => return Ok(Err(Code::MainOnly.meaning().to_owned())),
         };
-        let check = |tool: &&Opaque| {
-            let Some(bound) = self.config.flows.tool(tool) else { return Ok(()) };
-            let level = match self.catalogue.find(&bound.provider, &bound.action) {
-                Entry::Enabled(operation) | Entry::Disabled(operation, _) if bound.gate.is_none() => {
-                    operation.declaration().level
-                }
-                // What nobody knows may be anything.
-                Entry::Enabled(_) | Entry::Disabled(..) | Entry::NoProvider | Entry::NoAction | Entry::Unusable => {
-                    Level::Production
-                }
-            };
+        let check = |bound: &ToolTable| {
+            let (level, _) = self.demands(bound);
             rights::check_tool(&self.config, &person, &bound.provider, level)
         };
-        Ok(tools.iter().try_for_each(check))
+        Ok(tools_of(&self.config.flows, tools.iter().copied()).try_for_each(check))
+    }
+
+    /// Checks the ceiling of the main group's agent, which holds for accesses as for grants. There is no approval request:
+    /// the bearer of an access is shown once, to the caller that waits for it.
+    fn main_may_give(
+        &self,
+        tx: &Transaction<'_>,
+        (group, caller): (&Group, &str),
+        tools: &BTreeSet<&Opaque>,
+    ) -> Result<Result<(), String>, LedgerError> {
+        const PERSON: &str = "a person must give it: host-broker flow grant mint";
+        let ceiling = self.config.main_grants;
+        for bound in tools_of(&self.config.flows, tools.iter().copied()) {
+            let (level, is_sensitive) = self.demands(bound);
+            let why = if level > ceiling.max_level {
+                format!(
+                    "The main group may give tools up to {} by itself, and {} is {level}",
+                    ceiling.max_level, bound.id
+                )
+            } else if !ceiling.sensitive && is_sensitive {
+                format!("The tool {} reads private data", bound.id)
+            } else if self.completes_trifecta(tx, caller, group, &bound.provider)? {
+                "The main group's session has read private data and content that others wrote, and an access is a way out"
+                    .to_owned()
+            } else {
+                continue;
+            };
+            return Ok(Err(format!("{why}; {PERSON}.")));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Returns the level of a tool, and whether it reads private data. A tool that nobody knows may be anything.
+    fn demands(&self, bound: &ToolTable) -> (Level, bool) {
+        match self.catalogue.find(&bound.provider, &bound.action) {
+            Entry::Enabled(operation) | Entry::Disabled(operation, _) => {
+                let declaration = operation.declaration();
+                let level = if bound.gate.is_some() { Level::Production } else { declaration.level };
+                (level, declaration.exposes.sensitive)
+            }
+            Entry::NoProvider | Entry::NoAction | Entry::Unusable => (Level::Production, true),
+        }
     }
 
     /// The flow to which an agent outside has access, as it reads it.
@@ -176,6 +219,14 @@ impl Broker {
             other @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_) | Said::Once(..)) => other,
         })
     }
+}
+
+/// Returns what these tools stand for.
+fn tools_of<'a>(
+    flows: &'a FlowsTable,
+    tools: impl IntoIterator<Item = &'a Opaque>,
+) -> impl Iterator<Item = &'a ToolTable> {
+    tools.into_iter().filter_map(|tool| flows.tool(tool))
 }
 
 impl Reach<'_> {

@@ -3,6 +3,7 @@
 mod exposure;
 mod giving;
 mod mcp;
+mod people;
 mod pressure;
 mod secrets;
 mod shares;
