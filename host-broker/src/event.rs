@@ -13,7 +13,7 @@ use crate::mailroom::pace::Lane;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
-use crate::questions::Unanswerable;
+use crate::questions::{Unanswerable, Why};
 use crate::redefining::{Exchanged, Redefined};
 use shared::reply::Progress;
 use shared::{Group, RequestId};
@@ -93,7 +93,7 @@ pub enum News {
 }
 
 /// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
-pub type Resumed = ((Arc<str>, RequestId), Result<Event, String>);
+pub type Resumed = ((Arc<str>, RequestId), Result<Event, Why>);
 
 /// A call of a tool by an agent outside.
 #[derive(Debug)]

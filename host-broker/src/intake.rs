@@ -27,7 +27,9 @@ use crate::event::{Event, Invocation, News};
 use crate::filter::finished::Filters;
 use crate::identity::Behalf;
 use crate::mailroom::Mailroom;
+use crate::own_secrets;
 use crate::providers::registry::Catalogue;
+use crate::questions::Why;
 use queue::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -149,7 +151,7 @@ impl Intake {
         let key = (Arc::from(caller.to_string()), id.clone());
         let make = move |desk: &Desk| {
             parse_again(caller, id, waiting, &config.flows, desk)?
-                .ok_or_else(|| "it is no call and no grant".to_owned())
+                .ok_or_else(|| Why::Invalid("it is no call and no grant".to_owned()))
         };
         let news = move |made| Some(News::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
@@ -165,7 +167,7 @@ impl Intake {
         id: RequestId,
         waiting: Waiting,
         flows: &FlowsTable,
-    ) -> Result<Option<Event>, String> {
+    ) -> Result<Option<Event>, Why> {
         parse_again(caller, id, waiting, flows, &self.desk)
     }
 
@@ -178,7 +180,7 @@ impl Intake {
             Ok(Event::Arrived(parsed))
         };
         // A fault in the broker drops the answer, so that the agent hears of it.
-        let news = |made: Result<Event, String>| made.ok().map(News::Happened);
+        let news = |made: Result<Event, Why>| made.ok().map(News::Happened);
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
@@ -427,13 +429,24 @@ fn parse_again(
     waiting: Waiting,
     flows: &FlowsTable,
     desk: &Desk,
-) -> Result<Option<Event>, String> {
+) -> Result<Option<Event>, Why> {
     let Waiting { kind, document, behalf } = waiting;
+    // SECURITY: the broker may have a secret now that it did not have when the request arrived.
+    if let Some(filters) = &desk.filters
+        && matches!(kind, Kind::Call | Kind::Grant)
+        && own_secrets::are_in_request(&[id.as_str()], &document, &filters.scrubber)
+    {
+        return Err(Why::OwnSecret);
+    }
     Ok(match kind {
-        Kind::Call => Some(Event::Readmitted(call::readmit(caller, id, behalf, &document, (flows, desk))?)),
+        Kind::Call => {
+            let call = call::readmit(caller, id, behalf, &document, (flows, desk)).map_err(Why::Invalid)?;
+            Some(Event::Readmitted(call))
+        }
         Kind::Grant => {
-            let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
-            Some(Event::Arrived(Parsed::Directive(call::readmit_grant(group, id, behalf, &document, desk)?)))
+            let Caller::Group(group) = caller else { return Err(Why::Invalid("it is no group's".to_owned())) };
+            let directive = call::readmit_grant(group, id, behalf, &document, desk).map_err(Why::Invalid)?;
+            Some(Event::Arrived(Parsed::Directive(directive)))
         }
         Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
     })

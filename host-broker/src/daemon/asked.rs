@@ -167,7 +167,7 @@ impl Loop {
     pub(super) fn resumed(&mut self, (key, event): Resumed) {
         match event {
             Ok(event) => self.pending.push_back(event),
-            Err(fault) => self.end_unanswerable(key, Why::Invalid(fault)),
+            Err(why) => self.end_unanswerable(key, why),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::effects::clock::Clock;
 use crate::event::{Event, News, Reports};
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, Slot, Weight};
+use crate::questions::Why;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group, Timestamp, limits};
@@ -209,9 +210,9 @@ impl Look {
 }
 
 /// Makes a request.
-pub(super) type Make = Box<dyn FnOnce(&Desk) -> Result<Event, String> + Send>;
+pub(super) type Make = Box<dyn FnOnce(&Desk) -> Result<Event, Why> + Send>;
 /// Says what the loop hears of it.
-pub(super) type Announce = Box<dyn FnOnce(Result<Event, String>) -> Option<News> + Send>;
+pub(super) type Announce = Box<dyn FnOnce(Result<Event, Why>) -> Option<News> + Send>;
 
 /// A request that is parsed although no file brought it now.
 pub(super) struct Remade {
@@ -263,7 +264,7 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
         let news = match task {
             Task::Remade(Remade { make, news }) => {
                 let made = catch_unwind(AssertUnwindSafe(|| make(&desk)));
-                let made = made.unwrap_or_else(|_panic| Err("the broker itself failed".to_owned()));
+                let made = made.unwrap_or_else(|_panic| Err(Why::Invalid("the broker itself failed".to_owned())));
                 let Some(news) = news(made) else { continue };
                 news
             }

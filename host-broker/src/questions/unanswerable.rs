@@ -1,4 +1,5 @@
-//! Approval requests whose call cannot be decided on again: its group is gone, or its tool takes other parameters now.
+//! Approval requests whose call cannot be decided on again: its group is gone, its tool takes other parameters now, or it
+//! holds a secret that the broker has got since.
 //!
 //! Nobody's answer would change anything, so they are closed at the start and when an answer or silence ends them.
 
@@ -26,6 +27,8 @@ pub struct Unanswerable {
 pub enum Why {
     /// Its group is not configured any more.
     GroupGone,
+    /// Its stored document holds a secret that the broker has got since.
+    OwnSecret,
     /// Its stored document is not a valid call any more.
     Invalid(String),
 }
@@ -34,6 +37,7 @@ impl Why {
     fn reason(&self) -> (Code, String) {
         match self {
             Self::GroupGone => (Code::Cancelled, "The group is not configured any more.".to_owned()),
+            Self::OwnSecret => (Code::OwnSecret, Code::OwnSecret.meaning().to_owned()),
             Self::Invalid(fault) => {
                 let reason = format!("What a person was asked about cannot be called any more: {fault}");
                 (Code::InvalidParams, reason)

@@ -128,3 +128,37 @@ fn a_secret_of_the_brokers_own_is_refused_without_a_daemon_too() {
     let refused = world.in_place(&serde_json::from_value(task).unwrap());
     assert_eq!(code(&refused), "own_secret", "{refused}");
 }
+
+#[test]
+fn a_call_that_waits_since_before_the_broker_had_a_secret_is_refused_when_it_holds_that_secret() {
+    let asks = "write = \"rules\"\n[providers.demo]\nactions = { agree = \"human\" }\n";
+    let mut world = World::builder().file("policy/profiles/developer.toml", asks).up();
+    world.grant("developer", 2);
+    let (developer, main) = (world.group("developer"), world.group("main"));
+    let call_id = developer.send(call("agree", json!({ "note": SECRET })));
+    let plain_id = developer.send(call("agree", json!({ "note": "hello" })));
+    let grant = json!({ "type": "ext_grant", "group_folder": "security", "provider": "demo", "access_level": 2,
+                        "chat_ids": [SECRET] });
+    let grant_id = main.send(grant);
+    until("the questions", || {
+        (world.query("SELECT 1 FROM approvals WHERE state = 'waiting'").len() == 3).then_some(())
+    });
+    world.stop();
+    learn(&world);
+    world.start();
+    // A question is not put to anybody any more, once its call is to be refused whatever the answer is.
+    let waiting = world.query("SELECT request_id, code FROM approvals WHERE state = 'waiting'");
+    for asked in waiting {
+        world.command(json!({ "type": "answer", "code": asked["code"], "yes": true, "reason": null }));
+    }
+    for (group, id) in [(&developer, &call_id), (&main, &grant_id)] {
+        let reply = group.reply(id);
+        assert_eq!(code(&reply), "own_secret", "{reply}");
+        assert!(!reply.to_string().contains(SECRET), "{reply}");
+    }
+    assert_eq!(code(&developer.reply(&plain_id)), "executed");
+    let effects = world.effects_of("agree");
+    assert!(effects.len() == 1 && !effects[0].contains(SECRET), "{effects:?}");
+    let refused = world.rows().into_iter().filter(|row| row.reason_code.as_deref() == Some("own_secret"));
+    assert_eq!(refused.count(), 2);
+}
