@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Run a broker that needs no credentials: a scripted provider, with access granted.
 ///
-/// Without --home it lives in a temporary directory, which is removed when it stops.
+/// Without --home it lives in a temporary directory, which is removed when it stops. SIGHUP or `host-broker reload` make it
+/// read its files again; it then prints `ready` once more.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The provider is `mock`, its actions are echo, slow, fail (L1), note, lose, ask (L2) and charge (L3, \
@@ -86,7 +87,9 @@ fn run(context: &Context) -> Result<(), Fault> {
             program = context.program(),
         ));
     }
-    serve(context, &document, false).map(|_no| ())
+    // In this process, because another one would make another temporary home.
+    while serve(context, &document)? {}
+    Ok(())
 }
 
 fn mailbox(context: &Context, group: &str) -> String {

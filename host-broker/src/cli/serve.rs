@@ -30,7 +30,7 @@ impl Serve {
     /// [`Fault`]; nothing is running then.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         reap_inherited();
-        if serve(context, &json!({ "ready": true, "home": context.home.path() }), true)? {
+        if serve(context, &json!({ "ready": true, "home": context.home.path() }))? {
             return Err(Fault::internal(&restart()));
         }
         Ok(())
@@ -38,14 +38,14 @@ impl Serve {
 }
 
 /// Runs the broker until it is stopped, and says `ready`, or prints the document, when it takes requests. Returns whether
-/// the process must restart, which takes `reloads`.
+/// it must start again, because it is to read its files again.
 ///
 /// # Errors
 /// [`Fault`]; nothing is running then.
-pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fault> {
+pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     // Registered early: before this line, SIGHUP ends the process.
     let inside = context.effects.runtime.enter();
-    let mut hangup = if reloads { signal(SignalKind::hangup()).ok() } else { None };
+    let mut hangup = signal(SignalKind::hangup()).ok();
     drop(inside);
     begun();
     let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
@@ -53,17 +53,15 @@ pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fa
     let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
     let mut office = Office::open(context.home.clone(), &context.effects)?;
-    if reloads {
-        office.reload = Some(Reload::new(context.home.clone(), &context.effects, &office.config));
-    }
+    let reload = Reload::new(context.home.clone(), &context.effects, &office.config);
+    office.reload = Some(reload.clone());
     loop {
         let host = Host::start(&office, &context.effects)?;
-        context.effects.runtime.spawn(stop_on_signal(office.reload.clone(), host.reports()));
-        if let Some(reload) = &office.reload {
-            context.effects.runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));
-        }
+        let runtime = &context.effects.runtime;
+        runtime.spawn(stop_on_signal(reload.clone(), host.reports()));
+        let reloads = runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));
         let mut ready = ready.clone();
         if let (Some(members), Some(callback)) = (ready.as_object_mut(), host.callback()) {
             members.insert("callback".to_owned(), callback.into());
@@ -73,7 +71,10 @@ pub fn serve(context: &Context, ready: &Value, reloads: bool) -> Result<bool, Fa
         }
         context.output.show(&ready, || "ready".to_owned());
         host.join();
-        let Some(reload) = office.reload.as_ref().filter(|reload| reload.is_wanted()) else { return Ok(false) };
+        reloads.abort();
+        if !reload.is_wanted() {
+            return Ok(false);
+        }
         // The files may have changed while it stopped.
         match reload.ask() {
             Ok(()) => return Ok(reload.is_wanted()),
@@ -99,7 +100,7 @@ async fn reload_on_signal(hangup: Option<Signal>, reload: Reload, reports: Repor
     }
 }
 
-async fn stop_on_signal(reload: Option<Reload>, reports: Reports) {
+async fn stop_on_signal(reload: Reload, reports: Reports) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;
@@ -108,8 +109,6 @@ async fn stop_on_signal(reload: Option<Reload>, reports: Reports) {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    if let Some(reload) = reload {
-        reload.has_stopped();
-    }
+    reload.has_stopped();
     reports.happened(Event::Stopping);
 }

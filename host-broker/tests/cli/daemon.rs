@@ -198,6 +198,42 @@ fn a_mock_without_a_home_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_mock_reloads_with_a_home_of_its_own_and_with_a_temporary_one() {
+    let hangup = |pid: &Value| {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid.as_i64().unwrap()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    };
+    let world = World::empty();
+    let mut mock = world.start(&["mock", "--json"]);
+    let ready: Value = serde_json::from_str(&mock.line()).unwrap();
+    world.append("broker.toml", "\n[groups.late]\n");
+    assert_eq!(world.run(&["reload", "--json"]).json(), json!({ "reloaded": true }));
+    assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
+    world.run(&["grant", "late", "mock", "1"]).ok();
+    hangup(&world.run(&["status", "--json"]).json()["daemon"]["pid"]);
+    assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
+    assert_eq!(world.call("m1", "echo", &json!({ "hello": 1 }), None)["data"], json!({ "hello": 1 }));
+    world.run(&["stop"]).ok();
+    assert_eq!(mock.end(), 0);
+
+    // A temporary home stays until the mock stops.
+    let world = World::empty();
+    std::fs::create_dir(&world.home).unwrap();
+    let mut command = world.command(&["mock", "--json"]);
+    let mut mock = start(command.env_remove("EXT_BROKER_HOME").env("TMPDIR", &world.home));
+    let ready: Value = serde_json::from_str(&mock.line()).unwrap();
+    let home = ready["home"].as_str().unwrap().to_owned();
+    let there = |arguments: &[&str]| finish(&mut world.command(&[arguments, &["--home", &home]].concat()));
+    there(&["reload"]).ok();
+    assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
+    hangup(&there(&["status", "--json"]).json()["daemon"]["pid"]);
+    assert_eq!(serde_json::from_str::<Value>(&mock.line()).unwrap(), ready, "once more");
+    there(&["stop"]).ok();
+    assert_eq!(mock.end(), 0);
+    assert_eq!(world.home.read_dir().unwrap().count(), 0);
+}
+
+#[test]
 fn a_stop_lists_the_calls_that_it_did_not_wait_for() {
     let world = World::with_mock();
     world.append("mock.toml", "\n[actions.slow]\nlevel = 1\nlatency_ms = 100000\nexposes = []\n");
