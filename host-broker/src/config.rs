@@ -4,6 +4,7 @@
 //! suggestion; an error names file, place and remedy. Nothing that grants has a default.
 
 pub mod filter;
+pub mod administrators;
 pub mod deputy;
 pub mod flows;
 pub mod home;
@@ -24,6 +25,7 @@ use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
 use crate::policy::rules::RulesError;
 use crate::providers::mcp::settings::Address;
+use administrators::Administrators;
 use deputy::DeputyTable;
 use filter::FilterTable;
 use flows::FlowsTable;
@@ -373,6 +375,7 @@ impl Config {
         }
         config.notify.iter_mut().for_each(|table| table.settle(folder));
         config.filter.settle(folder);
+        config.flows.administrators = Administrators::of(&config.people, &config.groups);
         config.check(path)?;
         Ok(config)
     }
@@ -673,12 +676,7 @@ impl Config {
 
     /// Returns whether this person may administer. The daemon's own user, root and people with `admin = true` may.
     pub fn administers(&self, person: &str) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        let is_own = |uid: u32| uid == own || uid == ROOT;
-        match self.people.get(person) {
-            Some(table) => table.admin || table.uid.is_some_and(is_own),
-            None => unlisted_uid(person).is_some_and(is_own),
-        }
+        self.flows.administrators.holds(person)
     }
 
     /// A digest of the file's text: rows name it, so that an auditor knows under which configuration a decision fell.

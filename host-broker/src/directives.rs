@@ -144,7 +144,7 @@ impl Broker {
             Order::ReadFlow(flow) => self.read_outside(tx, header, flow)?,
             Order::MintOperator(wanted) => self.mint_operator(tx, header, wanted)?,
             Order::RevokeOperator(id) => operators::revoke(tx, id)?,
-            Order::ListOperators => operators::list(tx)?,
+            Order::ListOperators => operators::list(tx, &self.config.flows)?,
             Order::AcceptDefinitions { provider, digest, flagged } => {
                 self.accepted_elsewhere(tx, provider)?;
                 let mut body = json!({ "accepted": provider, "digest": digest });

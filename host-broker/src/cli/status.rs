@@ -5,6 +5,7 @@ use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
 use crate::config::Config;
+use crate::flows::issuers::without_right;
 use crate::grants::{self, Grant};
 use crate::identity::issuers;
 use crate::kill;
@@ -34,7 +35,7 @@ use std::time::Duration;
     source, state: present|missing|refused|unasked}]}], open_intents: [{seq, caller, \
     request_id, provider, action, since}], unknown_outcomes: [the same], kill_switches: [SCOPE], \
     failing_channels: [{channel, event, state, attempts, fault, …}], failing_issuers: [{issuer, reason}], \
-    ending_soon: [{group, provider, level, expires_at}], warnings: [TEXT]}"
+    ending_soon: [{group, provider, level, expires_at}], refused_accesses: [{issued_by, accesses, reason}], warnings: [TEXT]}"
 )]
 pub struct Status {}
 
@@ -50,11 +51,14 @@ struct Recorded {
     unknown: Vec<Unsettled>,
     killed: Vec<String>,
     silent: Vec<Notice>,
+    // The issuer, how many living accesses it has given, and why they do not hold.
+    refused_accesses: Vec<(String, i64, String)>,
 }
 
 impl Recorded {
-    fn read(connection: &Connection) -> Result<Self, Fault> {
+    fn read(connection: &Connection, config: &Config, now: Timestamp) -> Result<Self, Fault> {
         Ok(Self {
+            refused_accesses: without_right(connection, &config.flows, now)?,
             head: export::last(connection)?,
             grants: grants::list(connection, None)?,
             open: calls::open_intents(connection)?,
@@ -85,8 +89,10 @@ impl Status {
     /// # Errors
     /// [`Fault`] if there is no home, or it cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let mut recorded = context.ledger_if_any()?.as_ref().map(Recorded::read).transpose()?.unwrap_or_default();
         let config = context.config_alone()?;
+        let now = context.effects.clock.now();
+        let read = |ledger: &Connection| Recorded::read(ledger, &config, now);
+        let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
         // What is not configured any more fails nobody.
         recorded.silent.retain(|notice| config.notify.iter().any(|table| table.name == notice.channel));
         let page = Page {
@@ -97,7 +103,7 @@ impl Status {
             secrets: &setup::secrets_at_hand(&config, &context.effects),
             recorded,
             warnings: context.warnings(&config)?,
-            now: context.effects.clock.now(),
+            now,
         };
         context.output.show(&page.document(), || context.at_home(&page.text()));
         Ok(())
@@ -161,6 +167,9 @@ impl Page<'_> {
             "failing_issuers": self.unbelieved().map(|(issuer, reason)| json!({ "issuer": issuer, "reason": reason }))
                 .collect::<Vec<_>>(),
             "ending_soon": ending.collect::<Vec<_>>(),
+            "refused_accesses": self.recorded.refused_accesses.iter().map(|(issuer, count, reason)| {
+                json!({ "issued_by": issuer, "accesses": count, "reason": reason })
+            }).collect::<Vec<_>>(),
             "warnings": self.warnings,
         })
     }
@@ -201,6 +210,15 @@ Ledger  {head}{written}{verified}{limits}",
             let row = |notice: &Notice| vec![notice.channel.clone(), super::notices::standing(notice)];
             let rows: Vec<_> = self.recorded.silent.iter().map(row).collect();
             parts.push(format!("People are not told:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
+        }
+        if !self.recorded.refused_accesses.is_empty() {
+            let row =
+                |(issuer, count, why): &(String, i64, String)| vec![issuer.clone(), count.to_string(), why.clone()];
+            let rows: Vec<_> = self.recorded.refused_accesses.iter().map(row).collect();
+            let table = Output::table(&["GIVEN BY", "ACCESSES", "WHY"], &rows);
+            parts.push(format!(
+                "Accesses of external agents are refused; give them again as a person who administers:\n{table}"
+            ));
         }
         let unbelieved: Vec<_> = self.unbelieved().map(|(issuer, reason)| vec![issuer.to_owned(), reason]).collect();
         if !unbelieved.is_empty() {

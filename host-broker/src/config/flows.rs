@@ -1,5 +1,6 @@
 //! Flows, and what agents outside may be given: `[flows]`.
 
+use super::administrators::Administrators;
 use super::{ConfigError, Environment};
 use crate::providers::registry::Catalogue;
 use schemars::JsonSchema;
@@ -34,6 +35,9 @@ pub struct FlowsTable {
     pub vaults: Vec<Vault>,
     /// What agents outside may be given.
     pub external_agent: ExternalAgentTable,
+    /// On whose rights accesses rest. It is of the whole configuration, and no key of this table.
+    #[serde(skip)]
+    pub administrators: Administrators,
 }
 
 /// What agents outside may be given. Nothing, unless it is switched on.
@@ -165,7 +169,11 @@ impl Default for FlowsTable {
     fn default() -> Self {
         #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
         let only = "default".parse().expect("a vault");
-        Self { vaults: vec![only], external_agent: ExternalAgentTable::default() }
+        Self {
+            vaults: vec![only],
+            external_agent: ExternalAgentTable::default(),
+            administrators: Administrators::default(),
+        }
     }
 }
 

@@ -129,7 +129,9 @@ impl Broker {
             FlowRequest::FlowProject(wanted) => self.projected(tx, reach, wanted, &self.config.flows.tools()),
             FlowRequest::FlowExternalGrantMint(wanted) => self.mint(tx, header, reach, wanted),
             FlowRequest::FlowExternalGrantRevoke(named) => revoke(tx, reach, named),
-            FlowRequest::FlowExternalGrantList(wanted) => list_accesses(tx, reach, wanted),
+            FlowRequest::FlowExternalGrantList(wanted) => {
+                list_accesses(tx, (header, &self.config.flows), reach, wanted)
+            }
         }
     }
 

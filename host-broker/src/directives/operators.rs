@@ -4,7 +4,9 @@ use super::Said;
 use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::{Caller, Header};
+use crate::config::flows::FlowsTable;
 use crate::flows::grants;
+use crate::flows::issuers;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
@@ -79,10 +81,16 @@ pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, LedgerE
     Ok(noted(&operator, format!("{id} is ended, and so are the accesses that it has given: {ended}.")))
 }
 
-/// All tokens, without what opens them.
-pub(super) fn list(tx: &Transaction<'_>) -> Result<Said, LedgerError> {
+/// All tokens, without what opens them, and why one does not hold any more.
+pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<Said, LedgerError> {
     let found = operators::list(tx.connection())?;
-    let tokens: Vec<_> = found.iter().map(Operator::document).collect();
+    let mut tokens: Vec<_> = found.iter().map(Operator::document).collect();
+    for (operator, document) in found.iter().zip(&mut tokens) {
+        let why = issuers::lost_right(tx.connection(), flows, &operator.issued_by)?;
+        if let (Some(why), Some(document)) = (why, document.as_object_mut()) {
+            document.insert("refused_because".to_owned(), why.into());
+        }
+    }
     Ok(Said::told(json!({ "tokens": tokens }), format!("{} token(s)", found.len())))
 }
 

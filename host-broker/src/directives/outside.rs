@@ -7,6 +7,7 @@ use crate::broker::Broker;
 use crate::call::{Caller, Header};
 use crate::config::flows::{FlowsTable, ToolTable};
 use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
+use crate::flows::issuers;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
 use crate::operators;
@@ -251,8 +252,13 @@ pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed
     Ok(changed(access.document(), format!("{id} is ended.")))
 }
 
-/// Accesses, without what opens them.
-pub(super) fn list_accesses(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &GrantList) -> Result<Said, LedgerError> {
+/// Accesses, without what opens them. Only people hear why one does not hold any more: it names a person.
+pub(super) fn list_accesses(
+    tx: &Transaction<'_>,
+    (header, flows): (&Header, &FlowsTable),
+    reach: &Reach<'_>,
+    wanted: &GrantList,
+) -> Result<Said, LedgerError> {
     let (vault, scopes) = (reach.vault, &reach.scopes);
     let after = match &wanted.cursor {
         Some(id) => grants::find(tx.connection(), id)?.filter(|access| reach.holds(access)),
@@ -268,6 +274,14 @@ pub(super) fn list_accesses(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &Gr
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| last.grant_id.clone());
     let summary = format!("{} access(es)", found.len());
-    let grants: Vec<_> = found.iter().map(Access::document).collect();
-    Ok(Said::told(json!({ "vault_id": vault, "grants": grants, "next_cursor": last }), summary))
+    let mut documents: Vec<_> = found.iter().map(Access::document).collect();
+    if let Caller::Person(_) = &header.caller {
+        for (access, document) in found.iter().zip(&mut documents) {
+            let why = issuers::lost_right(tx.connection(), flows, &access.issued_by)?;
+            if let (Some(why), Some(document)) = (why, document.as_object_mut()) {
+                document.insert("refused_because".to_owned(), why.into());
+            }
+        }
+    }
+    Ok(Said::told(json!({ "vault_id": vault, "grants": documents, "next_cursor": last }), summary))
 }

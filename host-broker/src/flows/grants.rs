@@ -10,6 +10,7 @@ use crate::bearer::{Prefix, fresh_name};
 use crate::call::{Caller, outside};
 use crate::config::flows::FlowsTable;
 use crate::effects::ids::{Ids, NoRandomness};
+use crate::flows::issuers;
 use crate::kill;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
@@ -144,6 +145,9 @@ pub fn standing(
     let Some(access) = find(connection, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
     if let Err(code) = access.in_force(now) {
         return Ok(Err(code));
+    }
+    if issuers::lost_right(connection, flows, &access.issued_by)?.is_some() {
+        return Ok(Err(Code::FlowExternalGrantRevoked));
     }
     if matches!(wanted, Use::Read(flow) if *flow != access.flow_id) {
         return Ok(Err(Code::FlowExternalGrantFlowMismatch));

@@ -123,9 +123,10 @@ fn listed(data: &Value) -> String {
             Some(0) | None => word(row, "/invocation_count"),
             Some(most) => format!("{} of {most}", word(row, "/invocation_count")),
         };
-        let until = match row.get("revoked_at").and_then(Value::as_str) {
-            Some(at) => format!("ended {at}"),
-            None => word(row, "/expires_at"),
+        let until = match (row.get("revoked_at").and_then(Value::as_str), word(row, "/refused_because").as_str()) {
+            (Some(at), _) => format!("ended {at}"),
+            (None, "") => word(row, "/expires_at"),
+            (None, why) => format!("refused: {why}"),
         };
         let flow = format!("{}@{}", word(row, "/flow_id"), word(row, "/flow_version"));
         vec![word(row, "/grant_id"), flow, tools(row), used, until]

@@ -107,9 +107,10 @@ fn minted(data: &Value) -> String {
 
 fn listed(data: &Value) -> String {
     let row = |row: &Value| {
-        let until = match row.get("revoked_at").and_then(Value::as_str) {
-            Some(at) => format!("ended {at}"),
-            None => word(row, "expires_at"),
+        let until = match (row.get("revoked_at").and_then(Value::as_str), word(row, "refused_because").as_str()) {
+            (Some(at), _) => format!("ended {at}"),
+            (None, "") => word(row, "expires_at"),
+            (None, why) => format!("refused: {why}"),
         };
         let label = crate::approvals::card::visible(&word(row, "label"));
         vec![word(row, "token_id"), label, words(row, "scopes"), words(row, "tiers"), word(row, "issued_by"), until]

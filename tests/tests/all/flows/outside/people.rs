@@ -1,7 +1,10 @@
-//! Whose right an access rests on: the main group's agent within its ceiling.
+//! Whose right an access rests on: the main group's agent within its ceiling, and people as long as they administer.
 
-use super::shares::ask_main;
+use super::super::operators::{ALL, Operator};
+use super::shares::{ask_main, minted_by_main};
 use super::*;
+use std::os::unix::fs::MetadataExt as _;
+use tests::effects::real_now;
 use tests::world::SCRIPT;
 
 const MORE: &str = r#"
@@ -69,4 +72,61 @@ fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
     let refused = ask_main(&mut world, "two", &["note"]);
     assert_eq!(code(&refused), "guardrail", "{refused}");
     assert!(refused["error"].as_str().unwrap().contains("is a way out; a person must"), "{refused}");
+}
+
+#[test]
+fn an_access_ends_when_the_person_whose_right_it_rests_on_no_longer_administers() {
+    // Commands read the real time.
+    let mut world = builder("").clock(real_now()).up();
+    approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
+    let own = Agent::with_access(&mut world, &json!({}));
+    let operator = Operator::with(&mut world, &["--scopes", ALL]);
+    let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
+                         "requested_tools": ["note"] });
+    let minted = operator.ask(&wanted).1;
+    let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
+    world.keep_secret(bearer.clone());
+    let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();
+    let by_token = Agent { visitor: Visitor::of(&world), bearer, grant };
+    let by_main = minted_by_main(&mut world, "main's", &["note"]);
+    let again = |agent: &Agent, world: &World| Agent {
+        visitor: Visitor::of(world),
+        bearer: agent.bearer.clone(),
+        grant: agent.grant.clone(),
+    };
+    for agent in [&own, &by_token, &by_main] {
+        assert_eq!(agent.invoke("note", &json!({ "text": "before" })).0, 200);
+    }
+    let name =
+        world.query(&format!("SELECT issued_by FROM flow_grants WHERE grant_id = '{}'", own.grant))[0]["issued_by"]
+            .as_str()
+            .and_then(|by| by.strip_prefix("person:"))
+            .unwrap()
+            .to_owned();
+    let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
+    let uid = format!("uid = {}\n", std::fs::metadata(world.home()).unwrap().uid());
+    // The person is gone, or administers no longer.
+    for now in [config.replace(&name, "another"), config.replace(&uid, "uid = 65533\n")] {
+        assert_ne!(now, config);
+        world.rewrite("broker.toml", &now);
+        world.restart();
+        for agent in [&own, &by_token] {
+            let agent = again(agent, &world);
+            assert_eq!(agent.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
+            assert_eq!(code(&agent.read("flow_daily").1), "FLOW_EXTERNAL_GRANT_REVOKED");
+        }
+        assert_eq!(again(&by_main, &world).invoke("note", &json!({ "text": "after" })).0, 200);
+        let why = format!("{name} no longer administers");
+        for (command, lines) in
+            [(&["flow", "grant", "list"][..], 2), (&["token", "list-operators"], 1), (&["status"], 2)]
+        {
+            let output = said(&world.cli(command));
+            assert_eq!(output.matches(&why).count(), lines, "{command:?}: {output}");
+        }
+    }
+    // Whoever administers once more is believed once more.
+    world.rewrite("broker.toml", &config);
+    world.restart();
+    assert_eq!(again(&own, &world).invoke("note", &json!({ "text": "at last" })).0, 200);
+    assert!(!said(&world.cli(&["status"])).contains("no longer administers"));
 }
