@@ -209,8 +209,8 @@ fn a_presets_write_of_tier_human_asks_a_person_where_the_profile_lets_writes_pas
     assert_eq!((code(&developer.reply(&id)), path.exists()), ("approval_denied", false));
     let id = write("yes");
     answer(&world, &id, true);
-    let wrote = developer.reply(&id);
-    assert_eq!(code(&wrote), "executed", "{wrote}");
+    let reply = developer.reply(&id);
+    assert_eq!(code(&reply), "executed", "{reply}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "yes");
 }
 
@@ -220,8 +220,8 @@ fn a_presets_write_without_a_tier_has_that_of_the_profile() {
     let shared = tempfile::tempdir().unwrap();
     let make = |name: &str| call("fs", "create_directory", &json!({ "path": shared.path().join(name) }));
     let mut world = preset_of_files(&program, &modules, shared.path(), "write = \"auto\"\n");
-    let made = world.group("developer").ask(make("a"));
-    assert_eq!((code(&made), shared.path().join("a").is_dir()), ("executed", true), "{made}");
+    let created = world.group("developer").ask(make("a"));
+    assert_eq!((code(&created), shared.path().join("a").is_dir()), ("executed", true), "{created}");
     assert_eq!(world.query("SELECT 1 FROM approvals"), Vec::<Value>::new(), "nobody is asked");
     world.stop();
     world.rewrite("policy/profiles/developer.toml", "write = \"human\"\n");
