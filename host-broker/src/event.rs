@@ -151,8 +151,9 @@ impl From<Effect> for Event {
 }
 
 impl Event {
-    /// How its rows may be committed. Only the intent of a harmless read needs no sync. What is probably only answered
-    /// needs one before its reply leaves; the ledger sees to it that nothing else starts without one.
+    /// How its rows may be committed. Only the intent of a harmless read needs no sync. A request that is probably only
+    /// answered needs one before its reply leaves. If it starts another effect or asks a person, the ledger rolls back and
+    /// commits with a sync.
     pub fn durability(&self) -> Durability {
         match self {
             Self::Arrived(Parsed::Rubbish(_)) => Durability::Deferred,

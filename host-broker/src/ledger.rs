@@ -152,7 +152,7 @@ pub enum Durability {
     /// Synced before anything follows from it.
     Full,
     /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
-    /// anybody hears of it.
+    /// anybody hears of it. A batch that holds a question or another intent is committed as [`Self::Full`] instead.
     Normal,
     /// As [`Self::Normal`], but replies wait for a later sync instead of causing one: see [`Batch::held`].
     Deferred,
@@ -229,6 +229,8 @@ impl Ledger {
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
+    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
+    Unsynced { events: Vec<E> },
 
     /// What was done since it was opened.
     pub fn tally(&self) -> Tally {
@@ -243,7 +245,8 @@ impl Ledger {
     /// Writes a batch: one transaction, one commit.
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
-    /// begun again. If the commit itself fails, the events are tried again one by one.
+    /// begun again. If the commit itself fails, the events are tried again one by one. If an event turns out to need a
+    /// synced commit, all are tried again with one.
     pub fn batch<E: From<Effect>>(
         &mut self,
         durability: Durability,
@@ -251,8 +254,8 @@ impl Ledger {
         scribe: &mut impl Scribe<E>,
     ) -> Batch<E> {
         let mut done = Batch::default();
-        let mut waiting = vec![events];
-        while let Some(events) = waiting.pop() {
+        let mut waiting = vec![(durability, events)];
+        while let Some((durability, events)) = waiting.pop() {
             if events.is_empty() {
                 continue;
             }
@@ -272,13 +275,15 @@ impl Ledger {
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
-                    waiting.push(others);
+                    waiting.push((durability, others));
                 }
                 Lost::All { events, error } if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
                 // One at a time, in the same order: the last pushed is the first popped.
-                Lost::All { events, .. } => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
+                Lost::All { events, .. } => {
+                    waiting.extend(events.into_iter().rev().map(|event| (durability, vec![event])));
+                }
             }
         }
         done
@@ -287,6 +292,7 @@ impl Ledger {
     /// One transaction.
     fn attempt<E: From<Effect>>(
         &mut self,
+                Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
@@ -324,16 +330,21 @@ impl Ledger {
         let (head, began) = (transaction.head(), Instant::now());
         let kept = self.steady.keep(&self.connection, steady, wall);
         let kept = kept.and_then(|kept| self.commit(head).map(|()| kept));
-        let may_wait = durability == Durability::Deferred && !parts.iter().any(Parts::cannot_wait);
+        let may_wait = durability == Durability::Deferred;
         let synced = match kept.map(|kept| self.steady.is_kept(kept)) {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-            Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced, self.head.seq)) => {
+            Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced)) => {
                 self.sync().map_err(Arc::new)
             }
             Ok(()) => Ok(()),
             Err(error) => {
                 let events = parts.into_iter().map(Parts::undo).collect();
                 return Err(Lost::All { events, error: Arc::new(error) });
+        // A sync after the commit may fail, and the intent would be committed without one.
+        if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
+            self.connection.execute_batch("ROLLBACK").ok();
+            return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
+        }
             }
         };
         let mut done = Batch::default();

@@ -5,7 +5,7 @@ use crate::ledger::world::{START, World};
 use host_broker::call::{Caller, Origin, Parsed, Rubbish};
 use host_broker::event::Event;
 use host_broker::ledger::transaction::Committed;
-use host_broker::ledger::{Batch, Durability, LedgerError};
+use host_broker::ledger::{Batch, Durability, LedgerError, Tally};
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;
@@ -273,6 +273,36 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
         let batch = world.admit(durability, calls);
         assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
         assert_eq!((batch.held.len(), world.ledger.tally().syncs), (0, before + 1));
+    }
+}
+
+#[test]
+fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    // A sync after the commit fails; a synced commit does not change this table.
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    for durability in [Durability::Normal, Durability::Deferred] {
+        for action in ["write", "ask"] {
+            let Tally { commits, syncs } = world.ledger.tally();
+            let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
+            let batch = world.admit(durability, calls.into());
+            assert!(
+                matches!(
+                    batch.committed.as_slice(),
+                    [Committed::Start(_), Committed::Start(_) | Committed::Ask(_), Committed::Close(_, Some(_))]
+                ),
+                "{batch:?}"
+            );
+            assert_eq!((batch.held.len(), batch.unwritten.len()), (0, 0));
+            assert_eq!(world.ledger.tally(), Tally { commits: commits + 1, syncs: syncs + 1 }, "{action}");
+        }
     }
 }
 
