@@ -55,7 +55,7 @@ impl Loop {
 
     /// Sends the notices about the ledger itself, whose row is durable.
     pub(super) fn send_alarms(&mut self) {
-        for outgoing in std::mem::take(&mut self.daemon.broker.alarms) {
+        for outgoing in self.daemon.broker.take_alarms() {
             let courier = Arc::clone(&self.daemon.courier);
             self.daemon.runtime.spawn(async move { send(&courier, &outgoing).await });
         }

@@ -24,7 +24,7 @@ impl Broker {
             ),
             Verification::Waiting | Verification::Running { .. } | Verification::Whole { .. } => return Ok(()),
         };
-        tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+        let row = tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
         for table in &self.config.notify {
             let text = format!("[{title}] row {row}\n{error}\n{then}");
             let name = format!("evidence-{row}");
@@ -40,8 +40,13 @@ impl Broker {
                 is_question: true,
                 document,
             };
-            self.alarms.push(Outgoing::new(0, &table.name, message));
+            self.alarms.push((row.seq, Outgoing::new(0, &table.name, message)));
         }
         Ok(())
+    }
+
+    /// Takes the notices about the ledger itself, whose rows are durable.
+    pub fn take_alarms(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.alarms).into_iter().map(|(_, outgoing)| outgoing).collect()
     }
 }

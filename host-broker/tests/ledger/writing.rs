@@ -4,6 +4,7 @@ use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write
 use crate::ledger::world::{START, World};
 use host_broker::call::{Caller, Origin, Parsed, Rubbish};
 use host_broker::event::Event;
+use host_broker::ledger::health::Verification;
 use host_broker::ledger::transaction::Committed;
 use host_broker::ledger::{Batch, Durability, LedgerError, Tally};
 use rusqlite::Connection;
@@ -349,4 +350,30 @@ fn a_held_refusal_whose_sync_fails_is_not_told() {
     let released = world.ledger.release(batch.held);
     assert_eq!(closed(&released), [&Row("a")]);
     assert_eq!(unwritten(&released), [&Answered("b")]);
+}
+
+#[test]
+fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() {
+    let mut world = World::with_people("[[notify]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
+    // A constraint that is looked at by the commit, not by the statement.
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN NEW.body LIKE '%reopened%'
+             BEGIN INSERT INTO child VALUES (1); END;",
+        )
+        .unwrap();
+    let broken = || Verification::Broken { row: 7, error: "row 7 is wrong".to_owned() };
+    let reopened = || Event::Reopened("developer".parse().unwrap());
+    let events = vec![Event::Verified(Box::new(broken())), reopened()];
+    let batch = world.ledger.batch(Durability::Full, events, &mut world.broker);
+    assert_eq!((batch.committed.len(), batch.unwritten.len()), (1, 1));
+    assert_eq!(world.broker.take_alarms().len(), 1);
+    // An alarm without a row is forgotten.
+    world.ledger.reader().execute_batch("DROP TRIGGER orphans; CREATE TRIGGER orphans AFTER INSERT ON ledger BEGIN INSERT INTO child VALUES (1); END;").unwrap();
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Verified(Box::new(broken()))], &mut world.broker);
+    assert_eq!((batch.unwritten.len(), world.broker.take_alarms().len()), (1, 0));
 }
