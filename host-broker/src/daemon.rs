@@ -436,10 +436,11 @@ impl Loop {
         }
         let durability = self.durability(&events);
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
-        match batch.unwritten.first() {
-            // An error of one event among others is that event's.
-            Some((_, error)) if batch.committed.is_empty() => self.note_unwritten(error),
-            Some(_) | None => self.note_written(),
+        match batch.fault() {
+            Some(error) => self.note_unwritten(error),
+            None if batch.held.is_empty() => self.note_written(),
+            // Whether it can be synced is known when these are released.
+            None => {}
         }
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();

@@ -204,10 +204,21 @@ pub struct Batch<E> {
     /// The events that could not be written, and why. Nothing of them happened.
     pub unwritten: Vec<(E, Arc<LedgerError>)>,
 }
+    /// Why the sync failed, if it did.
+    pub unsynced: Option<Arc<LedgerError>>,
 
 impl<E> Default for Batch<E> {
     fn default() -> Self {
-        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new() }
+        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new(), unsynced: None }
+    }
+}
+
+impl<E> Batch<E> {
+    /// Returns why the ledger could not be written, if it could not. An error of one event among others is that event's.
+    pub fn fault(&self) -> Option<&LedgerError> {
+        let is_empty = self.committed.is_empty() && self.held.is_empty();
+        let unwritten = self.unwritten.first().filter(|_| is_empty).map(|(_, error)| error);
+        self.unsynced.as_ref().or(unwritten).map(AsRef::as_ref)
     }
 }
 
@@ -267,6 +278,7 @@ impl Ledger {
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
                     continue;
+                    done.unsynced = batch.unsynced.or(done.unsynced);
                 }
                 Err(lost) => lost,
             };
@@ -347,7 +359,7 @@ impl Ledger {
         }
             }
         };
-        let mut done = Batch::default();
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
         let shared = shares(began.elapsed(), &bytes);
         for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
             let cost = own + share;

@@ -61,3 +61,29 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_nothing_is_admit
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
 }
+
+#[test]
+fn a_sync_that_fails_while_a_refusal_waits_for_it_is_shown_by_status() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.slow]\nlevel = 1\nlatency_ms = 600000\nexposes = []\n");
+    let _daemon = world.serve();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    // While it runs, refusals wait for the sync of another event.
+    let slow = world.home.join("ipc/developer/tasks/slow.json");
+    let request =
+        json!({ "type": "ext_call", "request_id": "slow", "provider": "mock", "action": "slow", "params": {} });
+    std::fs::write(slow.with_extension("new"), request.to_string()).unwrap();
+    std::fs::rename(slow.with_extension("new"), &slow).unwrap();
+    wait_for(|| !slow.exists());
+    Connection::open(world.home.join("ledger.db"))
+        .unwrap()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE OF turn ON delivered
+             BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let request = json!({ "type": "ext_call", "provider": "mock", "action": "echo", "params": {} });
+    assert_eq!(world.ask("security", "r1", request)["code"], "evidence_unavailable");
+    let error = || world.run(&["status", "--json"]).json()["daemon"]["evidence"]["cannot_write"]["error"].clone();
+    wait_for(|| error().as_str().is_some_and(|error| error.contains("the disk is gone")));
+}

@@ -377,3 +377,26 @@ fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() 
     let batch = world.ledger.batch(Durability::Full, vec![Event::Verified(Box::new(broken()))], &mut world.broker);
     assert_eq!((batch.unwritten.len(), world.broker.take_alarms().len()), (1, 0));
 }
+
+#[test]
+fn an_error_of_one_event_is_no_fault_of_the_ledger_while_others_are_written_and_a_failed_sync_is_one() {
+    let mut world = World::new();
+    let mut batch = |durability, events| world.ledger.batch(durability, events, &mut Clerk::default());
+    let deferred = batch(Durability::Deferred, vec![Answered("a"), Fails("b")]);
+    assert_eq!((deferred.committed.len(), deferred.held.len(), deferred.unwritten.len()), (0, 1, 1));
+    assert!(deferred.fault().is_none(), "one event is written");
+    assert!(batch(Durability::Full, vec![Fails("c")]).fault().is_some(), "none is");
+    let held = batch(Durability::Deferred, vec![Row("d")]).held;
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let fault = |batch: &Batch<Happening>| batch.fault().map(ToString::to_string);
+    let failed = Some("the ledger could not sync".to_owned());
+    assert_eq!(fault(&world.ledger.release(held)), failed);
+    let unsynced = world.ledger.batch(Durability::Normal, vec![Row("e"), Answered("f")], &mut Clerk::default());
+    assert_eq!((closed(&unsynced), fault(&unsynced)), (vec![&Row("e")], failed));
+}
