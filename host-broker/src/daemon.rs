@@ -114,6 +114,8 @@ struct Loop {
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
     // Who waits for a person's answer, and until when.
     asked: BTreeMap<(Arc<str>, RequestId), Asker>,
+    // Requests about which a person is asked and whose documents are not checked since the start.
+    unchecked: VecDeque<(Arc<str>, RequestId)>,
     // Requests that are to be decided on again and could not be.
     postponed: Vec<(Arc<str>, RequestId)>,
     /// Whether something that people wanted applied at once was turned away.
@@ -159,6 +161,7 @@ impl Daemon {
             ending: false,
             waiting: BTreeMap::new(),
             asked: BTreeMap::new(),
+            unchecked: VecDeque::new(),
             postponed: Vec::new(),
             wanted: true,
             lapses: None,
@@ -318,6 +321,7 @@ impl Loop {
                 }
                 News::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
                 // A document that arrives too late stays in its directory for the next daemon.
+                News::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
                 News::Parsed(documents) if self.stopping.is_none() => {
                     self.pending.extend(self.daemon.intake.parsed(*documents));
                 }
@@ -330,6 +334,7 @@ impl Loop {
                 | News::Invoked(_)
                 | News::Parsed(_)
                 | News::Resumed(_)
+                | News::Checked(_)
                 | News::Segment(_)
                 | News::Verified(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),

@@ -147,26 +147,24 @@ impl Intake {
             return;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
-        let make = move |desk: &Desk| {
-            parse_again(caller, id, waiting, &config.flows, desk)?
-                .ok_or_else(|| "it is no call and no grant".to_owned())
-        };
+        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
         let news = move |made| Some(News::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
-    /// Parses a request again about which a person was asked; `None` for one that is over with its question.
-    ///
-    /// # Errors
-    /// What is wrong with the stored document.
-    pub fn parse_again(
-        &self,
-        caller: Caller,
-        id: RequestId,
-        waiting: Waiting,
-        flows: &FlowsTable,
-    ) -> Result<Option<Event>, String> {
-        parse_again(caller, id, waiting, flows, &self.desk)
+    /// Checks beside the loop whether a person's answer could permit this request. [`News::Checked`] brings the result.
+    /// Returns `false` if nothing comes: a proposal's request is over, or everything ends.
+    pub fn check(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) -> bool {
+        if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
+            return false;
+        }
+        let key = (Arc::from(caller.to_string()), id.clone());
+        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
+        let news = move |made: Result<Event, String>| {
+            let refusal = made.map(|event| Some(event).filter(Event::is_invalid));
+            Some(News::Checked(Box::new((key, refusal))))
+        };
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk)
     }
 
     /// Parses what an agent outside wants of a tool, beside the loop. It arrives like a document.
@@ -427,14 +425,15 @@ fn parse_again(
     waiting: Waiting,
     flows: &FlowsTable,
     desk: &Desk,
-) -> Result<Option<Event>, String> {
+) -> Result<Event, String> {
     let Waiting { kind, document, behalf } = waiting;
-    Ok(match kind {
-        Kind::Call => Some(Event::Readmitted(call::readmit(caller, id, behalf, &document, (flows, desk))?)),
-        Kind::Grant => {
-            let Caller::Group(group) = caller else { return Err("it is no group's".to_owned()) };
-            Some(Event::Arrived(Parsed::Directive(call::readmit_grant(group, id, behalf, &document, desk)?)))
+    match (kind, caller) {
+        (Kind::Call, caller) => call::readmit(caller, id, behalf, &document, (flows, desk)).map(Event::Readmitted),
+        (Kind::Grant, Caller::Group(group)) => {
+            let directive = call::readmit_grant(group, id, behalf, &document, desk)?;
+            Ok(Event::Arrived(Parsed::Directive(directive)))
         }
-        Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
-    })
+        (Kind::Grant, _) => Err("it is no group's".to_owned()),
+        (Kind::File | Kind::Account | Kind::Definition | Kind::Flow, _) => Err("it is no call and no grant".to_owned()),
+    }
 }
