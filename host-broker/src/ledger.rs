@@ -4,6 +4,7 @@
 //! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
 //! in [`transaction`].
 
+pub mod broken;
 pub mod budget;
 pub mod calls;
 pub mod chain;
@@ -203,9 +204,9 @@ pub struct Batch<E> {
     pub held: Vec<Held<E>>,
     /// The events that could not be written, and why. Nothing of them happened.
     pub unwritten: Vec<(E, Arc<LedgerError>)>,
-}
     /// Why the sync failed, if it did.
     pub unsynced: Option<Arc<LedgerError>>,
+}
 
 impl<E> Default for Batch<E> {
     fn default() -> Self {
@@ -228,6 +229,8 @@ enum Lost<E> {
     One { fault: Unwritten<E>, others: Vec<E> },
     /// It could not be begun or committed.
     All { events: Vec<E>, error: Arc<LedgerError> },
+    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
+    Unsynced { events: Vec<E> },
 }
 
 impl Ledger {
@@ -240,8 +243,6 @@ impl Ledger {
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
-    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
-    Unsynced { events: Vec<E> },
 
     /// What was done since it was opened.
     pub fn tally(&self) -> Tally {
@@ -277,8 +278,8 @@ impl Ledger {
                     done.costs.extend(batch.costs);
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
-                    continue;
                     done.unsynced = batch.unsynced.or(done.unsynced);
+                    continue;
                 }
                 Err(lost) => lost,
             };
@@ -289,6 +290,7 @@ impl Ledger {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
                     waiting.push((durability, others));
                 }
+                Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
                 Lost::All { events, error } if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
@@ -304,7 +306,6 @@ impl Ledger {
     /// One transaction.
     fn attempt<E: From<Effect>>(
         &mut self,
-                Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
         durability: Durability,
         events: Vec<E>,
         scribe: &mut impl Scribe<E>,
@@ -339,6 +340,11 @@ impl Ledger {
                 }
             }
         }
+        // A sync after the commit may fail, and the intent would be committed without one.
+        if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
+            self.connection.execute_batch("ROLLBACK").ok();
+            return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
+        }
         let (head, began) = (transaction.head(), Instant::now());
         let kept = self.steady.keep(&self.connection, steady, wall);
         let kept = kept.and_then(|kept| self.commit(head).map(|()| kept));
@@ -352,11 +358,6 @@ impl Ledger {
             Err(error) => {
                 let events = parts.into_iter().map(Parts::undo).collect();
                 return Err(Lost::All { events, error: Arc::new(error) });
-        // A sync after the commit may fail, and the intent would be committed without one.
-        if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
-            self.connection.execute_batch("ROLLBACK").ok();
-            return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
-        }
             }
         };
         let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };

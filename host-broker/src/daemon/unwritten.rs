@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Loop {
-    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. Nor is it
-    /// once somebody has changed the evidence.
+    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. On broken
+    /// evidence only commands of people are.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
         let can_record = self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve();
         if can_record && !self.is_broken {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 17] = [
+const VERSIONS: [&str; 18] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -34,8 +34,9 @@ const VERSIONS: [&str; 17] = [
     include_str!("budgets.sql"),
     include_str!("segments.sql"),
     include_str!("steady.sql"),
+    include_str!("broken.sql"),
 ];
-const SCHEMA_VERSION: i64 = 17;
+const SCHEMA_VERSION: i64 = 18;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
