@@ -21,7 +21,8 @@ impl Loop {
         let is_new = |event: &Event| {
             matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
         };
-        // Outcomes may wait for the clock to be accepted. On broken evidence people may still stop and revoke.
+        // The command that accepts the clock always passes, because outcomes may be waiting for it. On broken evidence people
+        // may still stop and revoke.
         let passes = |event: &Event| event.accepts_clock() || can_record && event.is_a_persons();
         events.into_iter().partition(|event| !is_new(event) || passes(event))
     }

@@ -140,8 +140,8 @@ pub fn reader(home: &Path) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
-/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is none, or if a
-/// daemon has it open.
+/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is no ledger, or if
+/// its write-ahead log is not empty: a daemon has it open, or died.
 ///
 /// # Errors
 /// [`LedgerError::Open`].
