@@ -80,8 +80,8 @@ pub struct Broker {
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
     /// Notices that may leave once this is durable.
     pub(crate) outgoing: Vec<Outgoing>,
-    /// Notices about the ledger itself, likewise.
-    pub(crate) alarms: Vec<Outgoing>,
+    /// Notices about the ledger itself, likewise, each with the row that it is about.
+    pub(crate) alarms: Vec<(i64, Outgoing)>,
     pub(crate) ids: Arc<dyn Ids>,
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
@@ -164,7 +164,7 @@ impl Scribe<Event> for Broker {
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
         // Notices are taken in a batch of their own, which is emptied before the next.
         self.outgoing.clear();
-        self.alarms.clear();
+        self.alarms.retain(|(row, _)| *row <= seq);
     }
 
     fn accepts_clock(&self, event: &Event) -> bool {

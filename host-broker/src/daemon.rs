@@ -114,6 +114,8 @@ struct Loop {
     waiting: BTreeMap<(Arc<str>, RequestId), Vec<Waiter>>,
     // Who waits for a person's answer, and until when.
     asked: BTreeMap<(Arc<str>, RequestId), Asker>,
+    // Requests about which a person is asked and whose documents are not checked since the start.
+    unchecked: VecDeque<(Arc<str>, RequestId)>,
     // Requests that are to be decided on again and could not be.
     postponed: Vec<(Arc<str>, RequestId)>,
     /// Whether something that people wanted applied at once was turned away.
@@ -128,7 +130,7 @@ struct Loop {
     rotation: Rotation,
     // The verification of all rows, until it is over.
     verification: Option<verification::Running>,
-    // It found that somebody changed the evidence. Nothing is admitted any more.
+    // It found that somebody changed the evidence, now or before a restart. No call is admitted until it finds all right.
     is_broken: bool,
     // Outcomes that could not be written yet. Nothing is admitted while there are any.
     unsettled: Vec<Event>,
@@ -159,6 +161,7 @@ impl Daemon {
             ending: false,
             waiting: BTreeMap::new(),
             asked: BTreeMap::new(),
+            unchecked: VecDeque::new(),
             postponed: Vec::new(),
             wanted: true,
             lapses: None,
@@ -229,8 +232,9 @@ fn group_of(caller: &str) -> Option<Group> {
 }
 
 impl Loop {
-    /// Fails with the reason if the ledger cannot be written.
+    /// Fails with the reason if the ledger cannot be read or written.
     fn start(&mut self) -> Result<(), String> {
+        self.remember_break()?;
         let before = self.daemon.ledger.head().seq;
         self.handle(vec![Event::Started]);
         if self.daemon.ledger.head().seq == before {
@@ -317,21 +321,23 @@ impl Loop {
                     self.daemon.intake.invoke(*invocation, Arc::clone(&self.daemon.broker.config));
                 }
                 News::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
+                News::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
                 // A document that arrives too late stays in its directory for the next daemon.
                 News::Parsed(documents) if self.stopping.is_none() => {
                     self.pending.extend(self.daemon.intake.parsed(*documents));
                 }
                 // A segment that no row names is written again by the next daemon.
                 News::Segment(result) if self.stopping.is_none() => self.written(*result),
-                News::Verified(result) if self.stopping.is_none() => self.verified(*result),
+                // What it found is noted also by a daemon that stops.
+                News::Verified(result) => self.verified(*result),
                 News::Happened(_)
                 | News::Back(_)
                 | News::Accepted(_)
                 | News::Invoked(_)
                 | News::Parsed(_)
                 | News::Resumed(_)
-                | News::Segment(_)
-                | News::Verified(_) => {}
+                | News::Checked(_)
+                | News::Segment(_) => {}
                 News::Runs(group, id, progress) => self.daemon.outbox.progress(group, id, &progress),
             }
         }
@@ -436,10 +442,11 @@ impl Loop {
         }
         let durability = self.durability(&events);
         let batch = self.daemon.ledger.batch(durability, events, &mut self.daemon.broker);
-        match batch.unwritten.first() {
-            // An error of one event among others is that event's.
-            Some((_, error)) if batch.committed.is_empty() => self.note_unwritten(error),
-            Some(_) | None => self.note_written(),
+        match batch.fault() {
+            Some(error) => self.note_unwritten(error),
+            None if batch.held.is_empty() => self.note_written(),
+            // Whether it can be synced is known when these are released.
+            None => {}
         }
         // Snapshots leave before the replies that say that they changed.
         self.write_snapshots();
@@ -575,7 +582,8 @@ impl Loop {
                 }
                 return;
             }
-            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) | Event::Verified(_) => return,
+            Event::Telling(_) | Event::Renewed(_) | Event::Rotated(_) => return,
+            Event::Verified(found) => return self.has_noted(*found),
             Event::Redefined(redefined) => return self.daemon.broker.has_noted(*redefined),
             Event::Exchanged(exchanged) => return self.exchanged(*exchanged),
             Event::Told(attempt) => {

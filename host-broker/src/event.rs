@@ -1,7 +1,7 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Caller, Header, Invoked, Order, Origin, Parsed};
+use crate::call::{Call, Caller, Header, Invoked, Order, Origin, Parsed, Target};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
@@ -86,6 +86,8 @@ pub enum News {
     Parsed(Box<ParsedDocuments>),
     /// A request about which a person was asked is parsed again, or cannot be.
     Resumed(Box<Resumed>),
+    /// A request about which a person is asked is parsed again. It is brought only if no answer could permit it.
+    Checked(Box<Checked>),
     /// A segment of the ledger is written, or could not be.
     Segment(Box<Result<segments::Written, LedgerError>>),
     /// The verification of all rows is over.
@@ -94,6 +96,10 @@ pub enum News {
 
 /// The name of a request among all, and the event that decides on it again, or what is wrong with its document.
 pub type Resumed = ((Arc<str>, RequestId), Result<Event, Why>);
+
+/// The name of a request among all, and the event that refuses it, or what is wrong with its document. `None` if a person may
+/// answer.
+pub type Checked = ((Arc<str>, RequestId), Result<Option<Event>, Why>);
 
 /// A call of a tool by an agent outside.
 #[derive(Debug)]
@@ -151,8 +157,9 @@ impl From<Effect> for Event {
 }
 
 impl Event {
-    /// How its rows may be committed. Only the intent of a harmless read needs no sync. What is probably only answered
-    /// needs one before its reply leaves; the ledger sees to it that nothing else starts without one.
+    /// How its rows may be committed. Only the intent of a harmless read needs no sync. A request that is probably only
+    /// answered needs one before its reply leaves. If it starts another effect or asks a person, the ledger rolls back and
+    /// commits with a sync.
     pub fn durability(&self) -> Durability {
         match self {
             Self::Arrived(Parsed::Rubbish(_)) => Durability::Deferred,
@@ -192,6 +199,11 @@ impl Event {
     /// Whether it accepts the machine's clock.
     pub fn accepts_clock(&self) -> bool {
         matches!(self, Self::Arrived(Parsed::Directive(directive)) if matches!(directive.order, Order::AcceptClock))
+    }
+
+    /// Whether it is a call whose parameters its action refuses in any case.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::Readmitted(call) if matches!(call.target, Target::Action(_, Err(_))))
     }
 
     /// Whether a person gives a command.

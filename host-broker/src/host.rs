@@ -168,6 +168,22 @@ impl Office {
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
     pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
+        Self::load(home, effects, setup::vault)
+    }
+
+    /// Loads a home to find out whether it can be opened. Makes no master key.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn check(home: Home, effects: &Effects) -> Result<Self, StartError> {
+        Self::load(home, effects, setup::checked_vault)
+    }
+
+    fn load(
+        home: Home,
+        effects: &Effects,
+        open_vault: fn(&Config, &Home, &Effects) -> Result<Arc<Vault>, StartError>,
+    ) -> Result<Self, StartError> {
         permissions::check(&home)?;
         let config = Arc::new(Config::load(&home.config(), &effects.environment)?);
         permissions::check_named(&home, &config)?;
@@ -177,7 +193,7 @@ impl Office {
         let secrets = setup::secrets(&config, effects);
         let issuers = Arc::new(Issuers::new(&own, &config.identity, &secrets));
         let scrubber = setup::scrubber(&secrets, &key, config.formats(&home.config())?)?;
-        let vault = setup::vault(&config, &home, effects)?;
+        let vault = open_vault(&config, &home, effects)?;
         let courier = Arc::new(Courier::new(&config, &secrets, effects));
         let running = Running { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
         let foundation = Arc::new(Foundation::lay((&home, &config), effects, secrets, running, &key)?);
@@ -274,7 +290,8 @@ impl Host {
         }
         let mut ledger = office.ledger(Arc::clone(&effects.clock))?;
         ledger.set_hourly_budget(office.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
-        every_record_opens(office, effects)?;
+        has_present_keys(office, effects)?;
+        every_record_opens(office)?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         for warning in warnings(&office.home, &office.config)? {
             tracing::warn!(warning, "the home may not be what you mean");
@@ -413,14 +430,19 @@ fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
     }
 }
 
-/// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
-/// would be used from now on.
-fn every_record_opens(office: &Office, effects: &Effects) -> Result<(), StartError> {
+/// Keys are renewed under the lock, which is ours only now.
+fn has_present_keys(office: &Office, effects: &Effects) -> Result<(), StartError> {
     let Office { vault, home, config, .. } = office;
-    // Keys are renewed under the lock, which is ours only now.
     if config.vault.key.is_none() && setup::vault(config, home, effects)?.names() != vault.names() {
         return Err(StartError::Vault("its master key was renewed in the meantime; start the daemon again".to_owned()));
     }
+    Ok(())
+}
+
+/// A vault without the key of some record would find out in the middle of a call; and a key that was lost and made anew
+/// would be used from now on.
+fn every_record_opens(office: &Office) -> Result<(), StartError> {
+    let Office { vault, home, .. } = office;
     let used = linking::stored::keys_in_use(&ledger::open::reader(home.path())?)?;
     if used.is_subset(&vault.names()) {
         return Ok(());

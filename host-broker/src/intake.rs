@@ -149,26 +149,24 @@ impl Intake {
             return;
         }
         let key = (Arc::from(caller.to_string()), id.clone());
-        let make = move |desk: &Desk| {
-            parse_again(caller, id, waiting, &config.flows, desk)?
-                .ok_or_else(|| Why::Invalid("it is no call and no grant".to_owned()))
-        };
+        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
         let news = move |made| Some(News::Resumed(Box::new((key, made))));
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk);
     }
 
-    /// Parses a request again about which a person was asked; `None` for one that is over with its question.
-    ///
-    /// # Errors
-    /// What is wrong with the stored document.
-    pub fn parse_again(
-        &self,
-        caller: Caller,
-        id: RequestId,
-        waiting: Waiting,
-        flows: &FlowsTable,
-    ) -> Result<Option<Event>, Why> {
-        parse_again(caller, id, waiting, flows, &self.desk)
+    /// Checks beside the loop whether a person's answer could permit this request. [`News::Checked`] brings the result.
+    /// Returns `false` if nothing comes: a proposal's request is over, or everything ends.
+    pub fn check(&self, caller: Caller, id: RequestId, waiting: Waiting, config: Arc<Config>) -> bool {
+        if !matches!(waiting.kind, Kind::Call | Kind::Grant) {
+            return false;
+        }
+        let key = (Arc::from(caller.to_string()), id.clone());
+        let make = move |desk: &Desk| parse_again(caller, id, waiting, &config.flows, desk);
+        let news = move |made: Result<Event, Why>| {
+            let refusal = made.map(|event| Some(event).filter(Event::is_invalid));
+            Some(News::Checked(Box::new((key, refusal))))
+        };
+        self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk)
     }
 
     /// Parses what an agent outside wants of a tool, beside the loop. It arrives like a document.
@@ -423,13 +421,7 @@ impl Intake {
     }
 }
 
-fn parse_again(
-    caller: Caller,
-    id: RequestId,
-    waiting: Waiting,
-    flows: &FlowsTable,
-    desk: &Desk,
-) -> Result<Option<Event>, Why> {
+fn parse_again(caller: Caller, id: RequestId, waiting: Waiting, flows: &FlowsTable, desk: &Desk) -> Result<Event, Why> {
     let Waiting { kind, document, behalf } = waiting;
     // SECURITY: the broker may have a secret now that it did not have when the request arrived.
     if let Some(filters) = &desk.filters
@@ -438,16 +430,12 @@ fn parse_again(
     {
         return Err(Why::OwnSecret);
     }
-    Ok(match kind {
-        Kind::Call => {
-            let call = call::readmit(caller, id, behalf, &document, (flows, desk)).map_err(Why::Invalid)?;
-            Some(Event::Readmitted(call))
-        }
-        Kind::Grant => {
-            let Caller::Group(group) = caller else { return Err(Why::Invalid("it is no group's".to_owned())) };
-            let directive = call::readmit_grant(group, id, behalf, &document, desk).map_err(Why::Invalid)?;
-            Some(Event::Arrived(Parsed::Directive(directive)))
-        }
-        Kind::File | Kind::Account | Kind::Definition | Kind::Flow => None,
-    })
+    let event = match (kind, caller) {
+        (Kind::Call, caller) => call::readmit(caller, id, behalf, &document, (flows, desk)).map(Event::Readmitted),
+        (Kind::Grant, Caller::Group(group)) => call::readmit_grant(group, id, behalf, &document, desk)
+            .map(|directive| Event::Arrived(Parsed::Directive(directive))),
+        (Kind::Grant, _) => Err("it is no group's".to_owned()),
+        (Kind::File | Kind::Account | Kind::Definition | Kind::Flow, _) => Err("it is no call and no grant".to_owned()),
+    };
+    event.map_err(Why::Invalid)
 }

@@ -96,9 +96,19 @@ pub fn has_vault(home: &Home) -> bool {
     home.keys().join(VAULT).exists()
 }
 
-/// Removes a master key that was just made and with which nothing is sealed.
-pub fn forget_vault(home: &Home) {
-    std::fs::remove_file(home.keys().join(VAULT)).ok();
+/// Returns a master key that is stored nowhere, as a start would make it. Another process may make and use the real one at
+/// the same time.
+///
+/// # Errors
+/// As [`ledger`]: a start could not make it.
+pub fn unstored_vault(home: &Home, ids: &dyn Ids) -> Result<KeyBytes, StartError> {
+    let path = home.keys().join(VAULT);
+    let fault = |error: std::io::Error| StartError::Key { path: path.clone(), fault: error.to_string() };
+    let mut bytes = KeyBytes::new([0; vault::KEY]);
+    ids.fill(bytes.as_mut())?;
+    let trial = beside(&path, bytes.as_ref());
+    std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial)).map_err(fault)?;
+    Ok(bytes)
 }
 
 /// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that

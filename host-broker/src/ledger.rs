@@ -4,6 +4,7 @@
 //! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
 //! in [`transaction`].
 
+pub mod broken;
 pub mod budget;
 pub mod calls;
 pub mod chain;
@@ -152,7 +153,7 @@ pub enum Durability {
     /// Synced before anything follows from it.
     Full,
     /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
-    /// anybody hears of it.
+    /// anybody hears of it. A batch that holds a question or another intent is committed as [`Self::Full`] instead.
     Normal,
     /// As [`Self::Normal`], but replies wait for a later sync instead of causing one: see [`Batch::held`].
     Deferred,
@@ -203,11 +204,22 @@ pub struct Batch<E> {
     pub held: Vec<Held<E>>,
     /// The events that could not be written, and why. Nothing of them happened.
     pub unwritten: Vec<(E, Arc<LedgerError>)>,
+    /// Why the sync failed, if it did.
+    pub unsynced: Option<Arc<LedgerError>>,
 }
 
 impl<E> Default for Batch<E> {
     fn default() -> Self {
-        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new() }
+        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new(), unsynced: None }
+    }
+}
+
+impl<E> Batch<E> {
+    /// Returns why the ledger could not be written, if it could not. An error of one event among others is that event's.
+    pub fn fault(&self) -> Option<&LedgerError> {
+        let is_empty = self.committed.is_empty() && self.held.is_empty();
+        let unwritten = self.unwritten.first().filter(|_| is_empty).map(|(_, error)| error);
+        self.unsynced.as_ref().or(unwritten).map(AsRef::as_ref)
     }
 }
 
@@ -217,6 +229,8 @@ enum Lost<E> {
     One { fault: Unwritten<E>, others: Vec<E> },
     /// It could not be begun or committed.
     All { events: Vec<E>, error: Arc<LedgerError> },
+    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
+    Unsynced { events: Vec<E> },
 }
 
 impl Ledger {
@@ -243,7 +257,8 @@ impl Ledger {
     /// Writes a batch: one transaction, one commit.
     ///
     /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
-    /// begun again. If the commit itself fails, the events are tried again one by one.
+    /// begun again. If the commit itself fails, the events are tried again one by one. If an event turns out to need a
+    /// synced commit, all are tried again with one.
     pub fn batch<E: From<Effect>>(
         &mut self,
         durability: Durability,
@@ -251,8 +266,8 @@ impl Ledger {
         scribe: &mut impl Scribe<E>,
     ) -> Batch<E> {
         let mut done = Batch::default();
-        let mut waiting = vec![events];
-        while let Some(events) = waiting.pop() {
+        let mut waiting = vec![(durability, events)];
+        while let Some((durability, events)) = waiting.pop() {
             if events.is_empty() {
                 continue;
             }
@@ -263,6 +278,7 @@ impl Ledger {
                     done.costs.extend(batch.costs);
                     done.held.extend(batch.held);
                     done.unwritten.extend(batch.unwritten);
+                    done.unsynced = batch.unsynced.or(done.unsynced);
                     continue;
                 }
                 Err(lost) => lost,
@@ -272,13 +288,16 @@ impl Ledger {
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
-                    waiting.push(others);
+                    waiting.push((durability, others));
                 }
+                Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
                 Lost::All { events, error } if single => {
                     done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
                 }
                 // One at a time, in the same order: the last pushed is the first popped.
-                Lost::All { events, .. } => waiting.extend(events.into_iter().rev().map(|event| vec![event])),
+                Lost::All { events, .. } => {
+                    waiting.extend(events.into_iter().rev().map(|event| (durability, vec![event])));
+                }
             }
         }
         done
@@ -321,13 +340,18 @@ impl Ledger {
                 }
             }
         }
+        // A sync after the commit may fail, and the intent would be committed without one.
+        if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
+            self.connection.execute_batch("ROLLBACK").ok();
+            return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
+        }
         let (head, began) = (transaction.head(), Instant::now());
         let kept = self.steady.keep(&self.connection, steady, wall);
         let kept = kept.and_then(|kept| self.commit(head).map(|()| kept));
-        let may_wait = durability == Durability::Deferred && !parts.iter().any(Parts::cannot_wait);
+        let may_wait = durability == Durability::Deferred;
         let synced = match kept.map(|kept| self.steady.is_kept(kept)) {
             // Somebody hears of a refusal at once, so it must be as durable as an outcome.
-            Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced, self.head.seq)) => {
+            Ok(()) if !may_wait && parts.iter().any(|part| part.must_last(self.synced)) => {
                 self.sync().map_err(Arc::new)
             }
             Ok(()) => Ok(()),
@@ -336,7 +360,7 @@ impl Ledger {
                 return Err(Lost::All { events, error: Arc::new(error) });
             }
         };
-        let mut done = Batch::default();
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
         let shared = shares(began.elapsed(), &bytes);
         for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
             let cost = own + share;

@@ -92,8 +92,8 @@ enum Format {
 #[command(
     after_help = "Rows that were written while the clock was ahead are in the future, and the broker admits nothing \
     until the clock reaches the last of them. Set the clock first. This command then writes a row that permits the step \
-    back. Grants, tokens and approvals that were given an end while the clock was ahead end at once. It takes the right to \
-    administer.
+    back. Grants, tokens and approvals that were given while the clock was ahead, and have an expiry, expire now. It \
+    takes the right to administer.
 
 --json prints the reply: {status, summary, data: {last_row, now, behind_ms, ended: {grants, external_grants, \
     operator_tokens, approvals}}, evidence: {…}}"

@@ -265,7 +265,7 @@ Ledger  {head}{written}{verified}{limits}",
             Some(Verification::Running { row, of }) => format!("evidence: verified to row {row} of {of}"),
             Some(Verification::Whole { row }) => format!("evidence: verified to row {row}"),
             Some(Verification::Broken { row, error }) => {
-                format!("EVIDENCE BROKEN at row {row}, and nothing is admitted: {error}")
+                format!("EVIDENCE BROKEN at row {row}, and no call is admitted: {error}")
             }
             Some(Verification::Unfinished { row, error }) => {
                 format!("evidence: cannot be verified from row {row} on: {error}")

@@ -4,9 +4,9 @@
 
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State, Waiting};
-use crate::call::{Caller, Origin, Parsed, Target};
+use crate::call::{Caller, Origin, Parsed};
 use crate::effects::ids::Nonce;
-use crate::event::{Back, Event, Resumed};
+use crate::event::{Back, Checked, Event, Resumed};
 use crate::ledger::LedgerError;
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
@@ -45,8 +45,8 @@ impl Loop {
             }
             let group = group_of(&approval.caller);
             let key: (Arc<str>, RequestId) = (approval.caller.as_str().into(), approval.request_id);
-            if approval.state == State::Waiting && self.is_unanswerable(&key) {
-                self.readmit(&key);
+            if approval.state == State::Waiting {
+                self.unchecked.push_back(key.clone());
             }
             if matches!(approval.kind, Kind::File | Kind::Account | Kind::Flow) {
                 // The request that it came of is over: whoever wants to know asks again.
@@ -61,6 +61,34 @@ impl Loop {
                 self.asked.insert(key, Asker { origin: Origin::Retired(group, approval.reply_as), until });
             }
         }
+        self.check_next();
+    }
+
+    /// Has the next question checked beside the loop: if no answer could permit its call, nobody is asked in vain. One
+    /// document at a time is in memory.
+    fn check_next(&mut self) {
+        while let Some(key) = self.unchecked.pop_front() {
+            match self.waiting(&key) {
+                Ok(Ok(Some((caller, waiting)))) => {
+                    let config = Arc::clone(&self.daemon.broker.config);
+                    if self.daemon.intake.check(caller, key.1, waiting, config) {
+                        return;
+                    }
+                }
+                // It is over.
+                Ok(Ok(None)) => {}
+                Ok(Err(why)) => self.end_unanswerable(key, why),
+                Err(error) => tracing::error!(error = ?error, "an open question cannot be read"),
+            }
+        }
+    }
+
+    /// A question is checked.
+    pub(super) fn checked(&mut self, (key, refusal): Checked) {
+        if let Some(refusal) = refusal.transpose() {
+            self.resumed((key, refusal));
+        }
+        self.check_next();
     }
 
     /// What people wanted applied at once, and was not: the daemon had died, or could not write.
@@ -98,20 +126,6 @@ impl Loop {
         let Some(caller) = Caller::stored(&key.0).filter(is_there) else { return Ok(Err(Why::GroupGone)) };
         let waiting = approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1)?;
         Ok(Ok(waiting.map(|waiting| (caller, waiting))))
-    }
-
-    /// Whether nobody's answer to this question could change anything: its call is refused in any case.
-    fn is_unanswerable(&self, key: &(Arc<str>, RequestId)) -> bool {
-        let (caller, waiting) = match self.waiting(key) {
-            Ok(Ok(Some(waiting))) => waiting,
-            Ok(Err(_why)) => return true,
-            Ok(Ok(None)) | Err(_) => return false,
-        };
-        match self.daemon.intake.parse_again(caller, key.1.clone(), waiting, &self.daemon.broker.config.flows) {
-            Ok(Some(Event::Readmitted(call))) => matches!(call.target, Target::Action(_, Err(_))),
-            Ok(_) => false,
-            Err(_fault) => true,
-        }
     }
 
     fn end_unanswerable(&mut self, key: (Arc<str>, RequestId), why: Why) {

@@ -39,6 +39,9 @@ impl Loop {
         if !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
             let released = self.daemon.ledger.release(held);
+            if let Some(error) = released.fault() {
+                self.note_unwritten(error);
+            }
             self.follow(released);
         }
     }

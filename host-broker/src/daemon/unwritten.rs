@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Loop {
-    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. Nor is it
-    /// once somebody has changed the evidence.
+    /// While outcomes cannot be written, or only into the space that is kept for them, nothing new is admitted. On broken
+    /// evidence only commands of people are.
     pub(super) fn admit(&self, events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
         let can_record = self.unsettled.is_empty() && !self.daemon.ledger.lives_on_its_reserve();
         if can_record && !self.is_broken {
@@ -21,7 +21,8 @@ impl Loop {
         let is_new = |event: &Event| {
             matches!(event, Event::Arrived(_) | Event::Prepared(_) | Event::Readmitted(_) | Event::Probe(_))
         };
-        // Outcomes may wait for the clock to be accepted. On broken evidence people may still stop and revoke.
+        // The command that accepts the clock always passes, because outcomes may be waiting for it. On broken evidence people
+        // may still stop and revoke.
         let passes = |event: &Event| event.accepts_clock() || can_record && event.is_a_persons();
         events.into_iter().partition(|event| !is_new(event) || passes(event))
     }

@@ -1,9 +1,11 @@
-//! The verification of all rows beside the loop, and the end of admission if it finds that somebody changed the evidence.
+//! The verification of all rows beside the loop. If it finds that rows are missing or changed, no call is admitted until a
+//! later one finds all right, also after a restart.
 
 use super::Loop;
 use crate::event::{Event, News};
+use crate::host::chain;
 use crate::ledger::health::{CannotWrite, Verification};
-use crate::ledger::{LedgerError, verification};
+use crate::ledger::{LedgerError, broken, verification};
 use crate::notices::{self, Outgoing};
 use std::sync::Arc;
 
@@ -11,11 +13,22 @@ use std::sync::Arc;
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Loop {
+    /// Goes on with what an earlier daemon has found.
+    pub(super) fn remember_break(&mut self) -> Result<(), String> {
+        let Some(found) = broken::stored(self.daemon.ledger.reader()).map_err(|error| chain(&error))? else {
+            return Ok(());
+        };
+        self.is_broken = true;
+        tracing::error!(?found, "the evidence was found broken; no call is admitted until all rows are verified");
+        self.daemon.health.send_modify(|health| health.verification = found);
+        Ok(())
+    }
+
     /// Begins to verify all rows, once after each start, unless the start has verified them.
     pub(super) fn verify(&mut self) {
         let row = self.daemon.ledger.head().seq;
         if self.daemon.ledger.is_verified() {
-            self.daemon.health.send_modify(|health| health.verification = Verification::Whole { row });
+            self.found(Verification::Whole { row });
             return;
         }
         let reports = self.daemon.reports.clone();
@@ -38,7 +51,7 @@ impl Loop {
                 tracing::error!(
                     row,
                     error,
-                    "the evidence is broken: somebody has changed the ledger; nothing is admitted any more"
+                    "the evidence is broken: rows are missing or changed; no call is admitted any more"
                 );
             }
             Verification::Unfinished { row, error } => {
@@ -47,15 +60,31 @@ impl Loop {
             Verification::Whole { row } => tracing::info!(row, "all rows of the ledger are verified"),
             Verification::Waiting | Verification::Running { .. } => {}
         }
-        self.daemon.health.send_modify(|health| health.verification.clone_from(&result));
-        if matches!(result, Verification::Broken { .. } | Verification::Unfinished { .. }) {
+        self.found(result);
+    }
+
+    /// Shows the result, and has it noted if something is or was wrong.
+    fn found(&mut self, result: Verification) {
+        // What was found before a restart is shown until a row says that all rows are right.
+        if !self.is_broken || matches!(result, Verification::Broken { .. }) {
+            self.daemon.health.send_modify(|health| health.verification.clone_from(&result));
+        }
+        if self.is_broken || matches!(result, Verification::Unfinished { .. }) {
             self.pending.push_back(Event::Verified(Box::new(result)));
+        }
+    }
+
+    /// A row says what was found.
+    pub(super) fn has_noted(&mut self, found: Verification) {
+        if matches!(found, Verification::Whole { .. }) {
+            self.is_broken = false;
+            self.daemon.health.send_modify(|health| health.verification = found);
         }
     }
 
     /// Sends the notices about the ledger itself, whose row is durable.
     pub(super) fn send_alarms(&mut self) {
-        for outgoing in std::mem::take(&mut self.daemon.broker.alarms) {
+        for outgoing in self.daemon.broker.take_alarms() {
             let courier = Arc::clone(&self.daemon.courier);
             self.daemon.runtime.spawn(async move { send(&courier, &outgoing).await });
         }

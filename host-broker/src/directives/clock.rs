@@ -1,7 +1,7 @@
 //! A person takes the machine's clock for right although the ledger's last row is later.
 //!
-//! The clock was ahead once, and rows were written meanwhile. What was given for a time then would last too long now: it
-//! ends at once, and a person gives it again.
+//! The clock was ahead once, and rows were written meanwhile. Grants, tokens and approvals with an expiry from that time
+//! would last too long now. They expire at once, and a person gives them again.
 
 use super::Said;
 use crate::broker::Broker;
@@ -43,7 +43,7 @@ impl Broker {
         let behind = last.since(now);
         let summary = format!(
             "The clock is accepted: it is {now}, {} s before the last row. {count} grant(s), token(s) and approval(s) \
-             that were given an end while the clock was ahead are over.",
+             that were given while the clock was ahead, and have an expiry, expire now.",
             behind.as_secs()
         );
         let body = json!({ "last_row": last, "behind_ms": last.millis() - now.millis(), "ended": ended });

@@ -9,7 +9,6 @@ use crate::config::home::Home;
 use crate::config::web::Loopback;
 use crate::config::{Config, ConfigError};
 use crate::http;
-use crate::keys;
 use crate::mailroom::Mailroom;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -42,20 +41,15 @@ impl Reload {
     /// # Errors
     /// [`StartError`] if the configuration is invalid; the daemon keeps the current one.
     pub fn ask(&self) -> Result<(), StartError> {
-        let had_vault = keys::has_vault(&self.home);
-        let checked = self.check();
-        if checked.is_err() && !had_vault {
-            // A check that failed leaves no new key. Nothing is sealed with it: this daemon has the lock.
-            keys::forget_vault(&self.home);
-        }
-        checked?;
+        self.check()?;
         self.wanted.store(true, Ordering::Release);
         Ok(())
     }
 
     fn check(&self) -> Result<(), StartError> {
-        let office = Office::open(self.home.clone(), &self.effects)?;
-        every_record_opens(&office, &self.effects)?;
+        // Makes no master key: another process could use it, so a check that fails could not remove it.
+        let office = Office::check(self.home.clone(), &self.effects)?;
+        every_record_opens(&office)?;
         Mailroom::check_keys(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;

@@ -136,14 +136,14 @@ pub enum Verification {
         /// The last row that is verified.
         row: i64,
     },
-    /// The chain is broken: somebody has changed the evidence. Nothing is admitted.
+    /// The chain is broken: rows are missing or changed. No call is admitted; commands of people are.
     Broken {
         /// The first row that is wrong.
         row: i64,
         /// How it is wrong.
         error: String,
     },
-    /// Some rows cannot be read, such as those of a segment whose file is missing.
+    /// Some rows could not be read for a reason that may pass, such as too many open files.
     Unfinished {
         /// The first row that could not be read.
         row: i64,

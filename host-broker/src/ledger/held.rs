@@ -28,7 +28,7 @@ impl Ledger {
         let (began, count) = (Instant::now(), u32::try_from(held.len()).unwrap_or(u32::MAX).max(1));
         let synced = if self.has_synced(&held) { Ok(()) } else { self.sync().map_err(Arc::new) };
         let each = began.elapsed() / count;
-        let mut done = Batch::default();
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
         for Held { part, cost, .. } in held {
             match &synced {
                 Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What each version added, the first one first.
-const VERSIONS: [&str; 18] = [
+const VERSIONS: [&str; 19] = [
     include_str!("schema.sql"),
     include_str!("approvals.sql"),
     include_str!("notices.sql"),
@@ -35,8 +35,9 @@ const VERSIONS: [&str; 18] = [
     include_str!("segments.sql"),
     include_str!("steady.sql"),
     include_str!("exposure.sql"),
+    include_str!("broken.sql"),
 ];
-const SCHEMA_VERSION: i64 = 18;
+const SCHEMA_VERSION: i64 = 19;
 /// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
 const VERIFIED_AT_START: i64 = 10_000;
 /// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
@@ -140,8 +141,8 @@ pub fn reader(home: &Path) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
-/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is none, or if a
-/// daemon has it open.
+/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is no ledger, or if
+/// its write-ahead log is not empty: a daemon has it open, or died.
 ///
 /// # Errors
 /// [`LedgerError::Open`].

@@ -12,7 +12,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use shared::Timestamp;
 use std::time::Duration;
 
-/// How much of it a daemon that dies may lose.
+/// The least time between two stores. Only a commit stores it, so a daemon that dies loses the time since the last one, and
+/// up to a second more.
 const KEPT_EVERY: Duration = Duration::from_secs(1);
 
 /// The steady clock of one daemon.

@@ -603,17 +603,13 @@ impl<E> Parts<E> {
         matches!(self, Self::Close(_, Some(_)))
     }
 
-    /// Returns whether something outside follows from it at once that rests on a row that is not synced: somebody hears
-    /// of it, the request's file goes, or an effect starts that is no harmless read.
-    pub(super) fn must_last(&self, synced: i64, head: i64) -> bool {
-        match self {
-            Self::Close(_, Some(answer)) => answer.seq > synced,
-            Self::Ask(_) | Self::Start(..) => self.cannot_wait() && head > synced,
-            Self::Close(_, None) | Self::Wait(..) => false,
-        }
+    /// Returns whether somebody hears of it, and the reply rests on a row that is not synced.
+    pub(super) fn must_last(&self, synced: i64) -> bool {
+        matches!(self, Self::Close(_, Some(answer)) if answer.seq > synced)
     }
 
-    /// Returns whether it is more than a reply, which can wait for a later sync.
+    /// Returns whether its commit must be synced: after it the request's file is removed, or an effect starts that is no
+    /// harmless read.
     pub(super) fn cannot_wait(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,

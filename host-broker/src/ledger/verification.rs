@@ -8,6 +8,8 @@ use crate::host::chain;
 use crate::ledger::chain::{Break, Head, Verifier};
 use crate::ledger::health::{Health, Verification};
 use crate::ledger::{LedgerError, open, segments};
+use rusqlite::ErrorCode;
+use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,8 +92,14 @@ fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &Atomic
             return Err(Ended::Stopped);
         }
         if work.elapsed() >= WORK {
-            let verification = Verification::Running { row: row.seq, of: last.seq };
-            health.send_modify(|health| health.verification = verification);
+            health.send_if_modified(|health| {
+                // What an earlier daemon found stays until all rows are right.
+                let shows = !matches!(health.verification, Verification::Broken { .. });
+                if shows {
+                    health.verification = Verification::Running { row: row.seq, of: last.seq };
+                }
+                shows
+            });
             std::thread::park_timeout(work.elapsed().saturating_mul(REST));
             work = Instant::now();
         }
@@ -107,10 +115,42 @@ fn verify(home: &Path, last: Head, health: &watch::Sender<Health>, stop: &Atomic
         Err(Ended::Stopped) => None,
         Err(Ended::Failed(LedgerError::Broken(fault))) => broken(&fault),
         Err(Ended::Failed(error)) => {
-            Some(Verification::Unfinished { row: head.seq.saturating_add(1), error: chain(&error) })
+            let (row, text) = (head.seq.saturating_add(1), chain(&error));
+            Some(if may_pass(&error) {
+                Verification::Unfinished { row, error: text }
+            } else {
+                Verification::Broken { row, error: text }
+            })
         }
     }
 }
+
+/// Returns whether the rows may be readable later. Otherwise they are missing or damaged, as if somebody had changed them.
+fn may_pass(error: &LedgerError) -> bool {
+    match error {
+        LedgerError::Segment { source, .. } | LedgerError::File { source, .. } => {
+            Errno::from_io_error(source).is_some_and(|errno| PASSING.contains(&errno))
+        }
+        LedgerError::Open { source, .. } | LedgerError::Statement { source, .. } => {
+            source.sqlite_error_code().is_some_and(|code| PASSING_CODES.contains(&code))
+        }
+        LedgerError::Locked { .. } | LedgerError::Clock { .. } => true,
+        LedgerError::Version { .. } | LedgerError::Broken(_) | LedgerError::Stored { .. } => false,
+    }
+}
+
+/// Errors of the system that say nothing about the file.
+const PASSING: [Errno; 7] =
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR, Errno::AGAIN, Errno::IO, Errno::TIMEDOUT];
+/// The same of SQLite.
+const PASSING_CODES: [ErrorCode; 6] = [
+    ErrorCode::DatabaseBusy,
+    ErrorCode::DatabaseLocked,
+    ErrorCode::OutOfMemory,
+    ErrorCode::OperationInterrupted,
+    ErrorCode::SystemIoFailure,
+    ErrorCode::CannotOpen,
+];
 
 fn follow(
     home: &Path,
@@ -119,4 +159,35 @@ fn follow(
 ) -> Result<(), Ended> {
     let connection = open::reader(home)?;
     segments::between(home, &connection, 1, last.seq, |row| each(&row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::at;
+    use rusqlite::Connection;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn only_an_error_that_says_nothing_about_the_rows_may_pass() {
+        let segment = |source| LedgerError::Segment { path: "1.gz".into(), first: 1, last: 2, source };
+        let passes = |errno: Errno| may_pass(&segment(Error::from_raw_os_error(errno.raw_os_error())));
+        assert!([Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO].into_iter().all(passes));
+        assert!(![Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::ACCESS].into_iter().any(passes));
+        for kind in [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData, ErrorKind::Other] {
+            assert!(!may_pass(&segment(Error::new(kind, "damaged"))), "{kind}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.db");
+        std::fs::write(&path, vec![b'x'; 8192]).unwrap();
+        let fails = |connection: &Connection| at("read rows")(connection.prepare("SELECT 1 FROM ledger").unwrap_err());
+        assert!(!may_pass(&fails(&Connection::open(&path).unwrap())), "it is no database");
+        assert!(!may_pass(&fails(&Connection::open_in_memory().unwrap())), "there is no such table");
+        let held = directory.path().join("held.db");
+        let open = || Connection::open(&held).unwrap();
+        let (holder, reader) = (open(), open());
+        holder.execute_batch("CREATE TABLE ledger (n); BEGIN EXCLUSIVE").unwrap();
+        reader.busy_timeout(Duration::ZERO).unwrap();
+        assert!(may_pass(&fails(&reader)), "somebody holds it");
+    }
 }

@@ -2,29 +2,29 @@
 
 use super::{Message, Outgoing};
 use crate::broker::Broker;
-use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::health::Verification;
 use crate::ledger::transaction::Transaction;
+use crate::ledger::{LedgerError, broken};
 use serde_json::json;
 
 impl Broker {
-    /// Writes what the verification of all rows has found, and words a notice for each channel.
+    /// Writes the result of the verification of all rows. If something is wrong, words a notice for each channel.
     pub(crate) fn alarm(&mut self, tx: &Transaction<'_>, found: &Verification) -> Result<(), LedgerError> {
         let (title, row, error, then) = match found {
             Verification::Broken { row, error } => {
-                let then = "Nothing is admitted. Keep the ledger as it is, and compare it with a backup or an export.";
+                let then = "No call is admitted. Keep the ledger as it is, and compare it with a backup or an export.";
                 ("EVIDENCE BROKEN", row, error, then)
             }
-            Verification::Unfinished { row, error } => (
-                "EVIDENCE UNREADABLE",
-                row,
-                error,
-                "Put the file back from a backup, and verify: host-broker evidence verify",
-            ),
-            Verification::Waiting | Verification::Running { .. } | Verification::Whole { .. } => return Ok(()),
+            Verification::Unfinished { row, error } => {
+                ("EVIDENCE UNREADABLE", row, error, "Look at the error, and verify: host-broker evidence verify")
+            }
+            Verification::Whole { .. } => {
+                return append(tx, found).map(drop);
+            }
+            Verification::Waiting | Verification::Running { .. } => return Ok(()),
         };
-        tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+        let seq = append(tx, found)?;
         for table in &self.config.notify {
             let text = format!("[{title}] row {row}\n{error}\n{then}");
             let name = format!("evidence-{row}");
@@ -40,8 +40,20 @@ impl Broker {
                 is_question: true,
                 document,
             };
-            self.alarms.push(Outgoing::new(0, &table.name, message));
+            self.alarms.push((seq, Outgoing::new(0, &table.name, message)));
         }
         Ok(())
     }
+
+    /// Takes the notices about the ledger itself, whose rows are durable.
+    pub fn take_alarms(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.alarms).into_iter().map(|(_, outgoing)| outgoing).collect()
+    }
+}
+
+/// Appends the row that says so, and returns its number.
+fn append(tx: &Transaction<'_>, found: &Verification) -> Result<i64, LedgerError> {
+    broken::note(tx, found)?;
+    let row = tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+    Ok(row.seq)
 }

@@ -89,6 +89,18 @@ pub fn secrets_of_issuers(config: &Config, effects: &Effects) -> Secrets {
 /// # Errors
 /// [`StartError::Vault`], [`StartError::Key`]: a key that is not there, or is none.
 pub fn vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vault>, StartError> {
+    vault_with(config, home, effects, true)
+}
+
+/// As [`vault`], but makes no key in the home. It fails if none could be made.
+///
+/// # Errors
+/// As [`vault`].
+pub fn checked_vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vault>, StartError> {
+    vault_with(config, home, effects, false)
+}
+
+fn vault_with(config: &Config, home: &Home, effects: &Effects, makes_key: bool) -> Result<Arc<Vault>, StartError> {
     let helper = Helper(Arc::clone(&effects.commands));
     let key = |source: &SecretSource| {
         let key = effects.runtime.block_on(Secrets::key(source, &effects.environment, &helper));
@@ -103,6 +115,7 @@ pub fn vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vaul
                 home.keys().join("vault.key").display()
             )));
         }
+        None if !makes_key && !keys::has_vault(home) => (keys::unstored_vault(home, effects.ids.as_ref())?, Vec::new()),
         None => keys::vault(home, effects.ids.as_ref()).map(|(key, before)| (key, before.into_iter().collect()))?,
     };
     let vault = Vault::new(&current, &previous, Arc::clone(&effects.ids));

@@ -319,3 +319,35 @@ fn a_reload_whose_check_fails_makes_no_directory() {
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
 }
+
+#[test]
+fn a_reload_whose_check_fails_leaves_a_master_key_that_another_command_uses() {
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    let world = World::with_mock();
+    let (key, config) = (world.home.join("keys/vault.key"), world.read("broker.toml"));
+    std::fs::remove_file(&key).ok();
+    let elsewhere = world.home.join("elsewhere");
+    std::fs::write(&elsewhere, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
+    std::fs::set_permissions(&elsewhere, std::fs::Permissions::clone(&private)).unwrap();
+    world.append("broker.toml", &format!("\n[vault]\nkey = {{ file = {elsewhere:?} }}\n"));
+    let daemon = world.serve();
+    assert!(!key.exists(), "the key lies elsewhere");
+    // The check waits for the signing key after it has looked for the master key.
+    let pipe = world.home.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let signed = format!("{config}\n[groups.signed]\nsigning_key_file = {pipe:?}\n");
+    std::fs::write(world.home.join("broker.toml"), signed).unwrap();
+    let reload = world.start(&["reload"]);
+    let signing_key = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    // What a command that works in place does: it makes the master key if there is none, and seals with it.
+    if !key.exists() {
+        std::fs::write(&key, [7; 32]).unwrap();
+        std::fs::set_permissions(&key, private).unwrap();
+    }
+    let used = std::fs::read(&key).unwrap();
+    drop(signing_key);
+    assert_eq!(reload.end(), 4);
+    assert_eq!(std::fs::read(&key).ok(), Some(used));
+    world.run(&["stop"]).ok();
+    assert_eq!(daemon.end(), 0);
+}

@@ -2,8 +2,12 @@
 
 use super::rows::fill;
 use super::world::{World, wait_for};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rusqlite::Connection;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
+use std::io::Write as _;
 
 /// More rows than a start verifies.
 const MANY: i64 = 12_000;
@@ -32,7 +36,7 @@ fn result(world: &World) -> Value {
 }
 
 #[test]
-fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_nothing_is_admitted_any_more() {
+fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admitted_any_more() {
     let world = World::with_mock();
     fill(&world.home, MANY);
     world.run(&["grant", "developer", "mock", "2"]).ok();
@@ -44,7 +48,7 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_nothing_is_admit
     let error = "row 5 does not have the hash of its content";
     assert_eq!(result(&world), json!({ "state": "broken", "row": 5, "error": error }));
     let status = world.run(&["status"]).ok();
-    assert!(status.contains(&format!("EVIDENCE BROKEN at row 5, and nothing is admitted: {error}")), "{status}");
+    assert!(status.contains(&format!("EVIDENCE BROKEN at row 5, and no call is admitted: {error}")), "{status}");
     let reply = world.call("r1", "note", &json!({ "n": 1 }), None);
     assert_eq!(reply["code"], "evidence_unavailable", "{reply}");
     assert!(!world.home.join("notes.log").exists());
@@ -60,4 +64,77 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_nothing_is_admit
     assert!(noted.contains(r#"\"verification\":{\"error\":"#), "a row says so");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
+}
+
+#[test]
+fn broken_evidence_is_remembered_over_restarts_until_all_rows_are_verified() {
+    let world = World::with_mock();
+    fill(&world.home, 1_000);
+    world.run(&["grant", "developer", "mock", "2"]).ok();
+    let rows: String = world.run(&["evidence", "export"]).ok().split_inclusive('\n').take(100).collect();
+    let mut segment = GzEncoder::new(Vec::new(), Compression::default());
+    segment.write_all(rows.as_bytes()).unwrap();
+    let segment = segment.finish().unwrap();
+    let database = || Connection::open(world.home.join("ledger.db")).unwrap();
+    database()
+        .execute("INSERT INTO segments SELECT 1, seq, event_hash, ts FROM ledger WHERE seq = 100", [])
+        .expect("a segment is noted");
+    let refused = |id: &str| world.call(id, "note", &json!({ "n": 1 }), None)["code"] == "evidence_unavailable";
+    let executed = |id: &str| world.call(id, "note", &json!({ "n": 1 }), None)["status"] == "executed";
+    let stop = |daemon: super::world::Running| {
+        world.run(&["stop"]).ok();
+        assert_eq!(daemon.end(), 0);
+    };
+
+    // The file of the segment is missing.
+    let daemon = world.serve();
+    let found = result(&world);
+    assert_eq!((&found["state"], &found["row"]), (&json!("broken"), &json!(1)), "{found}");
+    assert!(refused("r1"));
+    stop(daemon);
+
+    // The next daemon remembers it while its verification waits for the rows.
+    let path = world.home.join("segments/000000000001-000000000100.jsonl.gz");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let daemon = world.serve();
+    assert!(refused("r2"));
+    assert_eq!(verification(&world), found);
+    // The verification reads them from the pipe.
+    std::fs::write(&path, &segment).unwrap();
+    wait_for(|| verification(&world)["state"] == "whole");
+    assert!(executed("r3"));
+    stop(daemon);
+
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, &segment).unwrap();
+    let daemon = world.serve();
+    assert!(executed("r4"));
+    stop(daemon);
+}
+
+#[test]
+fn a_sync_that_fails_while_a_refusal_waits_for_it_is_shown_by_status() {
+    let world = World::with_mock();
+    world.append("mock.toml", "\n[actions.slow]\nlevel = 1\nlatency_ms = 600000\nexposes = []\n");
+    let _daemon = world.serve();
+    world.run(&["grant", "developer", "mock", "1"]).ok();
+    // While it runs, refusals wait for the sync of another event.
+    let slow = world.home.join("ipc/developer/tasks/slow.json");
+    let request =
+        json!({ "type": "ext_call", "request_id": "slow", "provider": "mock", "action": "slow", "params": {} });
+    std::fs::write(slow.with_extension("new"), request.to_string()).unwrap();
+    std::fs::rename(slow.with_extension("new"), &slow).unwrap();
+    wait_for(|| !slow.exists());
+    Connection::open(world.home.join("ledger.db"))
+        .unwrap()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE OF turn ON delivered
+             BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let request = json!({ "type": "ext_call", "provider": "mock", "action": "echo", "params": {} });
+    assert_eq!(world.ask("security", "r1", request)["code"], "evidence_unavailable");
+    let error = || world.run(&["status", "--json"]).json()["daemon"]["evidence"]["cannot_write"]["error"].clone();
+    wait_for(|| error().as_str().is_some_and(|error| error.contains("the disk is gone")));
 }

@@ -378,14 +378,27 @@ fn verification(ledger: &Ledger) -> Verification {
 }
 
 #[test]
-fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_is_no_proof_of_a_change() {
+fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_damaged_counts_as_broken() {
     let (world, head) = rotated();
     assert_eq!(verification(&world.ledger), Verification::Whole { row: head.seq });
     let segments = segments::list(world.ledger.reader()).unwrap();
     let (path, kept) = (segments[1].path(world.home.path()), world.home.path().join("kept"));
     std::fs::rename(&path, &kept).unwrap();
-    let Verification::Unfinished { row, error } = verification(&world.ledger) else { panic!("a file is missing") };
-    assert!(row == 101 && error.contains(&segments[1].name()), "{row}: {error}");
+    let is_broken = |row: i64| {
+        let found = verification(&world.ledger);
+        let Verification::Broken { row: at, error } = &found else { panic!("{found:?}") };
+        assert!(*at == row && error.contains(&segments[1].name()), "{found:?}");
+    };
+    is_broken(101);
+    let bytes = std::fs::read(&kept).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
+    is_broken(201);
+    std::fs::write(&path, "no archive").unwrap();
+    is_broken(101);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    is_broken(101);
+    std::fs::remove_dir(&path).unwrap();
     // Another row of the same number, in a file that is whole by itself.
     let mut lines = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(&kept).unwrap()).read_to_string(&mut lines).unwrap();

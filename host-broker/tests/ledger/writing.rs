@@ -4,8 +4,9 @@ use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write
 use crate::ledger::world::{START, World};
 use host_broker::call::{Caller, Origin, Parsed, Rubbish};
 use host_broker::event::Event;
+use host_broker::ledger::health::Verification;
 use host_broker::ledger::transaction::Committed;
-use host_broker::ledger::{Batch, Durability, LedgerError};
+use host_broker::ledger::{Batch, Durability, LedgerError, Tally};
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;
@@ -277,6 +278,36 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
 }
 
 #[test]
+fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
+    let mut world = World::new();
+    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+    // A sync after the commit fails; a synced commit does not change this table.
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    for durability in [Durability::Normal, Durability::Deferred] {
+        for action in ["write", "ask"] {
+            let Tally { commits, syncs } = world.ledger.tally();
+            let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
+            let batch = world.admit(durability, calls.into());
+            assert!(
+                matches!(
+                    batch.committed.as_slice(),
+                    [Committed::Start(_), Committed::Start(_) | Committed::Ask(_), Committed::Close(_, Some(_))]
+                ),
+                "{batch:?}"
+            );
+            assert_eq!((batch.held.len(), batch.unwritten.len()), (0, 0));
+            assert_eq!(world.ledger.tally(), Tally { commits: commits + 1, syncs: syncs + 1 }, "{action}");
+        }
+    }
+}
+
+#[test]
 fn a_counted_refusal_needs_no_sync() {
     let mut world = World::new();
     let rubbish = |id: &str| {
@@ -319,4 +350,53 @@ fn a_held_refusal_whose_sync_fails_is_not_told() {
     let released = world.ledger.release(batch.held);
     assert_eq!(closed(&released), [&Row("a")]);
     assert_eq!(unwritten(&released), [&Answered("b")]);
+}
+
+#[test]
+fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() {
+    let mut world = World::with_people("[[notify]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
+    // A constraint that is looked at by the commit, not by the statement.
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER orphans AFTER INSERT ON ledger WHEN NEW.body LIKE '%reopened%'
+             BEGIN INSERT INTO child VALUES (1); END;",
+        )
+        .unwrap();
+    let broken = || Verification::Broken { row: 7, error: "row 7 is wrong".to_owned() };
+    let reopened = || Event::Reopened("developer".parse().unwrap());
+    let events = vec![Event::Verified(Box::new(broken())), reopened()];
+    let batch = world.ledger.batch(Durability::Full, events, &mut world.broker);
+    assert_eq!((batch.committed.len(), batch.unwritten.len()), (1, 1));
+    assert_eq!(world.broker.take_alarms().len(), 1);
+    // An alarm without a row is forgotten.
+    world.ledger.reader().execute_batch("DROP TRIGGER orphans; CREATE TRIGGER orphans AFTER INSERT ON ledger BEGIN INSERT INTO child VALUES (1); END;").unwrap();
+    let batch = world.ledger.batch(Durability::Full, vec![Event::Verified(Box::new(broken()))], &mut world.broker);
+    assert_eq!((batch.unwritten.len(), world.broker.take_alarms().len()), (1, 0));
+}
+
+#[test]
+fn an_error_of_one_event_is_no_fault_of_the_ledger_while_others_are_written_and_a_failed_sync_is_one() {
+    let mut world = World::new();
+    let mut batch = |durability, events| world.ledger.batch(durability, events, &mut Clerk::default());
+    let deferred = batch(Durability::Deferred, vec![Answered("a"), Fails("b")]);
+    assert_eq!((deferred.committed.len(), deferred.held.len(), deferred.unwritten.len()), (0, 1, 1));
+    assert!(deferred.fault().is_none(), "one event is written");
+    assert!(batch(Durability::Full, vec![Fails("c")]).fault().is_some(), "none is");
+    let held = batch(Durability::Deferred, vec![Row("d")]).held;
+    world
+        .ledger
+        .reader()
+        .execute_batch(
+            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+        )
+        .unwrap();
+    let fault = |batch: &Batch<Happening>| batch.fault().map(ToString::to_string);
+    let failed = Some("the ledger could not sync".to_owned());
+    assert_eq!(fault(&world.ledger.release(held)), failed);
+    let unsynced = world.ledger.batch(Durability::Normal, vec![Row("e"), Answered("f")], &mut Clerk::default());
+    assert_eq!((closed(&unsynced), fault(&unsynced)), (vec![&Row("e")], failed));
 }
