@@ -22,7 +22,6 @@ mod stored;
 pub use stored::*;
 
 use crate::call::Call;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::identity::Person;
 use crate::ledger::LedgerError;
 use crate::policy::authorize::Policy;
@@ -31,6 +30,7 @@ use crate::proposals::ProposalId;
 use crate::providers::contract::Invocation;
 use crate::providers::sealed::Sealed;
 use card::Card;
+use platform::ids::{Ids, NoRandomness};
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};

@@ -1,6 +1,6 @@
 //! What opens something for whoever has it: made here, shown once, kept nowhere. What is stored is its hash.
 
-use crate::effects::ids::{Ids, NoRandomness};
+use platform::ids::{Ids, NoRandomness};
 use shared::digest::Digest;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -60,7 +60,7 @@ pub fn fresh_name(prefix: Prefix, ids: &dyn Ids) -> Result<String, NoRandomness>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::ids::SystemIds;
 
     const PREFIX: Prefix = "fgrnt_bearer_";
 

@@ -6,7 +6,6 @@
 pub mod filter;
 pub mod deputy;
 pub mod flows;
-pub mod home;
 pub mod identity;
 pub mod limits;
 pub mod notify;

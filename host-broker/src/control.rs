@@ -16,7 +16,6 @@ use crate::config::notify::is_identity;
 use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::deputy::Deputy;
-use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
 use crate::filter::holds_own;
 use crate::filter::scrub::Scrubber;
@@ -37,6 +36,7 @@ use crate::questions::Given;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
 use own::Own;
+use platform::ids::{Ids, NoRandomness, Nonce};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::digest::Digest;
@@ -619,10 +619,10 @@ pub fn administer(
 mod tests {
     use super::*;
     use crate::config::Environment;
-    use crate::effects::ids::SystemIds;
     use crate::filter::values::Formats;
     use crate::providers::setup;
     use crate::secrets::Secrets;
+    use platform::ids::SystemIds;
 
     /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {

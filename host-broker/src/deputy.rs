@@ -5,9 +5,6 @@
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
 use crate::config::deputy::{DeputyTable, JUDGE_TOKEN, JudgeTable, Treatment};
-use crate::effects::commands::{Command, Commands, Ending};
-use crate::effects::http::{Http, Post};
-use crate::effects::ids::Ids;
 use crate::filter::clean_whole;
 use crate::filter::fence::{Fence, fence_suspicious};
 use crate::filter::inspect::{Reason, Verdict, inspect};
@@ -18,6 +15,9 @@ use crate::providers::contract::Declaration;
 use crate::secrets::{Secret, Secrets};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use platform::commands::{Command, Commands, Ending};
+use platform::http::{Http, Post};
+use platform::ids::Ids;
 use serde_json::{Value, json};
 use shared::{Group, Provider};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,11 +1,11 @@
 //! The keys that the broker makes for itself: 32 random bytes each, in files that only its own user may read.
 
-use crate::config::home::{Home, quoted};
-use crate::effects::ids::Ids;
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
 use crate::ledger::LedgerKey;
 use crate::vault::{self, KeyBytes};
+use platform::home::{Home, quoted};
+use platform::ids::Ids;
 use shared::digest::Digest;
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -196,7 +196,7 @@ fn private(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::ids::SystemIds;
 
     #[test]
     fn whoever_comes_first_at_the_same_time_has_the_same_key() {

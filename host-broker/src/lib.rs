@@ -3,8 +3,6 @@
 //! The list below is the order in which a request meets the modules. [`broker`] is the file to read first.
 
 pub mod config;
-pub mod effects;
-pub mod lock;
 pub mod bearer;
 pub mod mailroom;
 

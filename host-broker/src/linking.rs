@@ -18,7 +18,6 @@ use crate::approvals::card::{Card, visible};
 use crate::approvals::{self, Approval, Kind, State};
 use crate::broker::Broker;
 use crate::call::Call;
-use crate::effects::ids::Nonce;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::inspect_text;
 use crate::ledger::LedgerError;
@@ -31,6 +30,7 @@ use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
 use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
+use platform::ids::Nonce;
 use rusqlite::Connection;
 use said::said;
 use serde_json::{Value, json};
@@ -393,10 +393,7 @@ fn label(shown: &Value) -> Option<String> {
 ///
 /// # Errors
 /// There is no randomness.
-pub fn handle(
-    capability: &Provider,
-    ids: &dyn crate::effects::ids::Ids,
-) -> Result<FlowId, crate::effects::ids::NoRandomness> {
+pub fn handle(capability: &Provider, ids: &dyn platform::ids::Ids) -> Result<FlowId, platform::ids::NoRandomness> {
     let mut random = [0; 16];
     ids.fill(&mut random)?;
     Ok(FlowId::of(capability, random))

@@ -8,9 +8,9 @@
 
 use crate::bearer::{Prefix, fresh_name};
 use crate::config::Config;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use platform::ids::{Ids, NoRandomness};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

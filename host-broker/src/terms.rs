@@ -7,7 +7,6 @@
 //!             └─ with()    when an operator has accepted what a provider says of itself, under a running daemon
 //! ```
 
-use crate::config::home::Home;
 use crate::config::profiles::Written;
 use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
@@ -24,6 +23,7 @@ use crate::providers::registry::Catalogue;
 use crate::providers::setup::{self, Anew, Running, Supplies};
 use crate::redefining::{Proposed, Redefined};
 use crate::secrets::Secrets;
+use platform::home::Home;
 use serde_json::Value;
 use shared::Provider;
 use shared::digest::Digest;

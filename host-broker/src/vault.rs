@@ -15,8 +15,8 @@
 
 pub mod witness;
 
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::providers::execution::Execution;
+use platform::ids::{Ids, NoRandomness};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use serde_json::json;
 use shared::Provider;

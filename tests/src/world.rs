@@ -1,18 +1,18 @@
 //! A home, a host on it, and what the test wants to know about both.
 
 use crate::canary::Canary;
-use crate::effects::{CountedIds, FakeClock, real_now};
+use crate::fakes::{CountedIds, FakeClock, real_now};
 use crate::group::Group;
 use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
-use host_broker::config::home::Home;
 use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
-use host_broker::effects::clock::Clock as _;
-use host_broker::effects::commands::SystemCommands;
-use host_broker::effects::http::SystemHttp;
 use host_broker::host::{Effects, Host, Office, StartError};
 use host_broker::ledger::chain::Row;
+use platform::clock::Clock as _;
+use platform::commands::SystemCommands;
+use platform::home::Home;
+use platform::http::SystemHttp;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shared::Timestamp;

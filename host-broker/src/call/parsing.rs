@@ -11,7 +11,6 @@ use super::{
 use crate::call::FlowOrder;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, ForeignTypes};
-use crate::effects::ids::{Ids, Nonce};
 use crate::filter::finished::Filters;
 use crate::identity::issuers::Issuers;
 use crate::identity::{self, Behalf, Person, Unproven, token};
@@ -21,6 +20,7 @@ use crate::own_secrets;
 use crate::providers::contract::{Needs, ParamFault};
 use crate::providers::execution::Planted;
 use crate::providers::registry::{Catalogue, Entry};
+use platform::ids::{Ids, Nonce};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;

@@ -1,12 +1,12 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
-use crate::config::home::Home;
 use crate::config::{Config, ConfigError, parse, rules};
 use crate::policy::authorize::Policy;
 use crate::policy::profile::{Profile, Profiles, Setting};
 use crate::policy::rules::RuleFile;
 use crate::providers::files::rules::Patterns;
 use crate::providers::registry::Catalogue;
+use platform::home::Home;
 use shared::digest::Digest;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;

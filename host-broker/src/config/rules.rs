@@ -1,11 +1,11 @@
 //! The files of the rules: `policy/*.cedar`.
 
 use crate::call::outside;
-use crate::config::home::Home;
 use crate::config::profiles::entries;
 use crate::config::{Config, ConfigError};
 use crate::policy::rules::{RuleFile, Rules, SHIPPED};
 use crate::providers::registry::Catalogue;
+use platform::home::Home;
 use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "cedar";

@@ -9,10 +9,10 @@
 use crate::bearer::{Prefix, fresh_name};
 use crate::call::{Caller, outside};
 use crate::config::flows::FlowsTable;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::kill;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use platform::ids::{Ids, NoRandomness};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -427,7 +427,7 @@ fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) ->
 mod tests {
     use super::*;
     use crate::bearer::Bearer;
-    use crate::effects::ids::SystemIds;
+    use platform::ids::SystemIds;
 
     #[test]
     fn a_bearer_is_no_name_whatever_asks_for_one() {

@@ -1,13 +1,13 @@
 //! What the intake notices at once.
 
 use super::*;
-use crate::config::home::Home;
 use crate::config::{Config, Environment};
-use crate::effects::clock::SystemClock;
-use crate::effects::ids::SystemIds;
 use crate::event::Reports;
 use crate::identity::issuers::Issuers;
 use crate::ledger::LedgerKey;
+use platform::clock::SystemClock;
+use platform::home::Home;
+use platform::ids::SystemIds;
 
 #[test]
 fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {

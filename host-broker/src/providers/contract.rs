@@ -1,6 +1,5 @@
 //! The one contract between the broker and everything it can do.
 
-use crate::effects::ids::Nonce;
 use crate::identity::ChatType;
 use crate::linking::stored::{Flow, Standing};
 use crate::proposals::ProposalId;
@@ -8,6 +7,7 @@ use crate::providers::execution::{Execution, Planted};
 use crate::providers::files::diff::Lines;
 use crate::providers::sealed::Sealed;
 use crate::vault;
+use platform::ids::Nonce;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -3,7 +3,6 @@
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
 use crate::accounts;
-use crate::effects::ids::Nonce;
 use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
@@ -11,6 +10,7 @@ use crate::providers::meanwhile::Meanwhile;
 use crate::providers::sealed::Sealed;
 use crate::vault::witness::Witness;
 use futures_util::FutureExt as _;
+use platform::ids::Nonce;
 use serde_json::Value;
 use shared::reply::Evidence;
 use shared::{Group, IdempotencyKey, RequestId, limits};

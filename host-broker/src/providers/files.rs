@@ -22,9 +22,9 @@ mod desk;
 pub(crate) mod propose;
 mod reply;
 
-use crate::effects::ids::Ids;
 use crate::providers::contract::Operation;
 use desk::Desk;
+use platform::ids::Ids;
 use rules::PathRules;
 use serde_json::{Map, Value};
 pub use settings::Settings;

@@ -50,7 +50,6 @@ mod standin_tests;
 #[cfg(test)]
 mod wire_tests;
 
-use crate::effects::clock::Clock;
 use crate::providers::contract::{Exposure, Failure, Operation};
 use crate::providers::execution::Execution;
 use crate::providers::native::{BadDeclaration, operation};
@@ -60,6 +59,7 @@ use client::{Client, NoClient, Session};
 use fields::text;
 use guardrails::{BadGuardrail, Guardrails};
 use params::Repo;
+use platform::clock::Clock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::Provider;

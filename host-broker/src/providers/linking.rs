@@ -20,8 +20,6 @@ mod auth_list;
 mod auth_poll;
 mod auth_unlink;
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::Ids;
 use crate::identity::ChatType;
 use crate::linking::stored::Flow;
 use crate::providers::contract::{Aside, Declaration, Failure, Found, Operation, Progress};
@@ -30,6 +28,8 @@ use crate::providers::native;
 use crate::vault::witness::Credential;
 use crate::vault::{Kind, Place, Sealed, Vault, VaultFault};
 use address::{Brought, Hosts};
+use platform::clock::Clock;
+use platform::ids::Ids;
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
 use std::fmt::Display;

@@ -3,7 +3,6 @@
 //! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::{
     Aside, Declaration, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
     Supplied, Tier,
@@ -11,6 +10,7 @@ use crate::providers::contract::{
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::sealed::Sealed;
 use jsonschema::Validator;
+use platform::ids::Nonce;
 use schemars::JsonSchema;
 use schemars::generate::Contract;
 use serde::Serialize;

@@ -18,9 +18,6 @@ mod settings;
 pub use renewal::{Late, Renewing};
 pub use settings::Settings;
 
-use crate::effects::clock::Clock;
-use crate::effects::http::{Http, HttpFault, Post};
-use crate::effects::ids::Ids;
 use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::linking::address::Brought;
@@ -40,6 +37,9 @@ use oauth2::{
     HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
+use platform::clock::Clock;
+use platform::http::{Http, HttpFault, Post};
+use platform::ids::Ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Provider, Timestamp};

@@ -4,7 +4,7 @@
 //! made when the question is put: it is shown, the yes is to its digest, it is stored, and it is what is sent. The
 //! credential is no part of it.
 
-use crate::effects::ids::Nonce;
+use platform::ids::Nonce;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use std::fmt;

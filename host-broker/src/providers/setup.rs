@@ -5,11 +5,9 @@
 
 use crate::config::Config;
 use crate::config::deputy::JUDGE_TOKEN;
-use crate::config::home::Home;
 use crate::config::provider::{Kind, ProviderTable, Reach};
 use crate::config::web::Loopback;
 use crate::deputy::Deputy;
-use crate::effects::commands::{Command, Commands, Ending};
 use crate::filter::finished::{Filters, Schemas};
 use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
@@ -37,6 +35,8 @@ use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{Secret, SecretFault, Secrets};
 use crate::vault::Vault;
+use platform::commands::{Command, Commands, Ending};
+use platform::home::Home;
 use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

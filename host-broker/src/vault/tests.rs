@@ -1,7 +1,7 @@
 //! What is stored opens in its place, under its key, and nowhere else.
 
 use super::*;
-use crate::effects::ids::SystemIds;
+use platform::ids::SystemIds;
 use ring::aead::MAX_TAG_LEN;
 
 struct Broken;

@@ -2,7 +2,7 @@
 //! as one likes, and learns from what it sees.
 
 use std::path::{Path, PathBuf};
-use tests::effects::CountedIds;
+use tests::fakes::CountedIds;
 use tests::fuzz::TARGETS;
 
 fn fixtures() -> PathBuf {

@@ -4,13 +4,13 @@
 
 use crate::config::Config;
 use crate::config::web::{PublicUrl, TokenDigest};
-use crate::effects::clock::Clock;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::http::pace::Pace;
 use crate::http::web::sessions::{Sessions, Use, Visitor};
 use crate::ledger::LedgerKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use platform::clock::Clock;
+use platform::ids::{Ids, NoRandomness};
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::net::SocketAddr;

@@ -8,7 +8,7 @@
 //! Source: ash-capabilities, "Bridge Envelope". Stricter than that where the source is silent: no other members, no
 //! duplicate keys, no numbers that are none, nothing after the envelope.
 
-use crate::effects::ids::{Ids, NoRandomness};
+use platform::ids::{Ids, NoRandomness};
 use serde_json::{Map, Value, json};
 use shared::Provider;
 use shared::json::{JsonFault, parse};

@@ -146,7 +146,7 @@ fn blocks(kind: &str) -> Vec<Value> {
 
 #[test]
 fn the_exchange_of_the_document_is_what_the_example_answers() {
-    use crate::effects::clock::{Clock as _, SystemClock};
+    use platform::clock::{Clock as _, SystemClock};
     use std::process::{Command, Stdio};
     let (requests, answers) = (blocks("request"), blocks("answer"));
     assert_eq!((requests.len(), answers.len()), (4, 4));

@@ -18,7 +18,6 @@ mod operation;
 
 pub use journal::{Journal, JournalFault, Mark};
 
-use crate::effects::ids::Ids;
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::{PathRules, RuleBreach};
@@ -26,6 +25,7 @@ use crate::providers::files::workspace::folder::Folder;
 use crate::providers::files::workspace::{FileFault, Step, Workspace};
 use journal::Plan;
 use operation::{Operation, Undone};
+use platform::ids::Ids;
 use rustix::io::Errno;
 use shared::Code;
 use shared::digest::Digest;

@@ -2,7 +2,6 @@
 //!
 //! Nothing is held open between two calls, so that a workspace that was recreated is the one that is used.
 
-use crate::effects::ids::Ids;
 use crate::providers::contract::{Failure, Refusal};
 use crate::providers::execution::Execution;
 use crate::providers::files::apply::{Journal, Recovered, recover, unwatched};
@@ -10,6 +9,7 @@ use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::PathRules;
 use crate::providers::files::settings::Settings;
 use crate::providers::files::workspace::{FileFault, Workspace};
+use platform::ids::Ids;
 use shared::{Code, Group};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

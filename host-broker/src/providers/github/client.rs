@@ -7,8 +7,6 @@
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::Nonce;
 use crate::providers::contract::{Failure, Refusal};
 use crate::providers::github::base::{BaseUrl, Cursor, Target};
 use crate::providers::github::departure::watched;
@@ -19,6 +17,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONT
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use octocrab::{OctoBody, Octocrab};
+use platform::clock::Clock;
+use platform::ids::Nonce;
 use serde_json::Value;
 use shared::Code;
 use shared::limits::RESULT_BYTES_MAX;

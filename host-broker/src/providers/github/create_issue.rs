@@ -1,6 +1,5 @@
 //! `create_issue`.
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
@@ -13,6 +12,7 @@ use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
 use crate::providers::sealed::Sealed;
 use http::Method;
+use platform::ids::Nonce;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

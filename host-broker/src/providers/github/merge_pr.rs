@@ -2,7 +2,6 @@
 
 mod facts;
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::{Exposure, Failure, Guard, Probed, Success};
 use crate::providers::execution::{Execution, Planted};
 use crate::providers::github::base::Target;
@@ -16,6 +15,7 @@ use crate::providers::native::NativeAction;
 use crate::providers::sealed::Sealed;
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
+use platform::ids::Nonce;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! What is planted into an effect, so that a lost answer can be settled by looking.
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::Failure;
 use crate::providers::execution::Planted;
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use platform::ids::Nonce;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -88,7 +88,7 @@ pub(super) fn unreadable() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::ids::SystemIds;
     use serde_json::json;
 
     fn handle(nonce: &Nonce) -> Handle {

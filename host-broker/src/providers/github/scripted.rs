@@ -1,9 +1,9 @@
 //! A GitHub on loopback, for tests, that answers exactly what it is told to, byte for byte.
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::{Nonce, SystemIds};
 use crate::providers::github::base::BaseUrl;
 use crate::providers::github::client::{Client, Session};
+use platform::clock::Clock;
+use platform::ids::{Nonce, SystemIds};
 use shared::Timestamp;
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};

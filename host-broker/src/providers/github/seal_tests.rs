@@ -1,7 +1,6 @@
 //! What is sealed is what leaves: for every write, byte for byte.
 
 use crate::approvals::card::Card;
-use crate::effects::ids::{Nonce, SystemIds};
 use crate::providers::contract::Failure;
 use crate::providers::github::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::providers::github::client::Session;
@@ -14,6 +13,7 @@ use crate::providers::github::{
 use crate::providers::native::NativeAction;
 use crate::providers::sealed::Sealed;
 use crate::secrets::Secret;
+use platform::ids::{Nonce, SystemIds};
 use serde_json::{Value, json};
 use shared::{Code, Level};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! forgotten that it was still to be written.
 
 use std::collections::BTreeMap;
-use tests::effects::CountedIds;
+use tests::fakes::CountedIds;
 
 /// The files whose fate is followed.
 pub(super) const FILES: [&str; 2] = ["ledger.db", "ledger.db-wal"];

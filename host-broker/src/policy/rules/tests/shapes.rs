@@ -101,7 +101,7 @@ fn a_default_is_seen_where_the_action_takes_it() {
 
 #[test]
 fn the_native_actions_hide_nothing_that_is_not_listed_here() {
-    use crate::effects::clock::SystemClock;
+    use platform::clock::SystemClock;
     let provider = "github".parse().unwrap();
     let settings = toml::from_str("repos = [\"acme/app\"]").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,11 +1,11 @@
 //! What happens to one name: a file comes, goes, or is replaced.
 
-use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::providers::files::apply::Reason;
 use crate::providers::files::change::{ChangeSet, FileState};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::workspace::folder::{Folder, There};
 use crate::providers::files::workspace::{FileFault, Step};
+use platform::ids::{Ids, NoRandomness, Nonce};
 use rustix::io::Errno;
 
 /// What happens to one name. A rename is two of these.

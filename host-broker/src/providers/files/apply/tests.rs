@@ -1,6 +1,6 @@
 use super::*;
-use crate::effects::ids::NoRandomness;
 use crate::providers::files::rules::{CREATABLE, DENIED};
+use platform::ids::NoRandomness;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -11,12 +11,12 @@
 //! | `open_files`, `file_mib` | `RLIMIT_NOFILE`, `RLIMIT_FSIZE` | |
 //! | `cpu_seconds` | `RLIMIT_CPU` of each process | |
 //!
-//! These limits are of each process, except `processes`. [A control group](crate::effects::cgroup) limits all
+//! These limits are of each process, except `processes`. [A control group](crate::cgroup) limits all
 //! processes of a child together, where the system has delegated one to the broker.
 //!
 //! Source: setrlimit(2), prlimit(1), `user_namespaces(7)`.
 
-use crate::effects::commands::Ending;
+use crate::commands::Ending;
 use rustix::process::{Resource, getrlimit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use std::num::NonZeroU32;
 /// The program that sets the limits.
 pub const PRLIMIT: &str = "prlimit";
 /// How it begins its errors. The child's program has not run then.
-const COMPLAINT: &str = "prlimit: ";
+const ERROR_PREFIX: &str = "prlimit: ";
 /// The processor time of a program that runs once, in seconds.
 const CPU_SECONDS: NonZeroU32 = at_least_one(600);
 /// Bytes in a MiB.
@@ -119,9 +119,9 @@ impl ResourceLimits {
     }
 }
 
-/// Returns whether this is the complaint of [`PRLIMIT`], which has not become the program then.
-pub(super) fn complains(stderr: &[u8]) -> bool {
-    stderr.starts_with(COMPLAINT.as_bytes())
+/// Returns whether [`PRLIMIT`] failed before it became the program, by its standard error.
+pub(super) fn is_launcher_error(stderr: &[u8]) -> bool {
+    stderr.starts_with(ERROR_PREFIX.as_bytes())
 }
 
 /// What is said where the kernel has killed a process of a child that used too much memory.

@@ -1,7 +1,7 @@
 //! A clock that stands still until the test moves it, and randomness that is the same every time.
 
-use host_broker::effects::clock::{Clock, SystemClock};
-use host_broker::effects::ids::{Ids, NoRandomness};
+use platform::clock::{Clock, SystemClock};
+use platform::ids::{Ids, NoRandomness};
 use shared::Timestamp;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;

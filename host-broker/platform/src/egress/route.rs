@@ -1,8 +1,7 @@
-//! Where a host is: its addresses, and which of them a room may be connected with.
+//! The route to a host: its addresses, and those of them that a sandbox may reach.
 //!
-//! Looking a name up may take a thread for a minute, and whoever connects again and again must not take all that there are:
-//! a room has each of its hosts looked up once at a time, what was found is good for a moment, and of all rooms only so many
-//! lookups run at once.
+//! A DNS lookup may block a thread for a minute. So each sandbox runs one lookup per host at a time, results are cached
+//! briefly, and the lookups of all sandboxes together are bounded.
 
 use super::Host;
 use std::io;
@@ -14,15 +13,15 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-/// So many lookups run at once, of all rooms.
+/// The lookups of all sandboxes at a time.
 const LOOKUPS_MAX: usize = 16;
 static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
-/// For so long what was found is good, also if it is nothing.
-const KEPT: Duration = Duration::from_secs(5);
+/// The time for which a result is cached, also a failure.
+const CACHE_TIME: Duration = Duration::from_secs(5);
 
-/// The way from one room to one of its hosts.
+/// The route from one sandbox to one of its hosts.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct Route {
     pub(super) host: Host,
     found: watch::Sender<Option<Found>>,
     is_looking: AtomicBool,
@@ -34,14 +33,14 @@ struct Found {
     addresses: Result<Arc<[SocketAddr]>, (io::ErrorKind, String)>,
 }
 
-impl Way {
+impl Route {
     pub(super) fn new(host: Host) -> Arc<Self> {
         Arc::new(Self { host, found: watch::Sender::new(None), is_looking: AtomicBool::new(false) })
     }
 
-    /// A connection with the host, by whatever address answers first.
-    pub(super) async fn reach(self: &Arc<Self>) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "its name leads nowhere");
+    /// Connects to the first address that answers.
+    pub(super) async fn connect(self: &Arc<Self>) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
         for address in self.addresses().await?.iter() {
             if let Err(why) = admit(&self.host, address) {
                 last = io::Error::new(io::ErrorKind::PermissionDenied, why);
@@ -58,24 +57,24 @@ impl Way {
     async fn addresses(self: &Arc<Self>) -> io::Result<Arc<[SocketAddr]>> {
         let mut found = self.found.subscribe();
         loop {
-            if let Some(found) = found.borrow_and_update().as_ref().filter(|found| found.at.elapsed() < KEPT) {
+            if let Some(found) = found.borrow_and_update().as_ref().filter(|found| found.at.elapsed() < CACHE_TIME) {
                 return found.addresses.clone().map_err(|(kind, why)| io::Error::new(kind, why));
             }
             if !self.is_looking.swap(true, Ordering::AcqRel) {
-                // On its own: whoever waits for it may go, and it goes on.
-                tokio::spawn(Arc::clone(self).look());
+                // A task of its own: the lookup continues if the waiting connection ends.
+                tokio::spawn(Arc::clone(self).refresh());
             }
             found.changed().await.map_err(io::Error::other)?;
         }
     }
 
-    async fn look(self: Arc<Self>) {
-        let addresses = self.look_up().await.map_err(|error| (error.kind(), error.to_string()));
+    async fn refresh(self: Arc<Self>) {
+        let addresses = self.lookup().await.map_err(|error| (error.kind(), error.to_string()));
         self.is_looking.store(false, Ordering::Release);
         self.found.send_replace(Some(Found { at: Instant::now(), addresses }));
     }
 
-    async fn look_up(&self) -> io::Result<Arc<[SocketAddr]>> {
+    async fn lookup(&self) -> io::Result<Arc<[SocketAddr]>> {
         let permit = LOOKUPS.acquire().await.map_err(io::Error::other)?;
         let (name, port) = (self.host.name().to_owned(), self.host.port());
         let looked = tokio::task::spawn_blocking(move || {
@@ -87,41 +86,41 @@ impl Way {
     }
 }
 
-/// Whether a host may be at this address; else why not.
+/// Returns whether a host may have this address, or the reason why not.
 fn admit(host: &Host, address: &SocketAddr) -> Result<(), &'static str> {
-    if !may_be(host, address.ip()) || !host.is_local() && is_own(address) {
-        return Err("its name leads nowhere outside of this machine");
+    if !is_allowed(host, address.ip()) || !host.is_local() && is_own(address) {
+        return Err("its name resolves to this machine or a reserved address");
     }
     if is_private(address.ip()) && !host.may_be_private() {
-        return Err("its name leads into a private network; if that is where it is, name it in `private_hosts`");
+        return Err("its name resolves to a private network; if that is intended, add it to `private_hosts`");
     }
     Ok(())
 }
 
-/// SECURITY: whoever answers for a host's name decides where it leads. That must not be to this machine's own services, or to
-/// those that the machine's network keeps for it alone, such as a cloud's metadata, unless the name says so.
-fn may_be(host: &Host, address: IpAddr) -> bool {
-    let address = meant(address);
+/// SECURITY: the DNS server of a name decides its address. It must not lead to services of this machine, or to services
+/// of its network such as cloud metadata, unless the host is `localhost`.
+fn is_allowed(host: &Host, address: IpAddr) -> bool {
+    let address = unmapped(address);
     if host.is_local() {
         return address.is_loopback();
     }
     let is_kept = match address {
         IpAddr::V4(address) => {
             let first = address.octets()[0];
-            address.is_link_local() || first == 0 || first >= 240 || KEPT_V4.contains(&address)
+            address.is_link_local() || first == 0 || first >= 240 || METADATA_V4.contains(&address)
         }
         IpAddr::V6(address) => {
             let is_site_local = address.segments()[0] & 0xffc0 == 0xfec0;
-            address.is_unicast_link_local() || is_site_local || KEPT_V6.contains(&address)
+            address.is_unicast_link_local() || is_site_local || METADATA_V6.contains(&address)
         }
     };
     !(is_kept || address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
-/// SECURITY: a name out in the world that suddenly leads into the operator's own network is how services there are reached that
-/// trust whoever is in it (DNS rebinding). RFC 1918, RFC 6598, RFC 2544, RFC 6890 (2.2.2), RFC 4193.
+/// SECURITY: an external name that resolves to the operator's network reaches services there that trust the network (DNS
+/// rebinding). RFC 1918, RFC 6598, RFC 2544, RFC 6890 (2.2.2), RFC 4193.
 fn is_private(address: IpAddr) -> bool {
-    match meant(address) {
+    match unmapped(address) {
         IpAddr::V4(address) => match address.octets() {
             [100, second, ..] => second & 0xc0 == 64,
             [198, second, ..] => second & 0xfe == 18,
@@ -132,16 +131,16 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Where clouds answer their machines, other than at link-local addresses: Alibaba, Azure, Oracle.
-const KEPT_V4: [Ipv4Addr; 3] =
+/// Metadata services of clouds that are not link-local: Alibaba, Azure, Oracle.
+const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
 /// The same: Amazon, Google.
-const KEPT_V6: [Ipv6Addr; 2] =
+const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
-/// The address that is meant by one that only carries it: mapped (RFC 4291), compatible (the same), translated (RFC 6052,
+/// The IPv4 address inside an IPv6 address: mapped (RFC 4291), compatible (the same), translated (RFC 6052,
 /// RFC 8215), and 6to4 (RFC 3056).
-fn meant(address: IpAddr) -> IpAddr {
+fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(wide) = address else { return address };
     let carried = match wide.segments() {
         _ if wide.is_loopback() || wide.is_unspecified() => return address,
@@ -155,15 +154,15 @@ fn meant(address: IpAddr) -> IpAddr {
     Ipv4Addr::new(one, two, three, four).into()
 }
 
-/// Whether an address is one of this machine's. Nothing is sent to find out: the system says from which address of its own it
-/// would.
+/// Returns whether an address belongs to this machine. Nothing is sent: the system names the source address that it would
+/// use.
 fn is_own(address: &SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect(address)?;
         socket.local_addr()
     });
-    // Where there is no way, there is none for a connection either.
+    // Without a route, a connection fails as well.
     own.is_ok_and(|own| own.ip() == address.ip())
 }
 
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_to_this_machine_only_if_it_says_so() {
+    fn only_localhost_resolves_to_this_machine() {
         let (outside, own) = (host("api.example"), host("localhost:80"));
         for inside in [
             "127.0.0.1",
@@ -205,17 +204,17 @@ mod tests {
             "255.255.255.255",
         ] {
             let address: IpAddr = inside.parse().unwrap();
-            assert!(!may_be(&outside, address), "{inside}");
-            assert_eq!(may_be(&own, address), meant(address).is_loopback(), "{inside}");
+            assert!(!is_allowed(&outside, address), "{inside}");
+            assert_eq!(is_allowed(&own, address), unmapped(address).is_loopback(), "{inside}");
         }
         for address in ["93.184.216.34", "10.0.0.7", "2606:2800::1", "fd00::1", "64:ff9b::808:808"] {
             let address = address.parse().unwrap();
-            assert!(may_be(&outside, address) && !may_be(&own, address), "{address}");
+            assert!(is_allowed(&outside, address) && !is_allowed(&own, address), "{address}");
         }
     }
 
     #[test]
-    fn a_name_leads_into_a_private_network_only_if_that_is_said_of_it() {
+    fn private_addresses_are_recognised() {
         for inside in [
             "10.0.0.7",
             "10.255.255.255",
@@ -245,11 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_kept_out_of_a_private_network_with_a_word_of_what_to_do() {
+    fn a_private_address_is_refused_with_the_remedy() {
         let inside = "198.18.77.7:9".parse().unwrap();
         assert!(admit(&host("api.example"), &inside).unwrap_err().contains("`private_hosts`"));
         assert_eq!(admit(&host("api.example").in_private_network(), &inside), Ok(()));
-        // Of this machine nothing is said apart from that.
+        // `private_hosts` does not allow addresses of this machine.
         for own in ["127.0.0.1:9", "169.254.169.254:80"] {
             let kept = admit(&host("api.example").in_private_network(), &own.parse().unwrap());
             assert!(kept.unwrap_err().contains("this machine"), "{own}");
@@ -258,28 +257,28 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_addresses_are_told_from_others() {
+    fn own_addresses_are_recognised() {
         assert!(is_own(&"127.0.0.1:9".parse().unwrap()));
-        // One of those that are for documents alone: no machine has it.
+        // An address reserved for documentation (RFC 5737).
         assert!(!is_own(&"198.51.100.7:9".parse().unwrap()));
     }
 
     #[tokio::test]
-    async fn a_host_is_looked_up_once_for_all_who_come_at_once() {
-        let way = Way::new(host("nobody-answers-for.ext.invalid"));
+    async fn concurrent_connections_share_one_lookup() {
+        let route = Route::new(host("nobody-answers-for.ext.invalid"));
         let all: Vec<_> = (0..100)
             .map(|_| {
                 tokio::spawn({
-                    let way = Arc::clone(&way);
-                    async move { way.reach().await }
+                    let route = Arc::clone(&route);
+                    async move { route.connect().await }
                 })
             })
             .collect();
         for one in all {
             assert!(one.await.unwrap().is_err());
         }
-        let first = way.found.borrow().as_ref().unwrap().at;
-        assert!(way.reach().await.is_err());
-        assert_eq!(way.found.borrow().as_ref().unwrap().at, first, "what was found is good for a moment");
+        let first = route.found.borrow().as_ref().unwrap().at;
+        assert!(route.connect().await.is_err());
+        assert_eq!(route.found.borrow().as_ref().unwrap().at, first, "the result is cached");
     }
 }

@@ -1,15 +1,14 @@
-//! Child processes: a program, an argument vector, and limits that hold.
+//! Child processes: a program, an argument vector and enforced limits.
 //!
-//! No shell ever sees a text: what is passed as one argument arrives as one argument. A child gets an environment of
-//! four constants and what it was explicitly given, its own process group, and nothing to wait for: at the deadline,
-//! at a byte limit, when its leader ends or when the caller loses interest, the whole group is killed. (A child that
-//! makes itself leader of another session leaves the group; keeping such ones in takes a namespace or a control group.)
-//! Every child has [limits of its resources](resources) before its program runs.
+//! No shell parses arguments. A child has its own process group and an environment of four constants and the given
+//! variables. The whole group is killed at the deadline, at a byte limit, when the leader ends, or when the future is
+//! dropped. A child that creates its own session leaves the group; only a namespace or a control group contains it.
+//! [Resource limits](resources) hold before the program of a child runs.
 
-use crate::effects::cgroup::{self, Cgroup, Cgroups};
-use crate::effects::confined;
-use crate::effects::egress::{Exit, Host, Input};
-use crate::effects::resources::{self, PRLIMIT, ResourceLimits};
+use crate::cgroup::{self, Cgroup, Cgroups};
+use crate::confined;
+use crate::egress::{EgressProxy, Host, Input};
+use crate::resources::{self, PRLIMIT, ResourceLimits};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsString;
@@ -28,10 +27,10 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Where programs named without a path are looked for.
+/// The directories in which a plain program name is looked up.
 const DIRECTORIES: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// What every child is told about its surroundings, whatever the broker's own are.
+/// The constant part of every child's environment.
 const ENVIRONMENT: [(&str, &str); 4] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
     ("LANG", "C.UTF-8"),
@@ -44,51 +43,51 @@ pub trait Commands: Send + Sync {
     /// Runs one child to its end. Dropping the future kills it, and every process of its group.
     ///
     /// # Errors
-    /// [`CommandFault`]. Only [`CommandFault::NotFound`], [`CommandFault::BadName`] and [`CommandFault::Start`] mean
+    /// [`CommandError`]. Only [`CommandError::NotFound`], [`CommandError::BadName`] and [`CommandError::Start`] mean
     /// that nothing was executed.
-    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>>;
+    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandError>> + Send + '_>>;
 
-    /// Starts a child that is talked with for as long as it lives. The command's input, limits and deadline mean nothing
-    /// here. It must be called where a runtime is entered.
+    /// Starts a long-running child with open pipes. It ignores the command's input, byte limits and deadline. The caller
+    /// must be inside a Tokio runtime.
     ///
     /// # Errors
-    /// [`CommandFault`]; nothing was executed.
-    fn open(&self, command: Command) -> Result<Opened, CommandFault>;
+    /// [`CommandError`]; nothing was executed.
+    fn open(&self, command: Command) -> Result<Opened, CommandError>;
 
     /// Returns the limits that children have on this machine, as a clause for the operator.
     fn limits_in_force(&self) -> String;
 }
 
-/// A child that is talked with.
+/// A long-running child.
 pub struct Opened {
-    /// What it reads.
+    /// Its standard input.
     pub input: Input,
-    /// What it says.
+    /// Its standard output.
     pub output: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it complains of. Somebody must read it, or the child may wait for ever.
-    pub complaints: Box<dyn AsyncRead + Send + Unpin>,
-    /// The child itself.
-    pub life: Life,
+    /// Its standard error. The caller must read it, or the child blocks when the pipe is full.
+    pub stderr: Box<dyn AsyncRead + Send + Unpin>,
+    /// The process.
+    pub process: ChildGroup,
 }
 
-/// A living child. Dropping it kills the child, and every process of its group.
-pub struct Life(Started);
+/// A running child. Dropping it kills every process of its group.
+pub struct ChildGroup(Started);
 
-impl Life {
-    /// Waits until the child has ended. Whom it left behind lives until this is dropped.
-    pub async fn over(&mut self) {
-        // An error says that it cannot be watched; then it is as good as over.
+impl ChildGroup {
+    /// Waits until the leader has ended. Other processes of the group live until the value is dropped.
+    pub async fn ended(&mut self) {
+        // An error means that the process cannot be watched; it counts as ended.
         self.0.ended.readable().await.map(|mut guard| guard.retain_ready()).ok();
     }
 }
 
-impl fmt::Debug for Life {
+impl fmt::Debug for ChildGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Life").field(&self.0.child.id()).finish()
+        f.debug_tuple("ChildGroup").field(&self.0.child.id()).finish()
     }
 }
 
-/// What to run, and how much of it.
+/// A program to run, with its limits.
 #[derive(Clone)]
 pub struct Command {
     /// An absolute path, or a plain name that is looked up in a fixed list of directories.
@@ -97,25 +96,25 @@ pub struct Command {
     pub args: Vec<OsString>,
     /// Variables beyond the four constants; a pair given here wins over a constant.
     pub env: Vec<(OsString, OsString)>,
-    /// What the child can read; `None` for nothing.
+    /// The standard input; `None` for an empty one.
     pub stdin: Option<Vec<u8>>,
     /// The child is stopped after this many bytes of output.
     pub stdout_max: usize,
-    /// The child is stopped after this many bytes of complaints.
+    /// The child is stopped after this many bytes of standard error.
     pub stderr_max: usize,
-    /// The child is stopped then.
+    /// The time at which the child is stopped.
     pub deadline: Instant,
-    /// Whether it makes a [room](crate::effects::isolation), and nothing in that may use the kernel's keyrings.
-    pub is_room: bool,
-    /// The hosts that it reaches by [its entrance](crate::effects::egress), which then its program is: none for other programs.
+    /// Whether the program creates a [sandbox](crate::sandbox). It then starts without access to the kernel's keyrings.
+    pub is_sandbox: bool,
+    /// The hosts that it may reach through [`sandbox-init`](crate::egress::init); empty for other programs.
     pub hosts: Vec<Host>,
-    /// The resources that it can use.
+    /// Its resource limits.
     pub limits: ResourceLimits,
 }
 
 impl Command {
-    /// A command without input and extra variables, with up to 4 MiB of output, 64 KiB of complaints and the default
-    /// limits of one run.
+    /// A command without input and extra variables, with up to 4 MiB of output, 64 KiB of standard error and the
+    /// default limits of one run.
     pub fn new(program: impl Into<PathBuf>, deadline: Instant) -> Self {
         Self {
             program: program.into(),
@@ -125,7 +124,7 @@ impl Command {
             stdout_max: shared::limits::RESULT_BYTES_MAX,
             stderr_max: 64 * 1024,
             deadline,
-            is_room: false,
+            is_sandbox: false,
             hosts: Vec::new(),
             limits: ResourceLimits::default().of_one_run(),
         }
@@ -139,7 +138,7 @@ impl Command {
 }
 
 impl fmt::Debug for Command {
-    /// Leaves out what may be secret: arguments, input, and the values of variables.
+    /// Omits arguments, input and values of variables: they may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
             .field("program", &self.program)
@@ -148,29 +147,29 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What a child left behind.
+/// The result of a child.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended.
     pub ending: Ending,
     /// Its output, up to the limit.
     pub stdout: Vec<u8>,
-    /// Its complaints, up to the limit.
+    /// Its standard error, up to the limit.
     pub stderr: Vec<u8>,
-    /// The limit that has ended it, where the kernel says so.
+    /// The resource limit that ended it, if the kernel reports one.
     pub exceeded: Option<&'static str>,
 }
 
 impl Finished {
-    /// Returns whether the program itself never ran, because what sets its limits failed before; or so it says.
+    /// Returns whether the program never ran because its launcher failed, as far as the output shows.
     pub fn never_ran(&self) -> bool {
-        let complains = resources::complains(&self.stderr) || cgroup::complains(&self.stderr);
-        matches!(self.ending, Ending::Exited(status) if status != 0) && self.stdout.is_empty() && complains
+        let launcher_failed = resources::is_launcher_error(&self.stderr) || cgroup::is_launcher_error(&self.stderr);
+        matches!(self.ending, Ending::Exited(status) if status != 0) && self.stdout.is_empty() && launcher_failed
     }
 }
 
 impl fmt::Debug for Finished {
-    /// Leaves out the output, which may be secret.
+    /// Omits the output: it may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Finished").field("ending", &self.ending).finish_non_exhaustive()
     }
@@ -179,11 +178,11 @@ impl fmt::Debug for Finished {
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By a signal that was not ours.
+    /// A signal that the broker did not send.
     Signalled(i32),
-    /// It was stopped because it wrote more than it may; what it wrote until then is there.
+    /// It was stopped at a byte limit; the output up to the limit is kept.
     Overflowed(Stream),
 }
 
@@ -196,17 +195,17 @@ pub enum Stream {
     Stderr,
 }
 
-/// Why nothing can be said about a child's end.
+/// A child that could not be run to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandFault {
+pub enum CommandError {
     /// The program is named by a relative path.
     #[error("`{}` is neither an absolute path nor a plain name", .0.display())]
     BadName(PathBuf),
-    /// No such program.
-    #[error("there is no program `{}`", .0.display())]
+    /// The program does not exist.
+    #[error("no program `{}`", .0.display())]
     NotFound(PathBuf),
     /// It could not be started.
-    #[error("`{}` cannot be started", program.display())]
+    #[error("cannot start `{}`", program.display())]
     Start {
         /// The program.
         program: PathBuf,
@@ -214,25 +213,25 @@ pub enum CommandFault {
         source: io::Error,
     },
     /// Its input could not be written.
-    #[error("the child's input cannot be written")]
+    #[error("cannot write the input of the child")]
     Write(#[source] io::Error),
     /// Its output could not be read.
-    #[error("the child's output cannot be read")]
+    #[error("cannot read the output of the child")]
     Read(#[source] io::Error),
     /// Its end could not be observed.
-    #[error("the child's end cannot be observed")]
+    #[error("cannot wait for the child")]
     Wait(#[source] io::Error),
-    /// It was not done in time and was stopped.
-    #[error("the child was not done in time")]
+    /// It was stopped at its deadline.
+    #[error("the child exceeded its deadline")]
     Deadline,
 }
 
-/// Whether this machine has a program of this path, or of this name in the fixed list of directories.
+/// Returns whether this machine has the program, by its path or by its name in the fixed list of directories.
 pub fn installed(program: &Path) -> bool {
     located(program).is_some()
 }
 
-/// Returns where the program of this path or name is, if this machine has it.
+/// Returns the path of a program, if this machine has it.
 pub fn located(program: &Path) -> Option<PathBuf> {
     SystemCommands::default().find(program).ok()
 }
@@ -241,7 +240,7 @@ pub fn located(program: &Path) -> Option<PathBuf> {
 #[derive(Debug, Clone)]
 pub struct SystemCommands {
     directories: Vec<PathBuf>,
-    // Or why there are none.
+    // Or the reason why there are none.
     cgroups: Result<Arc<Cgroups>, String>,
 }
 
@@ -252,7 +251,7 @@ impl Default for SystemCommands {
 }
 
 impl SystemCommands {
-    /// Looks plain names up in these directories, in this order.
+    /// Runs programs; looks up plain names in these directories, in this order.
     pub fn new(directories: Vec<PathBuf>) -> Self {
         Self { directories, cgroups: Err("only `serve` uses one".to_owned()) }
     }
@@ -264,29 +263,29 @@ impl SystemCommands {
         Self { cgroups: Cgroups::enter().map(Arc::new), ..self }
     }
 
-    fn find(&self, program: &Path) -> Result<PathBuf, CommandFault> {
-        let absent = || CommandFault::NotFound(program.to_owned());
+    fn find(&self, program: &Path) -> Result<PathBuf, CommandError> {
+        let absent = || CommandError::NotFound(program.to_owned());
         if program.is_absolute() {
             return if program.is_file() { Ok(program.to_owned()) } else { Err(absent()) };
         }
         if program.file_name() != Some(program.as_os_str()) {
-            return Err(CommandFault::BadName(program.to_owned()));
+            return Err(CommandError::BadName(program.to_owned()));
         }
         self.directories.iter().map(|d| d.join(program)).find(|p| p.is_file()).ok_or_else(absent)
     }
 
-    fn start(&self, command: &Command) -> Result<Started, CommandFault> {
+    fn start(&self, command: &Command) -> Result<Started, CommandError> {
         let program = self.find(&command.program)?;
-        let failed = |source| CommandFault::Start { program: program.clone(), source };
-        // What sets the limits would say it later, and as a complaint of the child.
+        let failed = |source| CommandError::Start { program: program.clone(), source };
+        // Otherwise the launcher would report it later, as an error of the child.
         access(&program, Access::EXEC_OK).map_err(|error| failed(error.into()))?;
         let (launched, arguments, cgroup) = self.limited(&program, command)?;
         let has_input = command.stdin.is_some();
-        let (stdin, mut input, exit) = if command.hosts.is_empty() {
+        let (stdin, mut input, proxy) = if command.hosts.is_empty() {
             (if has_input { Stdio::piped() } else { Stdio::null() }, None, None)
         } else {
-            let (exit, theirs, input) = Exit::new(has_input).map_err(failed)?;
-            (theirs.into(), input, Some(exit))
+            let (proxy, theirs, input) = EgressProxy::new(has_input).map_err(failed)?;
+            (theirs.into(), input, Some(proxy))
         };
         #[expect(clippy::disallowed_methods, reason = "the one place that starts child processes")]
         let mut builder = tokio::process::Command::new(&launched);
@@ -301,25 +300,25 @@ impl SystemCommands {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let spawned = if command.is_room { confined::spawn(builder) } else { builder.spawn() };
+        let spawned = if command.is_sandbox { confined::spawn(builder) } else { builder.spawn() };
         let mut child = spawned.map_err(failed)?;
         input = input.or_else(|| Some(Box::new(child.stdin.take()?)));
-        let mut started = Started::new(child, input, cgroup).map_err(CommandFault::Wait)?;
-        if let Some(exit) = exit {
-            started.way_out.spawn(exit.serve(command.hosts.clone()));
+        let mut started = Started::new(child, input, cgroup).map_err(CommandError::Wait)?;
+        if let Some(proxy) = proxy {
+            started.egress.spawn(proxy.serve(command.hosts.clone()));
         }
         Ok(started)
     }
 
-    /// The program that sets the limits and becomes this one, its arguments, and the child's control group.
+    /// Wraps a program with its launchers: returns the program to start, its arguments and the control group.
     fn limited(
         &self,
         program: &Path,
         command: &Command,
-    ) -> Result<(PathBuf, Vec<OsString>, Option<Cgroup>), CommandFault> {
+    ) -> Result<(PathBuf, Vec<OsString>, Option<Cgroup>), CommandError> {
         let (mut program, mut arguments) = (program.to_owned(), command.args.clone());
-        if !command.is_room {
-            // Within a room it has its limits from the room.
+        if !command.is_sandbox {
+            // A sandbox sets the limits inside.
             let launcher = self.find(Path::new(PRLIMIT))?;
             let before = command.limits.arguments(false).into_iter().chain([program.into()]);
             arguments = before.chain(arguments).collect();
@@ -328,31 +327,31 @@ impl SystemCommands {
         let Ok(cgroups) = &self.cgroups else { return Ok((program, arguments, None)) };
         let cgroup = cgroups
             .create(&command.limits)
-            .map_err(|source| CommandFault::Start { program: command.program.clone(), source })?;
+            .map_err(|source| CommandError::Start { program: command.program.clone(), source })?;
         (program, arguments) = cgroup.around(&program, arguments);
         Ok((program, arguments, Some(cgroup)))
     }
 }
 
 impl Commands for SystemCommands {
-    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>> {
+    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandError>> + Send + '_>> {
         Box::pin(async move {
             let started = self.start(&command)?;
             match tokio::time::timeout_at(command.deadline, started.finish(command)).await {
                 Ok(finished) => finished,
-                Err(_elapsed) => Err(CommandFault::Deadline),
+                Err(_elapsed) => Err(CommandError::Deadline),
             }
         })
     }
 
-    fn open(&self, mut command: Command) -> Result<Opened, CommandFault> {
+    fn open(&self, mut command: Command) -> Result<Opened, CommandError> {
         command.stdin = Some(Vec::new());
         let mut started = self.start(&command)?;
         let Started { child: Child { stdout, stderr, .. }, input, .. } = &mut started;
-        let (Some(input), Some(output), Some(complaints)) = (input.take(), stdout.take(), stderr.take()) else {
-            return Err(CommandFault::Wait(io::Error::other("the child has no pipes")));
+        let (Some(input), Some(output), Some(stderr)) = (input.take(), stdout.take(), stderr.take()) else {
+            return Err(CommandError::Wait(io::Error::other("the child has no pipes")));
         };
-        Ok(Opened { input, output: Box::new(output), complaints: Box::new(complaints), life: Life(started) })
+        Ok(Opened { input, output: Box::new(output), stderr: Box::new(stderr), process: ChildGroup(started) })
     }
 
     fn limits_in_force(&self) -> String {
@@ -396,7 +395,7 @@ struct Started {
     child: Child,
     input: Option<Input>,
     // Its connections end with it.
-    way_out: JoinSet<()>,
+    egress: JoinSet<()>,
     // Killed and removed with it.
     cgroup: Option<Cgroup>,
 }
@@ -411,10 +410,10 @@ impl Started {
             reason = "its successor is unsafe for descriptors that may be closed; an `OwnedFd` is not"
         )]
         let ended = AsyncFd::with_interest(pidfd_open(leader, PidfdFlags::empty())?, Interest::READABLE)?;
-        Ok(Self { group, ended, child, input, way_out: JoinSet::new(), cgroup })
+        Ok(Self { group, ended, child, input, egress: JoinSet::new(), cgroup })
     }
 
-    async fn finish(mut self, command: Command) -> Result<Finished, CommandFault> {
+    async fn finish(mut self, command: Command) -> Result<Finished, CommandError> {
         let (stdin, stdout, stderr) = (self.input.take(), self.child.stdout.take(), self.child.stderr.take());
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let group = &mut self.group;
@@ -426,9 +425,9 @@ impl Started {
                     feed(stdin, command.stdin),
                 )
             };
-            // Its leader's end is the command's end: whoever it left behind would keep the pipes open.
+            // The command ends with its leader: orphans would keep the pipes open.
             let end = async {
-                self.ended.readable().await.map_err(|e| Stop::Fault(CommandFault::Wait(e)))?.retain_ready();
+                self.ended.readable().await.map_err(|e| Stop::Fault(CommandError::Wait(e)))?.retain_ready();
                 group.kill();
                 Ok(())
             };
@@ -439,7 +438,7 @@ impl Started {
             }
         };
         self.group.kill();
-        let status = self.child.wait().await.map_err(CommandFault::Wait)?;
+        let status = self.child.wait().await.map_err(CommandError::Wait)?;
         let ending = overflow.map_or_else(|| ending(status), Ending::Overflowed);
         let memory = || self.cgroup.as_ref().is_some_and(Cgroup::ran_out_of_memory);
         let exceeded = resources::exceeded(ending).or_else(|| memory().then_some(resources::MEMORY));
@@ -457,7 +456,7 @@ fn ending(status: ExitStatus) -> Ending {
 /// Why the reading of a child stopped early.
 enum Stop {
     Overflow(Stream),
-    Fault(CommandFault),
+    Fault(CommandError),
 }
 
 async fn drain<R>(pipe: Option<R>, max: usize, stream: Stream, into: &mut Vec<u8>) -> Result<(), Stop>
@@ -467,7 +466,7 @@ where
     let Some(pipe) = pipe else { return Ok(()) };
     // One byte more than allowed tells a full output from an overflowing one.
     let ceiling = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
-    pipe.take(ceiling).read_to_end(into).await.map_err(|e| Stop::Fault(CommandFault::Read(e)))?;
+    pipe.take(ceiling).read_to_end(into).await.map_err(|e| Stop::Fault(CommandError::Read(e)))?;
     if into.len() > max {
         into.truncate(max);
         return Err(Stop::Overflow(stream));
@@ -478,8 +477,8 @@ where
 async fn feed(pipe: Option<Input>, bytes: Option<Vec<u8>>) -> Result<(), Stop> {
     let (Some(mut pipe), Some(bytes)) = (pipe, bytes) else { return Ok(()) };
     match pipe.write_all(&bytes).await {
-        // A child may end without reading all it was given.
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Stop::Fault(CommandFault::Write(e))),
+        // A child may end without reading its whole input.
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Stop::Fault(CommandError::Write(e))),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -497,7 +496,7 @@ mod tests {
         Command::new("/bin/sh", soon()).arg("-c").arg(script)
     }
 
-    async fn run(command: Command) -> Result<Finished, CommandFault> {
+    async fn run(command: Command) -> Result<Finished, CommandError> {
         SystemCommands::default().run(command).await
     }
 
@@ -518,14 +517,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn arguments_arrive_as_they_are() {
+    async fn arguments_arrive_unchanged() {
         let hostile = "$(id); 'x' \"y\" `z` \n --flag";
         let done = run(Command::new("printf", soon()).arg("%s|").arg(hostile).arg("")).await.unwrap();
         assert_eq!((done.ending, done.stdout), (Ending::Exited(0), format!("{hostile}||").into_bytes()));
     }
 
     #[tokio::test]
-    async fn the_environment_is_four_constants_and_what_was_given() {
+    async fn the_environment_has_four_constants_and_the_given_variables() {
         let mut command = Command::new("env", soon());
         command.env.push(("TOKEN".into(), "x".into()));
         let text = String::from_utf8(run(command).await.unwrap().stdout).unwrap();
@@ -546,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn status_signal_and_complaints_are_told_apart() {
+    async fn status_signal_and_standard_error_are_distinguished() {
         let done = run(shell("echo no >&2; exit 3")).await.unwrap();
         assert_eq!((done.ending, done.stderr), (Ending::Exited(3), b"no\n".to_vec()));
         assert_eq!(run(shell("kill -TERM $$")).await.unwrap().ending, Ending::Signalled(15));
@@ -561,9 +560,9 @@ mod tests {
         let mut exact = shell("printf 1234");
         exact.stdout_max = 4;
         assert_eq!(run(exact).await.unwrap().ending, Ending::Exited(0));
-        let mut complaints = shell("yes >&2");
-        complaints.stderr_max = 10;
-        assert_eq!(run(complaints).await.unwrap().ending, Ending::Overflowed(Stream::Stderr));
+        let mut errors = shell("yes >&2");
+        errors.stderr_max = 10;
+        assert_eq!(run(errors).await.unwrap().ending, Ending::Overflowed(Stream::Stderr));
     }
 
     #[tokio::test]
@@ -572,7 +571,7 @@ mod tests {
         let file = home.path().join("pid");
         let mut command = shell(&format!("sleep 1000 & echo $! > {}; wait", file.display()));
         command.deadline = Instant::now() + Duration::from_millis(500);
-        assert!(matches!(run(command).await, Err(CommandFault::Deadline)));
+        assert!(matches!(run(command).await, Err(CommandError::Deadline)));
         assert!(dies(&std::fs::read_to_string(file).unwrap()).await);
     }
 
@@ -587,7 +586,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_leader_leaves_behind_dies_with_it() {
+    async fn orphans_of_a_leader_die_with_it() {
         // The orphan holds the pipe open; waiting for the end of the output would take 1,000 seconds.
         let done = run(shell("sleep 1000 & echo $!")).await.unwrap();
         assert_eq!(done.ending, Ending::Exited(0));
@@ -595,17 +594,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_child_that_is_talked_with_dies_with_whoever_talks() {
-        let Opened { mut input, output, complaints, mut life } =
+    async fn a_long_running_child_dies_with_its_handle() {
+        let Opened { mut input, output, stderr, mut process } =
             SystemCommands::default().open(shell("sleep 1000 & echo $!; echo no >&2; cat")).unwrap();
         input.write_all(b"hello\n").await.unwrap();
         drop(input);
         let mut said = Vec::new();
-        let mut complained = String::new();
-        let (mut output, mut complaints) = (output.take(64), complaints.take(3));
-        complaints.read_to_string(&mut complained).await.unwrap();
-        // The child ends with its input; whom it has left behind does not, and holds its output open.
-        life.over().await;
+        let mut errors = String::new();
+        let (mut output, mut stderr) = (output.take(64), stderr.take(3));
+        stderr.read_to_string(&mut errors).await.unwrap();
+        // The child ends with its input. Its orphan lives on and keeps the output open.
+        process.ended().await;
         let mut part = [0; 64];
         while !said.ends_with(b"hello\n") {
             let read = output.read(&mut part).await.unwrap();
@@ -613,19 +612,19 @@ mod tests {
         }
         let said = String::from_utf8(said).unwrap();
         let (pid, rest) = said.split_once('\n').unwrap();
-        assert_eq!((rest, complained.as_str()), ("hello\n", "no\n"));
+        assert_eq!((rest, errors.as_str()), ("hello\n", "no\n"));
         assert!(alive(pid));
-        drop(life);
+        drop(process);
         assert!(dies(pid).await);
     }
 
     #[tokio::test]
-    async fn programs_are_found_by_path_or_in_the_list_only() {
-        assert!(matches!(run(Command::new("no-such-program", soon())).await, Err(CommandFault::NotFound(_))));
-        assert!(matches!(run(Command::new("/no/such", soon())).await, Err(CommandFault::NotFound(_))));
+    async fn programs_are_found_by_path_or_in_the_fixed_list() {
+        assert!(matches!(run(Command::new("no-such-program", soon())).await, Err(CommandError::NotFound(_))));
+        assert!(matches!(run(Command::new("/no/such", soon())).await, Err(CommandError::NotFound(_))));
         for name in ["bin/sh", "./sh", "../bin/sh", "", ".."] {
-            assert!(matches!(run(Command::new(name, soon())).await, Err(CommandFault::BadName(_))), "{name}");
+            assert!(matches!(run(Command::new(name, soon())).await, Err(CommandError::BadName(_))), "{name}");
         }
-        assert!(matches!(run(Command::new("/etc/passwd", soon())).await, Err(CommandFault::Start { .. })));
+        assert!(matches!(run(Command::new("/etc/passwd", soon())).await, Err(CommandError::Start { .. })));
     }
 }

@@ -1,9 +1,9 @@
-//! Where rooms are started: a thread from which nobody reaches the kernel's keyrings.
+//! The thread that starts sandboxes. Its children cannot use the kernel's keyrings.
 //!
-//! Bubblewrap leaves a child in the keyring of the session, and a user's own keyring gives everything to whoever has the
-//! user's number, in whatever namespace: a program in a room would read what operators keep there. So a thread of its own
-//! starts every room, and has told the kernel beforehand to refuse these calls, for itself and for all that descends from
-//! it. There is no way back.
+//! Bubblewrap leaves a child in the session keyring. A user keyring is open to every process with the user's number, in
+//! every namespace. So a sandboxed program could read the operators' keys. A dedicated thread starts every sandbox. It
+//! first installs a seccomp filter that refuses the keyring calls for itself and its descendants. The filter is
+//! irreversible.
 //!
 //! Source: keyrings(7), user-keyring(7), seccomp(2).
 
@@ -15,21 +15,21 @@ use std::thread;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// The calls that have to do with keys.
+/// The system calls of the keyrings.
 const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
-/// The same calls under their other numbers, which an `x86_64` kernel may know, too.
+/// The x32 numbers of the same calls, which an `x86_64` kernel may accept.
 #[cfg(target_arch = "x86_64")]
 const OTHER_NUMBERS: i64 = 0x4000_0000;
 
 type Start = Box<dyn FnOnce() + Send>;
 
-/// Starts a child from there.
+/// Starts a child from the confined thread.
 ///
 /// # Errors
-/// It cannot be started, or nothing would keep it from the keyrings; nothing was executed.
+/// The child cannot be started, or the filter cannot be installed. Nothing was executed.
 ///
 /// # Panics
-/// Outside of a runtime.
+/// Outside a Tokio runtime.
 pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
     static STARTS: Mutex<Option<Sender<Start>>> = Mutex::new(None);
     let mut starts = STARTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,33 +37,33 @@ pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
         Some(starts) => starts.clone(),
         none @ None => none.insert(thread()?).clone(),
     };
-    let (runtime, (tell, told)) = (Handle::current(), channel());
+    let (runtime, (sender, receiver)) = (Handle::current(), channel());
     let start = move || {
         let _entered = runtime.enter();
-        // Whoever asked may have gone; then the child is dropped, and killed.
-        tell.send(command.spawn()).ok();
+        // If the caller is gone, the child is dropped, which kills it.
+        sender.send(command.spawn()).ok();
     };
-    let gone = || io::Error::other("the thread that starts rooms has ended");
+    let gone = || io::Error::other("the thread that starts sandboxes has ended");
     starts.send(Box::new(start)).map_err(|_gone| gone())?;
-    told.recv().map_err(|_gone| gone())?
+    receiver.recv().map_err(|_gone| gone())?
 }
 
-/// It lives as long as this process: a room dies with the thread that has started it.
+/// The thread lives as long as the process: a sandbox dies with the thread that started it.
 fn thread() -> io::Result<Sender<Start>> {
     let filter = filter().map_err(io::Error::other)?;
     let (starts, started) = channel::<Start>();
-    let (tell, told) = channel();
-    thread::Builder::new().name("rooms".to_owned()).spawn(move || {
+    let (sender, receiver) = channel();
+    thread::Builder::new().name("sandboxes".to_owned()).spawn(move || {
         let confined = seccompiler::apply_filter(&filter);
         let is_confined = confined.is_ok();
-        tell.send(confined).ok();
+        sender.send(confined).ok();
         if is_confined {
             for start in started {
                 start();
             }
         }
     })?;
-    told.recv().map_err(io::Error::other)?.map_err(io::Error::other)?;
+    receiver.recv().map_err(io::Error::other)?.map_err(io::Error::other)?;
     Ok(starts)
 }
 

@@ -1,4 +1,4 @@
-//! Where things lie: one directory, 0700.
+//! The layout of the broker's home: one directory, mode 0700.
 
 use shared::{Group, Provider};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub fn quoted(path: &Path) -> String {
     if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// A home. Nothing in it but `ipc/<group>` is ever shown to a sandbox.
+/// The broker's home directory. A sandbox sees only `ipc/<group>` of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home(PathBuf);
 
@@ -35,7 +35,7 @@ impl Home {
         self.0.join("ipc").join(group.as_str())
     }
 
-    /// What the operators have laid down: the rules, and the profiles beneath.
+    /// The operators' policy: rules and, below, profiles.
     pub fn policy(&self) -> PathBuf {
         self.0.join("policy")
     }
@@ -55,17 +55,17 @@ impl Home {
         self.0.join("workspaces").join(group.as_str())
     }
 
-    /// Where what is being done to a group's files is written down.
+    /// The journal of changes to a group's files.
     pub fn journal(&self, group: &Group) -> PathBuf {
         self.0.join("journals").join(group.as_str())
     }
 
-    /// What was accepted of what a provider's program says it can do.
+    /// The accepted definitions of a provider.
     pub fn accepted(&self, provider: &Provider) -> PathBuf {
         self.0.join("accepted").join(format!("{provider}.json"))
     }
 
-    /// The one directory that a provider's program may write to.
+    /// The state directory of a provider's program: the only one that it may write to.
     pub fn state(&self, provider: &Provider) -> PathBuf {
         self.0.join("state").join(provider.as_str())
     }

@@ -1,19 +1,18 @@
-//! The way out of a room that may reach certain hosts, and nothing else.
+//! Egress of a sandbox: connections to the configured hosts, and nothing else.
 //!
-//! Such a room has no network but a loopback of its own. There, each host has an address, at which the broker listens: the
-//! [entrance], the first program in the room's network, makes the listeners and hands them over before anything
-//! of the provider's is started. Whoever connects is connected with the one host that the address stands for, by the name
-//! that the configuration has; what is said passes through as it is, so a TLS session is between the program and its host.
-//! Nothing has to be read of what a program says, and a program needs to know nothing of it: it finds its hosts in its
-//! `/etc/hosts`.
+//! The sandbox has a network namespace with only a loopback interface. Each host has an address there, and the broker
+//! listens on it. [`init`] is the first program in the namespace: it creates the listeners and passes them to the broker
+//! before a program of the provider starts. The broker forwards each connection to the host of that address, by the name
+//! in the configuration. It forwards bytes unchanged, so TLS is end to end. The program needs no proxy settings: it finds
+//! its hosts in its own `/etc/hosts`.
 
-pub mod entrance;
 mod host;
-mod reaching;
+pub mod init;
+mod route;
 
 pub use host::{Host, MAX as HOSTS_MAX};
 
-use reaching::Way;
+use route::Route;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -32,26 +31,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// So many connections a room has at a time. Others wait.
+/// The connections of one sandbox at a time. Others wait.
 const CONNECTIONS_MAX: usize = 64;
-/// So many all rooms have.
+/// The connections of all sandboxes at a time.
 const CONNECTIONS_ALL: usize = 256;
 static CONNECTIONS: Semaphore = Semaphore::const_new(CONNECTIONS_ALL);
-/// For so long a host may leave a connection unanswered.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for a connection to a host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The broker's end of what it and an entrance say to each other, which for the entrance is its standard input.
+/// The broker's end of its socket to `sandbox-init`. The other end is the standard input of `sandbox-init`.
 #[derive(Debug)]
-pub(super) struct Exit {
+pub(super) struct EgressProxy {
     ours: UnixStream,
 }
 
-/// What the room's program is to read, while it is still to be written.
+/// The write end of the standard input of the sandboxed program.
 pub(super) type Input = Box<dyn AsyncWrite + Send + Unpin>;
 
-impl Exit {
-    /// One, with what the entrance gets as its standard input, and, if the room's program is to `read` anything, where to
-    /// write that. The program itself gets an ordinary pipe.
+impl EgressProxy {
+    /// Creates the socket pair. Returns the standard input of `sandbox-init` and, if the program `reads` its own standard
+    /// input, the write end of that pipe.
     pub(super) fn new(reads: bool) -> io::Result<(Self, OwnedFd, Option<Input>)> {
         let (ours, theirs) = UnixStream::pair()?;
         if reads {
@@ -64,17 +63,19 @@ impl Exit {
         Ok((Self { ours }, theirs.into(), None))
     }
 
-    /// Connects whoever comes with these hosts, until it is dropped.
+    /// Forwards connections to these hosts until it is dropped.
     pub(super) async fn serve(self, hosts: Vec<Host>) {
         let listeners = match self.listeners(hosts.len()).await {
             Ok(listeners) => listeners,
-            // It was ended before, or could not make them: its own end tells why.
-            Err(error) => return tracing::debug!(%error, "a room was left before it had a way out"),
+            // `sandbox-init` ended early; its own exit says why.
+            Err(error) => {
+                return tracing::debug!(%error, "a sandbox ended before its listeners were passed to the broker");
+            }
         };
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let of_sandbox = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
         for (listener, host) in listeners.into_iter().zip(hosts) {
-            open.spawn(accept(listener, Way::new(host), Arc::clone(&room)));
+            open.spawn(accept(listener, Route::new(host), Arc::clone(&of_sandbox)));
         }
         open.join_all().await;
     }
@@ -90,7 +91,7 @@ impl Exit {
             }
         };
         if handed.len() != count {
-            return Err(io::Error::other("it has not handed over a listener for each host"));
+            return Err(io::Error::other("sandbox-init passed too few listeners"));
         }
         let listening = |handed: OwnedFd| {
             let listener = std::net::TcpListener::from(handed);
@@ -101,47 +102,48 @@ impl Exit {
     }
 }
 
-async fn accept(listener: TcpListener, way: Arc<Way>, room: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, route: Arc<Route>, of_sandbox: Arc<Semaphore>) {
     let mut open = JoinSet::new();
-    let is_said = Arc::new(AtomicBool::new(false));
+    let is_logged = Arc::new(AtomicBool::new(false));
     loop {
         let inside = match listener.accept().await {
             Ok((inside, _address)) => inside,
-            // Descriptors may be short; whoever has connected waits.
+            // File descriptors may be exhausted; the client waits.
             Err(_error) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        // A host that nobody comes for has no place. None of them is ever closed.
-        let (Ok(place), Ok(place_of_all)) = (Arc::clone(&room).acquire_owned().await, CONNECTIONS.acquire().await)
+        // A place is taken after a connection, so an idle host has none. The semaphores are never closed.
+        let (Ok(place), Ok(place_of_all)) =
+            (Arc::clone(&of_sandbox).acquire_owned().await, CONNECTIONS.acquire().await)
         else {
             return;
         };
         while open.try_join_next().is_some() {}
-        let (way, is_said) = (Arc::clone(&way), Arc::clone(&is_said));
+        let (route, is_logged) = (Arc::clone(&route), Arc::clone(&is_logged));
         open.spawn(async move {
             let _places = (place, place_of_all);
-            if let Err(error) = connected(inside, &way).await
-                && !is_said.swap(true, Ordering::Relaxed)
+            if let Err(error) = forward(inside, &route).await
+                && !is_logged.swap(true, Ordering::Relaxed)
             {
-                // Once for a room and a host: how often is the program's to say.
-                tracing::warn!(host = %way.host, %error, "a provider's program cannot reach a host");
+                // Once for each sandbox and host: the program controls how often it connects.
+                tracing::warn!(host = %route.host, %error, "a provider's program cannot reach a host");
             }
         });
     }
 }
 
-/// A connection from a room, connected with its host until both have ended it.
-async fn connected(mut inside: TcpStream, way: &Arc<Way>) -> io::Result<()> {
-    let reached = tokio::time::timeout(PATIENCE, way.reach()).await;
+/// Forwards one connection to its host until both sides close it.
+async fn forward(mut inside: TcpStream, route: &Arc<Route>) -> io::Result<()> {
+    let reached = tokio::time::timeout(CONNECT_TIMEOUT, route.connect()).await;
     let mut outside = reached.map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
-    // What goes wrong from here on is between the two.
+    // Later errors concern only the two ends.
     copy_bidirectional(&mut inside, &mut outside).await.ok();
     Ok(())
 }
 
-/// The address of each host in the room: one for each name, and this machine's for its own.
+/// The address of each host in the sandbox: one for each name, and 127.0.0.1 for hosts on this machine.
 pub(super) fn addresses(hosts: &[Host]) -> Vec<SocketAddr> {
     let mut names: Vec<&str> = Vec::new();
     let mut addresses = Vec::with_capacity(hosts.len());
@@ -164,7 +166,7 @@ fn send(to: &UnixStream, handed: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HOSTS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(handed)) {
-        return Err(io::Error::other("there is too much to hand over"));
+        return Err(io::Error::other("too many descriptors to pass"));
     }
     sendmsg(to, &[IoSlice::new(b".")], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
@@ -179,7 +181,7 @@ fn receive(from: impl AsFd) -> io::Result<Vec<OwnedFd>> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::other("more was handed over than there can be"));
+        return Err(io::Error::other("more descriptors were passed than expected"));
     }
     let rights = |message| if let RecvAncillaryMessage::ScmRights(handed) = message { Some(handed) } else { None };
     Ok(control.drain().filter_map(rights).flatten().collect())
@@ -204,36 +206,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn listeners_are_handed_over_and_input_arrives_by_a_pipe() {
-        let (exit, theirs, input) = Exit::new(true).unwrap();
+    async fn listeners_are_passed_and_input_arrives_through_a_pipe() {
+        let (proxy, theirs, input) = EgressProxy::new(true).unwrap();
         let theirs = UnixStream::from(theirs);
         let mut pipe = receive(&theirs).unwrap();
         let pipe = std::fs::File::from(pipe.pop().unwrap());
         tokio::io::AsyncWriteExt::write_all(&mut input.unwrap(), b"hello").await.unwrap();
         assert_eq!(io::read_to_string(pipe).unwrap(), "hello");
-        // What the host says comes from a server here, which a name that says so leads to.
+        // The name `localhost` leads to a real server of this test.
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = inside.local_addr().unwrap();
         send(&theirs, &[inside.as_fd()]).unwrap();
         let hosts = vec![host(&format!("localhost:{}", server.local_addr().unwrap().port()))];
-        let serving = tokio::spawn(exit.serve(hosts));
+        let serving = tokio::spawn(proxy.serve(hosts));
         let mut client = TcpStream::connect(address).await.unwrap();
         let (mut far, _) = server.accept().await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut client, b"ping").await.unwrap();
         let mut heard = [0; 4];
         tokio::io::AsyncReadExt::read_exact(&mut far, &mut heard).await.unwrap();
         assert_eq!(&heard, b"ping");
-        // With the room, all ends.
+        // When the sandbox ends, its connections end.
         serving.abort();
         assert_eq!(tokio::io::AsyncReadExt::read(&mut far, &mut heard).await.unwrap_or(0), 0);
     }
 
     #[tokio::test]
-    async fn too_few_listeners_are_none() {
-        let (exit, theirs, _input) = Exit::new(false).unwrap();
+    async fn too_few_listeners_are_rejected() {
+        let (proxy, theirs, _input) = EgressProxy::new(false).unwrap();
         let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         send(&UnixStream::from(theirs), &[inside.as_fd()]).unwrap();
-        exit.serve(["a.example", "b.example"].map(host).into()).await;
+        proxy.serve(["a.example", "b.example"].map(host).into()).await;
     }
 }

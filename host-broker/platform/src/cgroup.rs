@@ -13,7 +13,7 @@
 //!
 //! Source: cgroups(7), the kernel's cgroup-v2.rst ("Delegation", "No Internal Process Constraint").
 
-use crate::effects::resources::ResourceLimits;
+use crate::resources::ResourceLimits;
 use rustix::fs::{Access, access};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,8 +30,8 @@ const SHELL: &str = "/bin/sh";
 const SCRIPT: &str = "echo 0 >\"$1\" && shift && exec \"$@\"";
 /// The script's name, with which the shell begins its errors.
 const NAME: &str = "child-cgroup";
-/// How it complains. The child's program has not run then.
-const COMPLAINT: &str = "child-cgroup: ";
+/// The start of its error messages. They mean that the program did not run.
+const ERROR_PREFIX: &str = "child-cgroup: ";
 /// The controllers without which a group limits too little.
 const REQUIRED: [&str; 2] = ["memory", "pids"];
 /// The controllers that are used.
@@ -178,9 +178,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns whether this is the complaint of a shell that did not get into the group, and became nothing.
-pub(super) fn complains(stderr: &[u8]) -> bool {
-    stderr.starts_with(COMPLAINT.as_bytes())
+/// Returns whether the launching shell could not join the group, by its standard error.
+pub(super) fn is_launcher_error(stderr: &[u8]) -> bool {
+    stderr.starts_with(ERROR_PREFIX.as_bytes())
 }
 
 /// Kills what is in a group and removes it. Returns whether it is gone.
