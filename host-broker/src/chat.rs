@@ -6,13 +6,14 @@
 
 use crate::approvals;
 use crate::broker::Broker;
-use crate::call::{Caller, Header, Origin};
-use crate::identity::Behalf;
+use crate::call::{Header, Origin};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, at, export};
 use crate::policy::facts::Ask;
 use crate::questions::Given;
+use model::Caller;
+use model::Subject;
 use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 use shared::reply::Evidence;
@@ -191,7 +192,7 @@ impl Broker {
         let in_person = Header {
             caller_key: Arc::from(caller.to_string()),
             caller,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id: header.request_id.clone(),
             request_digest: header.request_digest,
             origin: Origin::Broker,

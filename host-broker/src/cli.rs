@@ -56,7 +56,7 @@ use platform::clock::SystemClock;
 use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
 use platform::http::SystemHttp;
-use platform::ids::SystemIds;
+use platform::random::SystemRandom;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ pub fn run(environment: Environment) -> ExitCode {
         home_is_argument,
         effects: Effects {
             clock: Arc::new(SystemClock),
-            ids: Arc::new(SystemIds),
+            ids: Arc::new(SystemRandom),
             environment: Arc::new(environment),
             commands: Arc::new(commands),
             http: Arc::new(SystemHttp::default()),

@@ -18,7 +18,6 @@ pub mod vault;
 pub mod warnings;
 pub mod web;
 
-use crate::call::outside;
 use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
 use crate::policy::rules::RulesError;
@@ -28,6 +27,7 @@ use filter::FilterTable;
 use flows::FlowsTable;
 use identity::IdentityTable;
 use limits::Limits;
+use model::external;
 use notify::{NoticesTable, NotifyTable};
 use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
@@ -395,10 +395,10 @@ impl Config {
         if self.groups.values().filter(|group| group.main).count() > 1 {
             return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
         }
-        if self.groups.contains_key(outside()) {
+        if self.groups.contains_key(external()) {
             return fault(format!(
                 "groups.{0}: `{0}` is what agents outside are called; name the group differently",
-                outside()
+                external()
             ));
         }
         let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
@@ -636,7 +636,7 @@ impl Config {
 
     /// Whether something can be said of calls of this name: a group's, or [those](outside) of agents outside.
     pub fn holds(&self, group: &Group) -> bool {
-        self.groups.contains_key(group) || group == outside()
+        self.groups.contains_key(group) || group == external()
     }
 
     /// The main group, if there is one.

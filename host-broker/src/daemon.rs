@@ -41,7 +41,7 @@ use crate::settling::probe_for;
 use crate::snapshot;
 use crate::terms::{Foundation, Terms};
 pub use exchanging::Exchange;
-use platform::clock::Clock;
+use model::Clock;
 
 use asked::Asker;
 use exchanging::Exchanges;

@@ -11,13 +11,13 @@ use crate::filter::inspect::{Reason, Verdict, inspect};
 use crate::filter::scrub::Scrubber;
 use crate::host::Effects;
 use crate::policy::profile::Profiles;
-use crate::providers::contract::Declaration;
 use crate::secrets::{Secret, Secrets};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use model::Declaration;
+use model::Random;
 use platform::commands::{Command, Commands, Ending};
 use platform::http::{Http, Post};
-use platform::ids::Ids;
 use serde_json::{Value, json};
 use shared::{Group, Provider};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ pub struct Deputy {
     hostile: Treatment,
     profiles: Profiles,
     judge: Option<Judge>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn Random>,
 }
 
 struct Judge {

@@ -27,11 +27,13 @@ use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
 use crate::vault::Vault;
 use inbox::Inbox;
-use platform::clock::Clock;
+use model::Clock;
+use model::NoRandomness;
+use model::Nonce;
+use model::Random;
 use platform::commands::Commands;
 use platform::home::Home;
 use platform::http::Http;
-use platform::ids::{Ids, NoRandomness, Nonce};
 use reload::Reload;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
@@ -52,7 +54,7 @@ pub struct Effects {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The environment, as it was at the start.
     pub environment: Arc<Environment>,
     /// Child processes.
@@ -194,7 +196,7 @@ impl Office {
     }
 
     /// A broker on this configuration.
-    pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
+    pub fn broker(&self, ids: &Arc<dyn Random>) -> Broker {
         let Terms { catalogue, policy, filters, version: _ } = self.terms.clone();
         Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
             .with_filters(filters)

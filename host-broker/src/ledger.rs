@@ -24,7 +24,7 @@ pub mod wal;
 use chain::{Break, Head, Row};
 use held::{Held, shares};
 use minor::Minor;
-use platform::clock::Clock;
+use model::Clock;
 use platform::lock::Lock;
 use reserve::Reserve;
 use rusqlite::Connection;

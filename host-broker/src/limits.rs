@@ -70,7 +70,7 @@ pub fn fact(
     limits: &Limits,
     grant: Option<&Grant>,
 ) -> Result<LimitsFact, LedgerError> {
-    let Some(group) = call.header.caller.held_as() else { return Ok(LimitsFact::Within(Vec::new())) };
+    let Some(group) = call.header.caller.policy_group() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
     let desk = Desk { connection, now, steady, call, counted_as };
     let mut charges = Vec::new();
@@ -376,7 +376,7 @@ pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), L
     const UPSERT: &str = "INSERT INTO breakers VALUES (?1, ?2, 1, CASE WHEN ?3 <= 1 THEN ?4 END, NULL)
         ON CONFLICT (caller, provider) DO UPDATE SET
             faults = faults + 1, open_until = CASE WHEN faults + 1 >= ?3 THEN ?4 END, trial = NULL";
-    let Some(group) = call.header.caller.held_as() else { return Ok(()) };
+    let Some(group) = call.header.caller.policy_group() else { return Ok(()) };
     let BreakerTable { faults, open_s } = limits.of(group, &call.provider).breaker;
     if faults == 0 {
         return Ok(());

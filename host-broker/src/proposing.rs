@@ -7,21 +7,23 @@ use crate::answers::refused;
 use crate::approvals::card::Card;
 use crate::approvals::{self, Kind, State};
 use crate::broker::Broker;
-use crate::call::{Call, Caller, Directive, Header};
-use crate::identity::Behalf;
+use crate::call::{Call, Directive, Header};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::policy::authorize::Refusal;
 use crate::policy::facts::Ask;
 use crate::policy::profile::Setting;
-use crate::proposals::{self, Entry, Proposal, ProposalId, Wanted};
+use crate::proposals::{self, Entry, Proposal, Wanted};
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
 use crate::providers::files::change::{Change, ChangeSet};
 use crate::providers::files::diff::{Diff, Lines};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
-use platform::ids::Nonce;
+use model::Caller;
+use model::Nonce;
+use model::ProposalId;
+use model::Subject;
 use rusqlite::Connection;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
@@ -391,7 +393,7 @@ pub(crate) fn named_after(what: &str, nonce: &Nonce) -> RequestId {
 /// About whose change a person is asked.
 struct Asked<'a> {
     group: &'a Group,
-    behalf: &'a Behalf,
+    behalf: &'a Subject,
     caller: &'a str,
     provider: &'a Provider,
     action: &'a Action,

@@ -10,9 +10,8 @@
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, Kind, State};
 use crate::broker::Broker;
-use crate::call::{Caller, Header, Origin};
+use crate::call::{Header, Origin};
 use crate::filter::inspect::{Reason, Verdict};
-use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::Transaction;
@@ -25,7 +24,9 @@ use crate::providers::mcp::tools::{self, Said, shown};
 use crate::providers::mcp::upstream::{Changed, Withdrawn};
 use crate::questions::Posed;
 use crate::terms::Terms;
-use platform::ids::Nonce;
+use model::Caller;
+use model::Nonce;
+use model::Subject;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
@@ -229,7 +230,7 @@ impl Broker {
         let header = Header {
             caller_key: Caller::Broker.to_string().into(),
             caller: Caller::Broker,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id: named_after("definitions", &nonce),
             request_digest: proposed.said.digest(),
             origin: Origin::Broker,

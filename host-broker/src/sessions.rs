@@ -7,7 +7,7 @@ use crate::approvals::card::{Bringer, Together};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::policy::facts::Exposed;
-use crate::providers::contract::{Declaration, Exposure};
+use model::{Declaration, Exposure};
 use rusqlite::{Connection, params};
 use shared::{Provider, Timestamp};
 

@@ -2,14 +2,14 @@
 
 use crate::config::Config;
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
 use crate::policy::authorize::{Policy, chats_fact, kinds_fact};
 use crate::policy::facts::{ChatsFact, RulesFact};
 use crate::policy::profile::Setting;
 use crate::policy::rules::{Asking, Foretold, Replay, Unknown};
-use crate::providers::contract::{Declaration, Exposure};
 use crate::providers::registry::Catalogue;
+use model::{ChatType, Subject};
+use model::{Declaration, Exposure};
 use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
 use shared::{Group, Level, Provider, Timestamp};
@@ -29,7 +29,7 @@ pub fn snapshot(
     config: &Config,
     catalogue: &Catalogue,
     policy: &Policy,
-    behalf: Option<&Behalf>,
+    behalf: Option<&Subject>,
 ) -> Result<Snapshot, LedgerError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
@@ -61,7 +61,7 @@ fn capability(
     config: &Config,
     catalogue: &Catalogue,
     (policy, replay): (&Policy, Option<&Replay>),
-    behalf: Option<&Behalf>,
+    behalf: Option<&Subject>,
 ) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
     let patience = listed.patience.unwrap_or(config.patience());
@@ -129,7 +129,7 @@ fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declarat
 }
 
 /// Whether it may be used on this person's behalf, and in this chat.
-fn is_for(behalf: &Behalf, grant: &Grant, declaration: &Declaration) -> bool {
+fn is_for(behalf: &Subject, grant: &Grant, declaration: &Declaration) -> bool {
     let person = behalf.person();
     let chats = [chats_fact(grant, person), kinds_fact(declaration, person)];
     let takes_a_person = declaration.provider.is_namespaced() || chats != [ChatsFact::Any; 2];

@@ -3,9 +3,9 @@
 use crate::fakes::real_now;
 use crate::group::code;
 use crate::world::{CONFIG, World};
-use host_broker::identity::ChatType;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
+use model::ChatType;
 use platform::home::Home;
 use platform::sandbox::{Network, Sandbox};
 use serde_json::{Value, json};

@@ -1,7 +1,9 @@
 //! A clock that stands still until the test moves it, and randomness that is the same every time.
 
-use platform::clock::{Clock, SystemClock};
-use platform::ids::{Ids, NoRandomness};
+use model::Clock;
+use model::NoRandomness;
+use model::Random;
+use platform::clock::SystemClock;
 use shared::Timestamp;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -49,12 +51,12 @@ pub fn real_now() -> Timestamp {
 
 /// The same bytes for the same test, and never the same twice within it.
 #[derive(Debug)]
-pub struct CountedIds {
+pub struct CountedRandom {
     seed: u64,
     count: AtomicU64,
 }
 
-impl CountedIds {
+impl CountedRandom {
     /// Bytes that follow from this name.
     pub fn of(name: &str) -> Self {
         let seed = name
@@ -79,7 +81,7 @@ impl CountedIds {
     }
 }
 
-impl Ids for CountedIds {
+impl Random for CountedRandom {
     fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
         for chunk in buffer.chunks_mut(8) {
             let bytes = self.next().to_le_bytes();

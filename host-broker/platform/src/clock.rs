@@ -1,17 +1,9 @@
-//! What time it is.
+//! The clock of the machine.
 
+use model::Clock;
 use rustix::time::{ClockId, clock_gettime};
 use shared::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// A source of wall time, and of time that nobody can set.
-pub trait Clock: Send + Sync {
-    /// The time now, in UTC. A person or a time server may set it.
-    fn now(&self) -> Timestamp;
-
-    /// The time since some moment. It never goes back and never jumps; sleep of the machine counts.
-    fn monotonic(&self) -> Duration;
-}
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]

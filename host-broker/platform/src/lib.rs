@@ -10,7 +10,7 @@ mod confined;
 pub mod egress;
 pub mod home;
 pub mod http;
-pub mod ids;
+pub mod random;
 pub mod lock;
 pub mod resources;
 pub mod sandbox;

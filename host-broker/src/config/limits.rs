@@ -1,7 +1,7 @@
 //! How much a group may do in a time: `[limits.<group>.<provider>]`.
 
-use crate::call::outside;
 use crate::config::Config;
+use model::external;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Action, Group, Level, Provider};
@@ -138,7 +138,7 @@ impl Limits {
                 names.into_iter().flatten().filter_map(|provider| tables.get(provider))
             })
             .next()
-            .unwrap_or(if group == outside() { &OUTSIDE } else { &DEFAULT })
+            .unwrap_or(if group == external() { &OUTSIDE } else { &DEFAULT })
     }
 
     /// The actions whose parameters are declared amounts, by the key of their provider.
@@ -157,7 +157,7 @@ impl Limits {
     /// What is wrong, where, and what to do.
     pub(super) fn check(&self, config: &Config) -> Result<(), String> {
         for (group, tables) in &self.0 {
-            if group != ANY && !config.groups.keys().chain([outside()]).any(|known| known.as_str() == group) {
+            if group != ANY && !config.groups.keys().chain([external()]).any(|known| known.as_str() == group) {
                 return Err(format!(
                     "limits.{group}: there is no group `{group}`; add [groups.{group}] or write \"*\""
                 ));

@@ -4,14 +4,15 @@
 
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State, Waiting};
-use crate::call::{Caller, Origin, Parsed, Target};
+use crate::call::{Origin, Parsed, Target};
 use crate::event::{Back, Event, Resumed};
 use crate::ledger::LedgerError;
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
 use crate::questions::{Unanswerable, Why};
-use platform::ids::Nonce;
+use model::Caller;
+use model::Nonce;
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;

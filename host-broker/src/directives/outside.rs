@@ -4,13 +4,14 @@ use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::bearer::Bearer;
 use crate::broker::Broker;
-use crate::call::{Caller, Header};
+use crate::call::Header;
 use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::Transaction;
 use crate::operators;
 use crate::providers::registry::Entry;
 use crate::rights;
+use model::Caller;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
@@ -135,7 +136,7 @@ impl Broker {
                 operator.map(|operator| operator.maker().to_owned()).unwrap_or_default()
             }
             // The main group's agent gives what the operator lists, to agents whose writes ask a person.
-            Caller::Group(_) | Caller::Outside(_) | Caller::Broker => return Ok(Ok(())),
+            Caller::Group(_) | Caller::External(_) | Caller::Broker => return Ok(Ok(())),
         };
         let check = |tool: &&Opaque| {
             let Some(bound) = self.config.flows.tool(tool) else { return Ok(()) };
@@ -155,7 +156,7 @@ impl Broker {
 
     /// The flow to which an agent outside has access, as it reads it.
     pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, LedgerError> {
-        let Caller::Outside(access) = &header.caller else {
+        let Caller::External(access) = &header.caller else {
             return Ok(Said::no(Code::Guardrail, "Only agents outside read by their access."));
         };
         let standing = grants::standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Read(flow))?;

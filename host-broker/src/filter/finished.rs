@@ -92,7 +92,8 @@ impl Filters {
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let declaration = operation.declaration();
         let until = call.header.reply_deadline();
-        let looked = self.deputy.look(call.header.caller.held_as(), declaration, data, &self.scrubber, until).await;
+        let looked =
+            self.deputy.look(call.header.caller.policy_group(), declaration, data, &self.scrubber, until).await;
         seen = seen.shortened();
         if looked.verdict.is_clean() {
             return seen;

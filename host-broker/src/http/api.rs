@@ -20,7 +20,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use platform::clock::Clock;
+use model::Clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::Code;

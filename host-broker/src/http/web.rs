@@ -37,7 +37,7 @@ pub(super) use desk::Desk;
 pub(super) use door::{Closed, check_host, seal};
 use entrance::Entrance;
 use maud::Markup;
-use platform::clock::Clock;
+use model::Clock;
 use rusqlite::Connection;
 use sessions::{Use, Visitor};
 use std::sync::{Arc, Mutex};

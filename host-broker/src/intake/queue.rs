@@ -7,7 +7,7 @@ use crate::call::{self, Desk, Origin, Parsed};
 use crate::event::Event;
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, RoomError};
-use platform::clock::Clock;
+use model::Clock;
 use shared::mailbox::{FileIdentity, Listing, is_document};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group};

@@ -7,7 +7,7 @@ use crate::identity::issuers::Issuers;
 use crate::ledger::LedgerKey;
 use platform::clock::SystemClock;
 use platform::home::Home;
-use platform::ids::SystemIds;
+use platform::random::SystemRandom;
 
 #[test]
 fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
@@ -22,7 +22,7 @@ fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
         catalogue: Arc::default(),
         key: Arc::new(LedgerKey::new(vec![0; 32])),
         issuers: Arc::new(Issuers::nobody()),
-        ids: Arc::new(SystemIds),
+        ids: Arc::new(SystemRandom),
         patience: Duration::from_secs(60),
         foreign_types: ForeignTypes::Leave,
         filters: None,

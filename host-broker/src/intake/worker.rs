@@ -9,7 +9,7 @@ use crate::call::{self, Desk, Parsed};
 use crate::event::{Event, News, Reports};
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, Slot, Weight};
-use platform::clock::Clock;
+use model::Clock;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group, Timestamp, limits};

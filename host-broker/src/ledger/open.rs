@@ -5,7 +5,7 @@ use crate::ledger::reserve::Reserve;
 use crate::ledger::steady::Steady;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
-use platform::clock::Clock;
+use model::Clock;
 use platform::lock::Lock;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::cell::RefCell;

@@ -7,7 +7,7 @@
 //! at least as long as it is said to. Its values are no dates: only differences mean something.
 
 use crate::ledger::{LedgerError, at};
-use platform::clock::Clock;
+use model::Clock;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shared::Timestamp;
 use std::time::Duration;

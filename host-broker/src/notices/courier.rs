@@ -9,7 +9,7 @@ use crate::secrets::{Secret, Secrets};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use platform::clock::Clock;
+use model::Clock;
 use platform::commands::{Command, CommandError, Commands, Ending};
 use platform::http::{Http, Post};
 use serde_json::json;

@@ -6,13 +6,12 @@ mod outside;
 
 use crate::accounts;
 use crate::approvals::{self, Approval, State, sealing};
-use crate::call::{Call, Caller, KillScope, Target};
+use crate::call::{Call, Target};
 use crate::config::flows::FlowsTable;
 use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
 use crate::gates;
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, ChatType, Person};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
@@ -25,8 +24,11 @@ use crate::policy::facts::{
 use crate::policy::profile::{Profiles, Setting};
 use crate::policy::rules::{Asking, Rules};
 use crate::proposals;
-use crate::providers::contract::{Declaration, Exposure, Guard, Invocation, Needs, Operation};
+use crate::providers::contract::{Guard, Invocation, Needs, Operation};
 use crate::sessions;
+use model::{Caller, KillScope};
+use model::{ChatType, Person, Subject};
+use model::{Declaration, Exposure};
 use rusqlite::Connection;
 use shared::digest::Digest;
 use shared::flow::GrantId;
@@ -138,7 +140,7 @@ pub fn authorize<'tx>(
             call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
             // Whatever made a person be asked: the yes is spent, and stands on the row.
             let invokes = match &call.header.caller {
-                Caller::Outside(access) => Some(access.clone()),
+                Caller::External(access) => Some(access.clone()),
                 Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
             };
             let counted_as = facts.counted_as;
@@ -207,7 +209,7 @@ fn facts(
     policy: &Policy,
     filters: Option<&Filters>,
 ) -> Result<Facts, LedgerError> {
-    let killed = kill::find(connection, call.header.caller.held_as(), &call.provider)?;
+    let killed = kill::find(connection, call.header.caller.policy_group(), &call.provider)?;
     let stored = match call.header.caller.group() {
         Some(group) => grants::find(connection, group, &call.provider)?,
         None => None,
@@ -216,7 +218,7 @@ fn facts(
     let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
     let session = session_fact(connection, call, &counted_as, policy)?;
     let (grant, gate) = match &call.header.caller {
-        Caller::Outside(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
+        Caller::External(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
             (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
@@ -295,7 +297,7 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     if is_made && !is_granted(grant, call) {
         return RulesFact::Unasked;
     }
-    let group = call.header.caller.held_as();
+    let group = call.header.caller.policy_group();
     let operation = operation_fact(call, &policy.profiles);
     let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
         (operation, group, call.target.invocation())
@@ -360,7 +362,7 @@ fn session_fact(
     Ok(SessionFact {
         earlier: sessions::exposures(connection, counted_as)?,
         adds,
-        waived: call.header.caller.held_as().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
+        waived: call.header.caller.policy_group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
     })
 }
 
@@ -368,7 +370,7 @@ fn sentence_subject(caller: &Caller) -> String {
     match caller {
         Caller::Group(group) => format!("Group '{group}'"),
         Caller::Person(name) => format!("Person '{name}'"),
-        Caller::Outside(access) => format!("Agent outside '{access}'"),
+        Caller::External(access) => format!("Agent outside '{access}'"),
         Caller::Operator(token) => format!("Operator '{token}'"),
         Caller::Broker => "The broker".to_owned(),
     }
@@ -413,10 +415,10 @@ pub(crate) fn kinds_fact(declaration: &Declaration, person: Option<&Person>) -> 
     }
 }
 
-fn person_fact(behalf: &Behalf) -> PersonFact {
+fn person_fact(behalf: &Subject) -> PersonFact {
     match behalf {
-        Behalf::Person(_) => PersonFact::Known,
-        Behalf::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.reason() },
+        Subject::Person(_) => PersonFact::Known,
+        Subject::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.reason() },
     }
 }
 
@@ -426,7 +428,7 @@ fn operation_fact(call: &Call, profiles: &Profiles) -> Option<OperationFact> {
     Some(OperationFact {
         declared: declaration.level,
         demanded,
-        setting: profiles.setting(call.header.caller.held_as(), declaration, demanded),
+        setting: profiles.setting(call.header.caller.policy_group(), declaration, demanded),
         chats: kinds_fact(declaration, call.header.behalf.person()),
     })
 }
@@ -468,7 +470,7 @@ fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
 fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
     let Some(id) = id else { return Ok(TaskFact::NotGiven) };
     // For agents outside the operator has named it, and it need not be theirs.
-    let is_theirs = |group: &Group| matches!(caller, Caller::Outside(_)) || Some(group) == caller.group();
+    let is_theirs = |group: &Group| matches!(caller, Caller::External(_)) || Some(group) == caller.group();
     let usable =
         gates::task(connection, id)?.is_some_and(|task| task.state == gates::TaskState::Open && is_theirs(&task.group));
     Ok(if usable { TaskFact::Usable } else { TaskFact::Unusable })

@@ -8,7 +8,7 @@ use crate::policy::facts::{
     OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use crate::policy::profile::Setting;
-use crate::providers::contract::Exposure;
+use model::Exposure;
 use shared::{Code, Level};
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use crate::limits::Charge;
 use crate::policy::profile::Setting;
-use crate::providers::contract::Exposure;
+use model::Exposure;
 use shared::{Action, Code, Gate, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -4,9 +4,9 @@
 //! holds, whatever a profile says.
 
 use crate::config::deputy::Treatment;
-use crate::providers::contract::{Declaration, Tier};
 use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::Patterns;
+use model::{Declaration, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
@@ -192,7 +192,7 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::contract::Exposure;
+    use model::Exposure;
 
     fn declaration(action: &str, level: Level, tier: Option<Tier>) -> Declaration {
         Declaration {

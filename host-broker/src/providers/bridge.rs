@@ -18,15 +18,13 @@ mod linking;
 
 use crate::filter::scrub::Scrubber;
 use crate::filter::{COMPLAINT_MAX, complaint};
-use crate::identity::Person;
 use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
 use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
-    Supplied, unprepared,
+    Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
 };
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::execution::Execution;
 use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
@@ -35,9 +33,12 @@ use crate::vault::{self, Place, Vault};
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
-use platform::clock::Clock;
+use model::Clock;
+use model::EffectMarker;
+use model::Person;
+use model::Random;
+use model::{Declaration, Exposes, Exposure, ParamError};
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
-use platform::ids::Ids;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -170,7 +171,7 @@ pub struct Bridge {
     /// What runs it.
     pub commands: Arc<dyn Commands>,
     /// Where request ids come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The time, for tokens.
     pub clock: Arc<dyn Clock>,
 }
@@ -458,7 +459,7 @@ impl Operation for Performed {
         &self.declaration
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let faults = faults(&self.validator, &Value::Object(params.clone()));
         if !faults.is_empty() {
             return Err(faults);
@@ -507,7 +508,7 @@ impl Invocation for Asked {
         unprepared(self)
     }
 
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
         None
     }
 

@@ -25,12 +25,13 @@ pub use files::BadPattern;
 pub use format::Format;
 pub use time::NotAZone;
 
-use crate::providers::contract::{Exposure, Operation};
+use crate::providers::contract::Operation;
 use crate::providers::native::{BadDeclaration, operation};
 use backend::Backend;
 use files::Files;
 use journald::{Journald, Place};
-use platform::clock::Clock;
+use model::Clock;
+use model::Exposure;
 use platform::commands::Commands;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};

@@ -24,7 +24,7 @@ mod reply;
 
 use crate::providers::contract::Operation;
 use desk::Desk;
-use platform::ids::Ids;
+use model::Random;
 use rules::PathRules;
 use serde_json::{Map, Value};
 pub use settings::Settings;
@@ -61,7 +61,7 @@ pub fn operations(
     settings: &Settings,
     expiry: Duration,
     spots: BTreeMap<Group, Spot>,
-    ids: &Arc<dyn Ids>,
+    ids: &Arc<dyn Random>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
     if name.as_str() != NAME {
         return Err(format!("it must be called [providers.files], not [providers.{name}]: a group has one workspace"));

@@ -27,6 +27,8 @@ use crate::vault::Vault;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use claims::{claims, named, shown};
+use model::Clock;
+use model::Random;
 use oauth2::basic::{
     BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
     BasicTokenType,
@@ -37,9 +39,7 @@ use oauth2::{
     HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
-use platform::clock::Clock;
 use platform::http::{Http, HttpFault, Post};
-use platform::ids::Ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Provider, Timestamp};
@@ -127,7 +127,7 @@ pub struct OAuth {
     /// What carries requests.
     pub http: Arc<dyn Http>,
     /// Where challenges come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What is being renewed.

@@ -1,9 +1,10 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
 use crate::policy::facts::Outage;
-use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
+use crate::providers::contract::{Failure, Invocation, Operation, Probed, Running};
 use crate::providers::execution::Execution;
 use crate::providers::mcp::upstream::{Pinned, Upstream};
+use model::{Declaration, ParamError, Refusal};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
@@ -85,7 +86,7 @@ impl Operation for Reworded {
         &self.declaration
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         self.operation.parse(params)
     }
 

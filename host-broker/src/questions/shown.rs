@@ -1,15 +1,16 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
 use crate::approvals::card::{Card, Together};
-use crate::call::{Call, Caller};
+use crate::call::Call;
 use crate::flows::grants::Access;
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
 use crate::policy::authorize::counted_as;
 use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
-use crate::providers::sealed::Sealed;
 use crate::sessions;
+use model::Caller;
+use model::SealedRequest;
+use model::{ChatType, Subject};
 use rusqlite::Connection;
 use shared::Level;
 
@@ -17,7 +18,7 @@ use shared::Level;
 pub(super) fn card(
     call: &Call,
     access: Option<&Access>,
-    sealed: Option<&Sealed>,
+    sealed: Option<&SealedRequest>,
     reasons: &[(Ask, String)],
     together: Option<Together>,
 ) -> Option<Card> {
@@ -25,7 +26,7 @@ pub(super) fn card(
     let level = call.target.demanded();
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
-        Caller::Outside(access) => card.say("Agent outside", access.as_str()),
+        Caller::External(access) => card.say("Agent outside", access.as_str()),
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
     }
     if let Some(access) = access {
@@ -87,7 +88,7 @@ pub(super) fn together(
 
 /// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
 /// stands on a line of its own, between quotes.
-pub(crate) fn say_for_whom(card: &mut Card, behalf: &Behalf) {
+pub(crate) fn say_for_whom(card: &mut Card, behalf: &Subject) {
     let Some(person) = behalf.person() else { return };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     card.say("On behalf of", &person.key());

@@ -3,7 +3,7 @@
 use host_broker::ledger::chain::{Draft, Kind};
 use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
 use host_broker::ledger::{Durability, Ledger};
-use platform::clock::Clock;
+use model::Clock;
 use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;

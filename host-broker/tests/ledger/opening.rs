@@ -7,7 +7,7 @@ use host_broker::event::Event;
 use host_broker::ledger::chain::{Break, Verifier};
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
 use host_broker::ledger::{Durability, LedgerError, calls, store};
-use platform::clock::Clock as _;
+use model::Clock as _;
 use rusqlite::Connection;
 use serde_json::json;
 use std::fs;

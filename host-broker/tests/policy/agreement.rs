@@ -8,7 +8,7 @@ use host_broker::policy::facts::{
     ProviderFact, RulesFact, SessionFact, Stopped,
 };
 use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use model::Exposure;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use shared::{Code, Level};

@@ -5,7 +5,7 @@ use host_broker::policy::facts::{
     LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use model::Exposure;
 use proptest::prelude::*;
 use shared::{Code, Level, Timestamp};
 use std::collections::BTreeSet;

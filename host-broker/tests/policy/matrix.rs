@@ -9,7 +9,7 @@ use host_broker::policy::facts::{
     PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
 };
 use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use model::Exposure;
 use shared::{Code, Level};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

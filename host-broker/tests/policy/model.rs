@@ -7,7 +7,7 @@ use host_broker::policy::facts::{
     ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use model::Exposure;
 use shared::{Code, Level};
 
 /// What a decision comes to, without its words; in the order of strictness.

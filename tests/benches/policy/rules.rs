@@ -3,9 +3,9 @@
 use crate::{ms, share, us};
 use host_broker::policy::facts::RulesFact;
 use host_broker::policy::rules::{Asking, RuleFile, Rules};
-use host_broker::providers::contract::Exposure;
 use host_broker::providers::mock;
 use host_broker::providers::registry::{Catalogue, Listed};
+use model::Exposure;
 use serde_json::{Map, Value, json};
 use shared::{Action, Group, Level, Provider, Timestamp};
 use std::fmt::Write as _;

@@ -7,8 +7,8 @@ use crate::config::{Config, profiles};
 use crate::policy::facts::RulesFact;
 use crate::policy::profile::Setting;
 use crate::policy::rules::{Asking, Foretold, Replay, Rule, Rules, Unknown, Vocabulary};
-use crate::providers::contract::{Declaration, Exposure};
 use crate::providers::registry::Catalogue;
+use model::{Declaration, Exposure};
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
 

@@ -1,11 +1,11 @@
 //! A call, as it is put to the rules.
 
-use crate::identity::{ChatType, Person};
 use crate::policy::facts::RulesFact;
 use crate::policy::rules::shape;
 use crate::policy::rules::vocabulary::{Vocabulary, level_name};
-use crate::providers::contract::Exposure;
 use cedar_policy::{Context, Request, RestrictedExpression};
+use model::Exposure;
+use model::{ChatType, Person};
 use serde_json::{Map, Value};
 use shared::{Action, Group, Level, Provider, TaskId, Timestamp};
 

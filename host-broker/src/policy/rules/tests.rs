@@ -6,9 +6,9 @@ mod faults;
 mod foretold;
 
 use super::*;
-use crate::providers::contract::Exposure;
 use crate::providers::mock;
 use crate::providers::registry::{Catalogue, Listed};
+use model::Exposure;
 use serde_json::json;
 use shared::{Group, Level, Provider, TaskId, Timestamp};
 use std::collections::BTreeSet;

@@ -22,7 +22,7 @@ use crate::providers::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
 use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
-use platform::clock::Clock;
+use model::Clock;
 use scan::{Depth, LogFile, Looked, ScanFault};
 use shared::Timestamp;
 use std::collections::BTreeMap;

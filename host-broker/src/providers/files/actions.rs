@@ -8,10 +8,11 @@ mod read_file;
 mod withdraw_proposal;
 mod write_file;
 
-use crate::providers::contract::{Exposure, Guard, Operation, Refusal};
+use crate::providers::contract::{Guard, Operation};
 use crate::providers::files::desk::Desk;
 use crate::providers::files::patch::first_name;
 use crate::providers::native::{BadDeclaration, operation};
+use model::{Exposure, Refusal};
 use serde_json::{Map, Value, json};
 use shared::{Action, Provider};
 use std::sync::Arc;

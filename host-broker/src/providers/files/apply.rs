@@ -24,8 +24,8 @@ use crate::providers::files::rules::{PathRules, RuleBreach};
 use crate::providers::files::workspace::folder::Folder;
 use crate::providers::files::workspace::{FileFault, Step, Workspace};
 use journal::Plan;
+use model::Random;
 use operation::{Operation, Undone};
-use platform::ids::Ids;
 use rustix::io::Errno;
 use shared::Code;
 use shared::digest::Digest;
@@ -42,7 +42,7 @@ pub struct Place<'a> {
     /// What may be touched.
     pub rules: &'a PathRules,
     /// Where unguessable names come from.
-    pub ids: &'a dyn Ids,
+    pub ids: &'a dyn Random,
     /// What the journal notes once it is done.
     pub mark: &'a Mark,
 }

@@ -369,7 +369,7 @@ async fn a_token_that_cannot_be_sent_or_comes_back_is_not_shown() {
 
     let client =
         Client::new(BaseUrl::parse("http://127.0.0.1:1").unwrap(), Arc::new(platform::clock::SystemClock)).unwrap();
-    let nonce = platform::ids::Nonce::fresh(&platform::ids::SystemIds).unwrap();
+    let nonce = model::Nonce::fresh(&platform::random::SystemRandom).unwrap();
     let opened = crate::providers::github::client::Session::open(&client, "CANARY\n", Instant::now(), &nonce);
     has_no_token(&opened.err().unwrap());
 }

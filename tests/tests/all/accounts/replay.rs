@@ -2,7 +2,7 @@
 //! only to requests that have the very members of the recorded ones.
 
 use super::{answer, auth, poll, question};
-use host_broker::identity::ChatType;
+use model::ChatType;
 use platform::commands::installed;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -1,13 +1,13 @@
-//! Randomness: nonces, keys, generated names.
+//! Randomness: a source of unguessable bytes, and nonces made of it.
 
 use std::fmt;
 
 /// A source of unguessable bytes.
-pub trait Ids: Send + Sync {
+pub trait Random: Send + Sync {
     /// Fills the buffer.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the system has none to give; what needed it must then be refused.
+    /// [`NoRandomness`] if the source fails. The caller must then refuse the operation.
     fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness>;
 }
 
@@ -16,34 +16,23 @@ pub trait Ids: Send + Sync {
 #[error("the system's random source failed")]
 pub struct NoRandomness;
 
-/// The system's random source.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemIds;
-
-impl Ids for SystemIds {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's random source")]
-    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
-        getrandom::fill(buffer).map_err(|_why| NoRandomness)
-    }
-}
-
-/// What is planted into an effect so that it can be recognised later: 128 random bits, as 32 hexadecimal digits.
+/// The marker that an effect carries so that a probe recognises it: 128 random bits, as 32 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Nonce(String);
 
 impl Nonce {
-    /// A fresh one.
+    /// Generates a nonce.
     ///
     /// # Errors
     /// [`NoRandomness`].
-    pub fn fresh(ids: &dyn Ids) -> Result<Self, NoRandomness> {
+    pub fn fresh(random: &dyn Random) -> Result<Self, NoRandomness> {
         let mut bytes = [0; 16];
-        ids.fill(&mut bytes)?;
+        random.fill(&mut bytes)?;
         Ok(Self(base16ct::lower::encode_string(&bytes)))
     }
 
-    /// One that was stored with the intent it was made for.
+    /// A nonce that is stored with its intent.
     pub fn stored(text: String) -> Self {
         Self(text)
     }

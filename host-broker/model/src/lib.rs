@@ -1,0 +1,25 @@
+//! The vocabulary of the domain: callers, persons, declarations, accounts, names, and the traits of time and randomness.
+//!
+//! The crate does no I/O and knows neither SQL nor Tokio. Every other crate of the broker uses it.
+
+mod account;
+mod caller;
+mod clock;
+mod declaration;
+mod effect_marker;
+mod identity;
+mod proposal_id;
+mod random;
+mod sealed_request;
+mod token_id;
+
+pub use account::{Account, Share, is_ref, owned};
+pub use caller::{Caller, KillScope, external};
+pub use clock::Clock;
+pub use declaration::{Declaration, Exposes, Exposure, ParamError, Refusal, Tier};
+pub use effect_marker::EffectMarker;
+pub use identity::{ChatType, Person, Subject, TokenError, claimed_in};
+pub use proposal_id::{BadProposalId, ProposalId};
+pub use random::{NoRandomness, Nonce, Random};
+pub use sealed_request::SealedRequest;
+pub use token_id::{TokenId, TokenIdGrammar};
