@@ -7,9 +7,9 @@
 use crate::call::Call;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::facts::AccountFact;
 use model::Subject;
 use model::{Account, Share};
+use policy::facts::AccountFact;
 use rusqlite::{Connection, params};
 use shared::{Provider, Timestamp};
 

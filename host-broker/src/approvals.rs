@@ -21,10 +21,9 @@ mod stored;
 
 pub use stored::*;
 
+use crate::authorize::Policy;
 use crate::call::Call;
 use crate::ledger::LedgerError;
-use crate::policy::authorize::Policy;
-use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
 use card::Card;
 use model::NoRandomness;
@@ -32,6 +31,7 @@ use model::Person;
 use model::ProposalId;
 use model::Random;
 use model::SealedRequest;
+use policy::facts::ApprovalReason;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
@@ -162,7 +162,7 @@ pub struct Approval {
     /// Whether the caller has had its one reply.
     pub told: bool,
     /// Why a person is asked.
-    pub asks: BTreeSet<Ask>,
+    pub asks: BTreeSet<ApprovalReason>,
     /// What is shown, until it is closed.
     pub card: Option<Card>,
 }
@@ -238,7 +238,7 @@ pub struct Question<'a> {
     /// When the caller stops waiting.
     pub reply_by: Timestamp,
     /// Why a person is asked.
-    pub asks: &'a BTreeSet<Ask>,
+    pub asks: &'a BTreeSet<ApprovalReason>,
     /// What is shown.
     pub card: &'a Card,
 }

@@ -13,7 +13,6 @@ use crate::chat::Relayed;
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Slot, Weight};
 use crate::operators::Wanted;
-use crate::policy::facts::{DepartingFact, Outage};
 use crate::providers::contract::{Invocation, Operation, Supplied};
 use crate::providers::meanwhile::Meanwhile;
 use crate::questions::Given;
@@ -26,6 +25,7 @@ use model::Share;
 use model::Subject;
 use model::TokenId;
 use model::{Caller, KillScope};
+use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::request::FlowRequest;
@@ -170,7 +170,7 @@ pub struct Call {
     /// The parameters, as they were written.
     pub params: Params,
     /// The findings in the data that would leave, if the inspection ran before the decision.
-    pub departing: Option<DepartingFact>,
+    pub departing: Option<EgressFact>,
     /// Whether a person was asked about it.
     pub asked: Asked,
     /// The proposal that it applies.

@@ -7,7 +7,6 @@ pub mod filter;
 pub mod deputy;
 pub mod flows;
 pub mod identity;
-pub mod limits;
 pub mod notify;
 pub mod permissions;
 pub mod profiles;
@@ -20,15 +19,15 @@ pub mod web;
 
 use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
-use crate::policy::rules::RulesError;
 use crate::providers::mcp::settings::Address;
+use ::rules::RulesError;
 use deputy::DeputyTable;
 use filter::FilterTable;
 use flows::FlowsTable;
 use identity::IdentityTable;
-use limits::Limits;
 use model::external;
 use notify::{NoticesTable, NotifyTable};
+use policy::limits::Limits;
 use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -414,7 +413,9 @@ impl Config {
         if let Some(group) = &self.broker.socket_group {
             socket::group_number(group).map(drop).or_else(|why| fault(format!("broker.socket_group: {why}")))?;
         }
-        self.limits.check(self).or_else(fault)?;
+        let is_group = |name: &str| self.groups.keys().any(|group| group.as_str() == name);
+        let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
+        self.limits.check(is_group, is_provider).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
         self.vault.check().or_else(fault)?;

@@ -14,6 +14,7 @@ pub use granting::grant_value;
 
 use crate::accounts as stored_accounts;
 use crate::approvals::{self, Approval, State};
+use crate::authorize::Refusal;
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Directive, Header, Order};
 use crate::capability_answers::CapabilityAnswer;
@@ -27,7 +28,6 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::Refusal;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::sessions;

@@ -9,7 +9,7 @@ pub mod mailroom;
 pub mod intake;
 pub mod identity;
 pub mod call;
-pub mod policy;
+pub mod authorize;
 pub mod grants;
 pub mod gates;
 pub mod accounts;

@@ -6,13 +6,14 @@
 //! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
 
 use crate::call::Call;
-use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use crate::flows::grants::issuer_key;
 use crate::grants::{self, Grant};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::ledger::{LedgerError, at, steady};
-use crate::policy::facts::LimitsFact;
+use policy::facts::LimitsFact;
+use policy::limits::Charge;
+use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use serde_json::{Value, json};
 use shared::{Code, Level, Timestamp};
@@ -24,40 +25,6 @@ const DAY_MS: i64 = 86_400_000;
 const MILLION: f64 = 1e6;
 /// When to ask again while one call finds out whether a provider works again.
 const TRIAL_RETRY: Duration = Duration::from_secs(1);
-
-/// What the intent of a permitted call uses up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Charge {
-    /// A place in a bucket that empties at this rate.
-    Rate {
-        /// Which bucket.
-        scope: String,
-        /// So many a minute.
-        per_minute: u32,
-    },
-    /// A part of a day's quota.
-    Quota {
-        /// Which.
-        scope: String,
-        /// How much: calls, or millionths of an amount.
-        uses: i64,
-        /// Where an auditor should see that most is used.
-        soft: Option<i64>,
-        /// Whether this call is beyond that.
-        near: bool,
-        /// The key under which it counts, where that is not the one of the call.
-        of: Option<String>,
-    },
-    /// It finds out whether the provider works again.
-    Trial,
-}
-
-impl Charge {
-    /// Whether most of a quota is used.
-    pub fn is_near(&self) -> bool {
-        matches!(self, Self::Quota { near: true, .. })
-    }
-}
 
 /// Whether there is room for the call.
 ///

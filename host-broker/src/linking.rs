@@ -16,6 +16,7 @@ pub mod stored;
 use crate::accounts;
 use crate::approvals::card::{Card, visible};
 use crate::approvals::{self, Approval, Kind, State};
+use crate::authorize::Refusal;
 use crate::broker::Broker;
 use crate::call::Call;
 use crate::filter::finished::{Filtered, Outcome};
@@ -23,8 +24,6 @@ use crate::filter::inspect::inspect_text;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::{Effect, Transaction};
-use crate::policy::authorize::Refusal;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
@@ -32,6 +31,7 @@ use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
 use model::Account;
 use model::Nonce;
+use policy::facts::ApprovalReason;
 use rusqlite::Connection;
 use said::said;
 use serde_json::{Value, json};
@@ -213,7 +213,7 @@ impl Broker {
             subject: None,
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: None,
             params_digest: None,

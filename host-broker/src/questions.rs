@@ -16,6 +16,7 @@ pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_aske
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, denials, sealing};
+use crate::authorize::Refusal;
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Header};
 use crate::chat::HandedIn;
@@ -27,12 +28,11 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::ledger::{self, LedgerError};
 use crate::limits;
-use crate::policy::authorize::Refusal;
-use crate::policy::facts::Ask;
 use crate::proposals;
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
 use model::Caller;
+use policy::facts::ApprovalReason;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Evidence;
@@ -109,7 +109,7 @@ pub(crate) struct Posed<'a> {
     /// The row that already is the yes, where no person needs to be asked.
     pub(crate) born_approved: Option<i64>,
     /// Why.
-    pub(crate) asks: BTreeSet<Ask>,
+    pub(crate) asks: BTreeSet<ApprovalReason>,
     pub(crate) card: &'a Card,
     /// What is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -142,7 +142,7 @@ impl Broker {
         &mut self,
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
-        reasons: &[(Ask, String)],
+        reasons: &[(ApprovalReason, String)],
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match self.put(tx, &call, reasons) {
             Ok(Put::Asked) => Ok(tx.ask(event_of(call))),
@@ -156,7 +156,12 @@ impl Broker {
         }
     }
 
-    fn put(&mut self, tx: &Transaction<'_>, call: &Call, reasons: &[(Ask, String)]) -> Result<Put, LedgerError> {
+    fn put(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        reasons: &[(ApprovalReason, String)],
+    ) -> Result<Put, LedgerError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
         if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {

@@ -9,14 +9,13 @@
 
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, Kind, State};
+use crate::authorize::Policy;
 use crate::broker::Broker;
 use crate::call::{Header, Origin};
 use crate::filter::inspect::{Reason, Verdict};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::Transaction;
-use crate::policy::authorize::Policy;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::accepted::{Accepted, difference};
 use crate::providers::mcp::settings::Settings;
@@ -27,6 +26,7 @@ use crate::terms::Terms;
 use model::Caller;
 use model::Nonce;
 use model::Subject;
+use policy::facts::ApprovalReason;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
@@ -250,7 +250,7 @@ impl Broker {
             subject: None,
             asking: (quorum, PATIENCE),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,

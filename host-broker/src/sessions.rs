@@ -6,8 +6,8 @@
 use crate::approvals::card::{Bringer, Together};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::facts::Exposed;
 use model::{Declaration, Exposure};
+use policy::facts::Exposed;
 use rusqlite::{Connection, params};
 use shared::{Provider, Timestamp};
 

@@ -7,6 +7,7 @@
 //!             └─ with()    when an operator has accepted what a provider says of itself, under a running daemon
 //! ```
 
+use crate::authorize::Policy;
 use crate::config::profiles::Written;
 use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
@@ -16,7 +17,6 @@ use crate::filter::finished::{Filters, Schemas};
 use crate::filter::{declared, holds_own};
 use crate::host::{Effects, StartError};
 use crate::ledger::LedgerKey;
-use crate::policy::authorize::Policy;
 use crate::providers::accepted::Accepted;
 use crate::providers::mcp::tools::Said;
 use crate::providers::registry::Catalogue;

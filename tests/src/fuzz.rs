@@ -11,7 +11,7 @@ use host_broker::providers::cloud_logs::fuzzing;
 use host_broker::providers::files::change::{Change, ChangeSet, FileState};
 use host_broker::providers::files::diff::{Diff, PREVIEW_MAX};
 use host_broker::providers::files::patch::{Limits, plan};
-use host_broker::providers::files::path::WorkspacePath;
+use model::WorkspacePath;
 use host_broker::providers::files::rules::{DENIED, PathRules};
 use host_broker::secrets::Secrets;
 use host_broker::secrets::source::{CommandOutput, Output, SecretSource};

@@ -6,10 +6,10 @@
 //! ```
 
 use crate::approvals::{self, Approval};
+use crate::authorize::Policy;
 use crate::call::Call;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::Policy;
 use model::SealedRequest;
 use rusqlite::{Connection, params};
 

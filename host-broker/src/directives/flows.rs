@@ -14,12 +14,12 @@ use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
 use crate::operators;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::accepted::difference;
 use crate::questions::Posed;
 use model::Caller;
 use model::Nonce;
+use policy::facts::ApprovalReason;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
@@ -281,7 +281,7 @@ impl Broker {
             subject: Some(digest),
             asking: self.config.asking_for_flows(),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: None,
             params_digest: None,

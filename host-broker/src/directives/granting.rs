@@ -10,11 +10,11 @@ use crate::grants::{self, Grant};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
-use crate::policy::facts::Ask;
 use crate::questions::{self, Ended, Posed};
 use crate::sessions;
 use model::Exposure;
 use model::{ChatType, Subject};
+use policy::facts::ApprovalReason;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
@@ -185,7 +185,7 @@ impl Broker {
             subject: Some(digest),
             asking: self.config.asking_for_grants(),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: Some(&document),
             params_digest: None,

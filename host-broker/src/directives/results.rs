@@ -5,6 +5,7 @@
 
 use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
 use crate::approvals::{self, State};
+use crate::authorize::{chats_fact, grant_fact, kinds_fact};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Header;
 use crate::flows::grants::{Use, standing};
@@ -13,14 +14,13 @@ use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::store::{self, Called, Owner};
 use crate::ledger::transaction::Transaction;
-use crate::policy::authorize::{chats_fact, grant_fact, kinds_fact};
-use crate::policy::facts::{ChatsFact, GrantFact};
-use crate::policy::profile::Setting;
 use crate::providers::registry::Entry;
 use crate::questions;
 use model::Caller;
 use model::Declaration;
 use model::{Subject, TokenError};
+use policy::facts::{ChatsFact, GrantFact};
+use policy::profile::ApprovalMode;
 use rusqlite::Connection;
 use shared::flow::Opaque;
 use shared::request::ResultRequest;
@@ -144,7 +144,7 @@ impl Broker {
             return Ok(Err(code));
         }
         let demanded = target.level.max(declaration.level);
-        if self.policy.profiles.setting(caller.policy_group(), declaration, demanded) == Setting::Off {
+        if self.policy.profiles.setting(caller.policy_group(), declaration, demanded) == ApprovalMode::Off {
             return Ok(Err(Code::ActionDenied));
         }
         if let Some(access) = access {

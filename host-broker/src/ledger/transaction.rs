@@ -8,12 +8,12 @@
 //! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
 //! To audit: `Intended { ` and `Settled(` are constructed in this file only, in `Parts::committed`.
 
+use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
 use crate::ledger::chain::{Draft, Head, Kind, Row};
 use crate::ledger::minor::{Minor, MinorRow};
 use crate::ledger::store::{Handing, keep_reply};
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::{Authorized, Obligations};
 use crate::providers::contract::{Invocation, Operation};
 use crate::providers::meanwhile::Meanwhile;
 use model::EffectMarker;

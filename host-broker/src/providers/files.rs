@@ -8,7 +8,6 @@
 //! the files are now, [`diff`] shows all of it, and [`apply`] makes it true, all of it or nothing, if the files still are
 //! what they were.
 
-pub mod path;
 pub mod rules;
 pub mod workspace;
 pub mod record;

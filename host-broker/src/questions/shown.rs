@@ -1,16 +1,16 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
 use crate::approvals::card::{Card, Together};
+use crate::authorize::counted_as;
 use crate::call::Call;
 use crate::flows::grants::Access;
 use crate::ledger::LedgerError;
-use crate::policy::authorize::counted_as;
-use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
 use crate::sessions;
 use model::Caller;
 use model::SealedRequest;
 use model::{ChatType, Subject};
+use policy::facts::ApprovalReason;
 use rusqlite::Connection;
 use shared::Level;
 
@@ -19,7 +19,7 @@ pub(super) fn card(
     call: &Call,
     access: Option<&Access>,
     sealed: Option<&SealedRequest>,
-    reasons: &[(Ask, String)],
+    reasons: &[(ApprovalReason, String)],
     together: Option<Together>,
 ) -> Option<Card> {
     let mut card = Card::new();
@@ -78,9 +78,9 @@ pub(super) fn card(
 pub(super) fn together(
     connection: &Connection,
     call: &Call,
-    reasons: &[(Ask, String)],
+    reasons: &[(ApprovalReason, String)],
 ) -> Result<Option<Together>, LedgerError> {
-    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == Ask::Trifecta) else { return Ok(None) };
+    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
     let Some(operation) = call.target.operation() else { return Ok(None) };
     let earlier = sessions::exposures(connection, &counted_as(connection, call)?)?;
     Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))

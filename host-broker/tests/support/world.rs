@@ -1,6 +1,7 @@
 //! A home with a ledger, a clock that stands still, and a broker on a small catalogue; what it does goes through
 //! the same transactions as everything else.
 
+use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
 use host_broker::call::{Call, Header, Origin, Params, Parsed, Target, Written};
 use host_broker::config::{Config, Environment};
@@ -8,8 +9,6 @@ use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
 use host_broker::filter::values::Formats;
 use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
-use host_broker::policy::authorize::Policy;
-use host_broker::policy::profile::{Profile, Profiles, Setting};
 use host_broker::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use host_broker::providers::execution::Execution;
 use host_broker::providers::registry::{Catalogue, Listed};
@@ -22,6 +21,7 @@ use model::NoRandomness;
 use model::Nonce;
 use model::Random;
 use model::{Declaration, Exposure, ParamError, Refusal, Tier};
+use policy::profile::{ApprovalMode, Profile, Profiles};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};
@@ -207,7 +207,8 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError
 
 /// Who must agree is not what most tests are about: no rule is asked, and production takes its gate only.
 pub(crate) fn policy(config: &Config) -> Policy {
-    let profile = Profile { write: Some(Setting::Auto), production: Some(Setting::Auto), ..Profile::default() };
+    let profile =
+        Profile { write: Some(ApprovalMode::Auto), production: Some(ApprovalMode::Auto), ..Profile::default() };
     let profiles = config.groups.keys().map(|group| (group.clone(), profile.clone())).collect();
     Policy { quorum: config.quorums(), profiles: Profiles::new(profiles), ..Policy::default() }
 }

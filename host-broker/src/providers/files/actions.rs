@@ -69,7 +69,7 @@ pub(super) fn about_unparsed(action: &Action, params: &Map<String, Value>) -> Op
 
 /// A path for a line that a person reads: what is none is not quoted.
 fn named(path: &str) -> String {
-    match crate::providers::files::path::WorkspacePath::new(path) {
+    match model::WorkspacePath::new(path) {
         Ok(path) => path.to_string(),
         Err(_) => "a path that is none".to_owned(),
     }

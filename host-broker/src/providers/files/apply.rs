@@ -19,12 +19,12 @@ mod operation;
 pub use journal::{Journal, JournalFault, Mark};
 
 use crate::providers::files::change::{Change, ChangeSet, FileState};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::{PathRules, RuleBreach};
 use crate::providers::files::workspace::folder::Folder;
 use crate::providers::files::workspace::{FileFault, Step, Workspace};
 use journal::Plan;
 use model::Random;
+use model::WorkspacePath;
 use operation::{Operation, Undone};
 use rustix::io::Errno;
 use shared::Code;

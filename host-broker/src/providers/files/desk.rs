@@ -5,12 +5,12 @@
 use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::files::apply::{Journal, Recovered, recover, unwatched};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::PathRules;
 use crate::providers::files::settings::Settings;
 use crate::providers::files::workspace::{FileFault, Workspace};
 use model::Random;
 use model::Refusal;
+use model::WorkspacePath;
 use shared::{Code, Group};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

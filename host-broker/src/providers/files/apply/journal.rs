@@ -6,9 +6,9 @@
 
 use crate::providers::files::apply::operation::Operation;
 use crate::providers::files::change::FileState;
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::record::{self, Damaged};
 use crate::providers::files::workspace::Workspace;
+use model::WorkspacePath;
 use platform::lock::Lock;
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;

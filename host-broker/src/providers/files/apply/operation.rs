@@ -2,12 +2,12 @@
 
 use crate::providers::files::apply::Reason;
 use crate::providers::files::change::{ChangeSet, FileState};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::workspace::folder::{Folder, There};
 use crate::providers::files::workspace::{FileFault, Step};
 use model::NoRandomness;
 use model::Nonce;
 use model::Random;
+use model::WorkspacePath;
 use rustix::io::Errno;
 
 /// What happens to one name. A rename is two of these.

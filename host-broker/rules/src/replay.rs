@@ -1,9 +1,9 @@
 //! What rules would say of a call of which not everything is known, such as the ledger's rows, which hold no parameters.
 //! It says so where that could matter, and never guesses.
 
-use crate::policy::facts::RulesFact;
-use crate::policy::rules::request::Asking;
-use crate::policy::rules::{Rule, Rules, RulesError, Set};
+use policy::facts::RulesFact;
+use crate::request::Asking;
+use crate::{Rule, Rules, RulesError, Set};
 use cedar_policy::{Authorizer, Policy, PolicySet};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Replay {
         let vocabulary = &self.set.vocabulary;
         let request = match vocabulary.request_without_params(asking) {
             Ok(request) => request,
-            Err(why) => return Foretold::Certain(RulesFact::Unput { why }),
+            Err(why) => return Foretold::Certain(RulesFact::NotEvaluable { why }),
         };
         let (authorizer, store) = (Authorizer::new(), vocabulary.store(asking.demanded));
         let fact = asking.heard(self.set.fact(&[authorizer.is_authorized(&request, &self.known, store)]));
@@ -99,8 +99,8 @@ fn could_change(rule: &Rule, others: &RulesFact) -> bool {
     match others {
         // Another yes changes nothing; that it fails would.
         RulesFact::Permit { .. } | RulesFact::Unasked => !rule.permits || rule.reads.can_fail,
-        RulesFact::Silent => rule.permits,
-        RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::Unput { .. } => false,
+        RulesFact::NoMatch => rule.permits,
+        RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::NotEvaluable { .. } => false,
     }
 }
 

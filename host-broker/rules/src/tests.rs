@@ -6,9 +6,7 @@ mod faults;
 mod foretold;
 
 use super::*;
-use crate::providers::mock;
-use crate::providers::registry::{Catalogue, Listed};
-use model::Exposure;
+use model::{Declaration, Exposure};
 use serde_json::json;
 use shared::{Group, Level, Provider, TaskId, Timestamp};
 use std::collections::BTreeSet;
@@ -29,21 +27,64 @@ input_schema = { type = "object", additionalProperties = false, required = ["cen
 /// 2026-02-14T10:00:00Z, a Saturday.
 const SATURDAY_TEN: i64 = 1_771_063_200_000;
 
-pub(super) fn catalogue() -> Catalogue {
+/// The providers of a test, with their declarations.
+#[derive(Default)]
+pub(super) struct Providers(Vec<(Provider, &'static str, Vec<Declaration>)>);
+
+impl Providers {
+    pub(super) fn named(&self) -> Vec<NamedProvider<'_>> {
+        let named = self.0.iter().map(|(name, kind, declarations)| NamedProvider {
+            name,
+            kind,
+            actions: declarations
+                .iter()
+                .map(|declaration| NamedAction { declaration, fills_defaults: false })
+                .collect(),
+        });
+        named.collect()
+    }
+}
+
+pub(super) fn providers() -> Providers {
     scripted(&[("calendar", "mock", SCRIPT), ("remote", "other", SCRIPT), ("idle", "mock", "")])
 }
 
-pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Catalogue {
-    let folder = tempfile::tempdir().unwrap();
-    let mut catalogue = Catalogue::default();
-    for (name, kind, script) in providers {
+pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Providers {
+    let declared = |provider: &Provider, script: &str| {
+        let script: toml::Table = toml::from_str(script).unwrap();
+        let actions = script.get("actions").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let declarations = actions.into_iter().map(|(action, described)| {
+            let schema = described.get("input_schema").cloned().unwrap_or(toml::Value::Table(toml::Table::new()));
+            let level: Level = described["level"].clone().try_into().unwrap();
+            declaration(provider, &action, level, serde_json::to_value(schema).unwrap())
+        });
+        declarations.collect()
+    };
+    let providers = providers.iter().map(|(name, kind, script)| {
         let provider: Provider = name.parse().unwrap();
-        let path = folder.path().join(name);
-        std::fs::write(&path, script).unwrap();
-        let operations = mock::operations(&provider, &path).unwrap();
-        catalogue.insert(provider, Listed::ready(kind, operations));
+        let declarations = declared(&provider, script);
+        (provider, *kind, declarations)
+    });
+    Providers(providers.collect())
+}
+
+fn declaration(provider: &Provider, action: &str, level: Level, input_schema: Value) -> Declaration {
+    Declaration {
+        provider: provider.clone(),
+        action: action.parse().unwrap(),
+        level,
+        tier: None,
+        description: String::new(),
+        input_schema,
+        output_schema: None,
+        idempotent: false,
+        exposes: Exposure::ALL,
+        deadline: None,
+        proposes: false,
+        verbatim: false,
+        chat_types: Vec::new(),
+        needs_account: false,
     }
-    catalogue
 }
 
 pub(super) fn groups() -> BTreeSet<Group> {
@@ -55,7 +96,7 @@ pub(super) fn file(text: &str) -> RuleFile {
 }
 
 pub(super) fn rules(text: &str) -> Rules {
-    Rules::parse(&[file(text)], &catalogue(), groups()).unwrap()
+    Rules::parse(&[file(text)], &providers().named(), groups()).unwrap()
 }
 
 /// A call of the developer's.

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::config::flows::FlowsTable;
 use crate::flows::grants::{Use, standing};
 use crate::ledger::{LedgerError, store};
-use crate::policy::facts::{ChatsFact, GrantFact, LiveGrant};
+use policy::facts::{ChatsFact, GrantFact, LiveGrant};
 use rusqlite::Connection;
 use shared::flow::GrantId;
 use shared::{Code, Gate, Level, Timestamp};

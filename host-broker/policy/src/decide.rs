@@ -3,11 +3,11 @@
 //! Every step is judged, so that `explain` can show them all; the strictest verdict wins, and of equally strict
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
-use crate::policy::facts::{
-    AccountFact, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
+use crate::facts::{
+    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, KilledBy, TaskFact,
 };
-use crate::policy::profile::Setting;
+use crate::profile::ApprovalMode;
 use model::Exposure;
 use shared::{Code, Level};
 use std::fmt;
@@ -55,7 +55,7 @@ pub enum Verdict {
     /// Yes, if a person agrees.
     RequireApproval {
         /// Which of the reasons there are.
-        ask: Ask,
+        ask: ApprovalReason,
         /// Why a person is asked, in one sentence.
         reason: String,
     },
@@ -91,7 +91,7 @@ pub struct Decision {
 
 impl Decision {
     /// Every reason for which a person is asked.
-    pub fn asks(&self) -> Vec<(Ask, String)> {
+    pub fn asks(&self) -> Vec<(ApprovalReason, String)> {
         let ask = |judgement: &Judgement| match &judgement.verdict {
             Verdict::RequireApproval { ask, reason } => Some((*ask, reason.clone())),
             Verdict::Permit | Verdict::NeedsRemote | Verdict::Refuse { .. } => None,
@@ -158,8 +158,8 @@ const STEPS: [(Step, Judge); 15] = [
 fn kill_switch(facts: &Facts) -> Verdict {
     match facts.kill {
         None => Verdict::Permit,
-        Some(Stopped::Everything) => Verdict::refuse(Code::KillSwitch, "An operator has stopped all calls.".into()),
-        Some(Stopped::Caller) => Verdict::refuse(
+        Some(KilledBy::Everything) => Verdict::refuse(Code::KillSwitch, "An operator has stopped all calls.".into()),
+        Some(KilledBy::Caller) => Verdict::refuse(
             Code::KillSwitch,
             format!("An operator has stopped all calls of {}.", uncapped(&facts.caller)),
         ),
@@ -259,7 +259,7 @@ fn level(facts: &Facts) -> Verdict {
 
 fn lists(facts: &Facts) -> Verdict {
     let Some(grant) = live(facts) else { return grant_verdict(facts) };
-    if matches!(facts.operation, Some(OperationFact { setting: Setting::Off, .. })) {
+    if matches!(facts.operation, Some(OperationFact { setting: ApprovalMode::Off, .. })) {
         Verdict::refuse(
             Code::ActionDenied,
             format!("Action '{}' is switched off for {}.", facts.action, uncapped(&facts.caller)),
@@ -352,15 +352,15 @@ fn gate(facts: &Facts) -> Verdict {
 
 fn tier(facts: &Facts) -> Verdict {
     match facts.operation {
-        Some(OperationFact { setting: Setting::Human, .. }) => {
-            unless_agreed(facts, Ask::Tier, format!("A person must agree to action '{}'.", facts.action))
+        Some(OperationFact { setting: ApprovalMode::Human, .. }) => {
+            unless_agreed(facts, ApprovalReason::Tier, format!("A person must agree to action '{}'.", facts.action))
         }
         Some(_) | None => Verdict::Permit,
     }
 }
 
 /// A person is asked, unless one has said yes to a card on which this stood.
-fn unless_agreed(facts: &Facts, ask: Ask, reason: String) -> Verdict {
+fn unless_agreed(facts: &Facts, ask: ApprovalReason, reason: String) -> Verdict {
     match &facts.agreed {
         Some(agreed) if agreed.covers.contains(&ask) => Verdict::Permit,
         Some(_) | None => Verdict::RequireApproval { ask, reason },
@@ -372,10 +372,10 @@ fn rules(facts: &Facts) -> Verdict {
     match (&facts.rules, facts.operation.map(|operation| operation.setting)) {
         // Where they were not asked the tier decides, or there is nothing to ask them about.
         (RulesFact::Permit { .. }, _)
-        | (RulesFact::Unasked, None | Some(Setting::Auto | Setting::Human | Setting::Off)) => Verdict::Permit,
-        (RulesFact::Unasked, Some(Setting::Rules)) => no("The rules were not asked.".into()),
-        (RulesFact::Unput { why }, _) => no(format!("The call cannot be put to the rules: {why}.")),
-        (RulesFact::Silent, _) => no(format!("No rule permits action '{}' like this.", facts.action)),
+        | (RulesFact::Unasked, None | Some(ApprovalMode::Auto | ApprovalMode::Human | ApprovalMode::Off)) => Verdict::Permit,
+        (RulesFact::Unasked, Some(ApprovalMode::Rules)) => no("The rules were not asked.".into()),
+        (RulesFact::NotEvaluable { why }, _) => no(format!("The call cannot be put to the rules: {why}.")),
+        (RulesFact::NoMatch, _) => no(format!("No rule permits action '{}' like this.", facts.action)),
         (RulesFact::Forbid { rule, reason: None }, _) => no(format!("The rule '{rule}' forbids this.")),
         (RulesFact::Forbid { rule, reason: Some(reason) }, _) => {
             no(format!("The rule '{rule}' forbids this: {reason}"))
@@ -417,7 +417,7 @@ fn trifecta(facts: &Facts) -> Verdict {
         of("private data", |exposes| exposes.sensitive),
         of("a way out", |exposes| exposes.egress),
     );
-    unless_agreed(facts, Ask::Trifecta, reason)
+    unless_agreed(facts, ApprovalReason::Trifecta, reason)
 }
 
 /// So many earlier calls are named for each of the three.
@@ -425,11 +425,11 @@ const NAMED_MAX: usize = 8;
 
 fn departing(facts: &Facts) -> Verdict {
     match &facts.departing {
-        DepartingFact::Clean => Verdict::Permit,
-        DepartingFact::Suspicious(found) => {
-            unless_agreed(facts, Ask::Departing, format!("What would leave looks suspicious: {}", found.join(" ")))
+        EgressFact::Clean => Verdict::Permit,
+        EgressFact::Suspicious(found) => {
+            unless_agreed(facts, ApprovalReason::Departing, format!("What would leave looks suspicious: {}", found.join(" ")))
         }
-        DepartingFact::Hostile(found) => {
+        EgressFact::Hostile(found) => {
             Verdict::refuse(Code::Trifecta, format!("What would leave must not: {}", found.join(" ")))
         }
     }

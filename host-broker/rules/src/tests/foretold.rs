@@ -33,12 +33,12 @@ const OWN: &str = "context.params.calendar == \"own\"";
 #[test]
 fn rules_that_read_only_what_the_row_holds_are_certain() {
     assert_eq!(foretold(ALL), Foretold::Certain(permit("all")));
-    assert_eq!(foretold(""), Foretold::Certain(RulesFact::Silent));
+    assert_eq!(foretold(""), Foretold::Certain(RulesFact::NoMatch));
     assert_eq!(
         foretold(&reading("permit", "context.hour == 10 && context.level == \"write\"")),
         Foretold::Certain(permit("reads"))
     );
-    assert_eq!(foretold(&reading("permit", "context has task")), Foretold::Certain(RulesFact::Silent));
+    assert_eq!(foretold(&reading("permit", "context has task")), Foretold::Certain(RulesFact::NoMatch));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_rule_that_reads_parameters_leaves_open_what_it_could_change() {
     assert_eq!(foretold(&reading("permit", OWN)), cannot_tell(&["reads"]));
     assert_eq!(foretold(&format!("{ALL}{}", reading("forbid", OWN))), cannot_tell(&["reads"]));
     assert_eq!(foretold(&format!("{ALL}{}", reading("permit", OWN))), Foretold::Certain(permit("all")));
-    assert_eq!(foretold(&reading("forbid", OWN)), Foretold::Certain(RulesFact::Silent));
+    assert_eq!(foretold(&reading("forbid", OWN)), Foretold::Certain(RulesFact::NoMatch));
     let no = "@id(\"no\") forbid (principal, action, resource);";
     assert_eq!(foretold(&format!("{no}{}", reading("permit", OWN))), Foretold::Certain(forbid("no", None)));
 }
@@ -70,7 +70,7 @@ fn a_permit_that_can_fail_leaves_open_also_a_yes() {
 #[test]
 fn a_rule_about_another_action_leaves_nothing_open() {
     let other = "@id(\"pay\") permit (principal, action == Action::\"calendar.pay\", resource) when { context.params.cents < 5 };";
-    assert_eq!(foretold(other), Foretold::Certain(RulesFact::Silent));
+    assert_eq!(foretold(other), Foretold::Certain(RulesFact::NoMatch));
 }
 
 #[test]

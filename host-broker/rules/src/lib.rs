@@ -1,12 +1,12 @@
-//! The rules: what is permitted where nobody else must agree and a level alone would say too much.
+//! The operator's rules: permits and prohibitions where a level alone would permit too much.
 //!
 //! A rule is a Cedar policy: `permit` or `forbid`, about a caller (`Group::"developer"`), an action
 //! (`Action::"github.create_issue"`, which is in `Action::"github"` and in the level that the call demands) and a
-//! provider, with conditions on what the call is (`request`). A forbidding rule wins over every permitting one, and
-//! without a permitting one the answer is no.
+//! provider, with conditions on the context of the call. A forbidding rule wins over every permitting one. Without a
+//! permitting rule the call is refused.
 //!
-//! They are held against a `vocabulary` made from the catalogue: what cannot be meant does not start. Nothing here
-//! reads files or the clock.
+//! Rules are compiled against a [`Vocabulary`] of providers and groups. A rule with an unknown name stops the start. The
+//! crate reads neither files nor the clock.
 
 mod parsing;
 mod reads;
@@ -21,9 +21,9 @@ pub use parsing::{Fault, RuleFile, RulesError};
 pub use replay::{Foretold, Replay, Unknown};
 pub use request::Asking;
 pub use shape::Unseen;
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{NamedAction, NamedProvider, Vocabulary};
 
-use crate::policy::facts::RulesFact;
+use policy::facts::RulesFact;
 use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, Policy, PolicyId, PolicySet, Request, Response};
 use reads::Reads;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The rules that ship with the broker.
-pub const SHIPPED: &str = include_str!("rules/default.cedar");
+pub const SHIPPED: &str = include_str!("default.cedar");
 
 /// A set of valid rules. The one that is made by default has none, so it permits nothing.
 #[derive(Clone, Default)]
@@ -77,10 +77,10 @@ impl Rules {
         if !self.are_asked(asking.decides) {
             return RulesFact::Unasked;
         }
-        let Some(set) = &self.0 else { return RulesFact::Silent };
+        let Some(set) = &self.0 else { return RulesFact::NoMatch };
         asking.heard(match set.vocabulary.request(asking, params) {
             Ok(request) => set.judge(&request, asking.demanded),
-            Err(why) => RulesFact::Unput { why },
+            Err(why) => RulesFact::NotEvaluable { why },
         })
     }
 
@@ -132,7 +132,7 @@ impl Set {
             (Some(rule), _, _) => RulesFact::Forbid { rule: rule.name.clone(), reason: rule.reason.clone() },
             (None, Some(rule), _) => RulesFact::Failed { rule: rule.name.clone() },
             (None, None, Some(rule)) => RulesFact::Permit { rule: rule.name.clone() },
-            (None, None, None) => RulesFact::Silent,
+            (None, None, None) => RulesFact::NoMatch,
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A level says what a group may do at all; the tier says who agrees each time. An action's own tier is the least that
 //! holds, whatever a profile says.
 
-use crate::config::deputy::Treatment;
-use crate::providers::files::path::WorkspacePath;
-use crate::providers::files::rules::Patterns;
+use model::Treatment;
+use model::WorkspacePath;
+use model::Patterns;
 use model::{Declaration, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// What a profile says of a level or an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Setting {
+pub enum ApprovalMode {
     /// Nobody is asked.
     Auto,
     /// The rules decide.
@@ -30,15 +30,15 @@ pub enum Setting {
 /// The settings of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Posture {
+pub struct ProviderProfile {
     /// Its reading actions.
-    pub read: Option<Setting>,
+    pub read: Option<ApprovalMode>,
     /// Its writing actions.
-    pub write: Option<Setting>,
+    pub write: Option<ApprovalMode>,
     /// Its production actions.
-    pub production: Option<Setting>,
+    pub production: Option<ApprovalMode>,
     /// Single actions, whatever their level says.
-    pub actions: BTreeMap<Action, Setting>,
+    pub actions: BTreeMap<Action, ApprovalMode>,
     /// What becomes of results that look suspicious; absent is what `[deputy]` says.
     pub suspicious: Option<Treatment>,
     /// What becomes of results that look hostile; absent is what `[deputy]` says.
@@ -49,7 +49,7 @@ pub struct Posture {
     /// Of a provider of files: whether a change to such paths takes a person. Only `auto` and `human`; where several
     /// patterns fit the strictest holds, and where none does it is `human`. A pattern means what it names and everything
     /// beneath; with `auto` in the root only, unless it begins with `**/`.
-    pub paths: BTreeMap<String, Setting>,
+    pub paths: BTreeMap<String, ApprovalMode>,
 }
 
 /// One group's profile. What it does not name is strict: reads are `auto`, writes and production actions are `human`.
@@ -66,14 +66,29 @@ pub struct Posture {
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
     /// Reading actions of every provider that says nothing else.
-    pub read: Option<Setting>,
+    pub read: Option<ApprovalMode>,
     /// Writing actions of every provider that says nothing else.
-    pub write: Option<Setting>,
+    pub write: Option<ApprovalMode>,
     /// Production actions of every provider that says nothing else.
-    pub production: Option<Setting>,
+    pub production: Option<ApprovalMode>,
     /// What differs from that, by provider.
-    pub providers: BTreeMap<Provider, Posture>,
+    pub providers: BTreeMap<Provider, ProviderProfile>,
 }
+
+/// The profile that `init` and `group add` write for a group: the strict one, spelled out. An operator relaxes it only
+/// with an explicit line.
+pub const STARTING: &str = "\
+# Who must agree each time this group acts. Per level or per action:
+#   auto   nobody     rules  the rules     human  a person     off  not at all
+# What this file does not name: reads are auto, writes and production actions are human.
+# A grant says what the group may do at all; this file never adds to it.
+write = \"human\"
+production = \"human\"
+
+# [providers.github]
+# write = \"rules\"
+# actions = { create_issue = \"auto\", merge_pr = \"off\" }
+";
 
 /// The profiles, by group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +96,7 @@ pub struct Profiles(BTreeMap<Group, Profile>);
 
 impl Profile {
     /// The setting for a call of this action that demands this level.
-    pub fn setting(&self, declaration: &Declaration, demanded: Level) -> Setting {
+    pub fn setting(&self, declaration: &Declaration, demanded: Level) -> ApprovalMode {
         let posture = self.providers.get(&declaration.provider);
         let of_level = |level: Level| {
             let (own, common) = match level {
@@ -100,23 +115,23 @@ impl Profile {
             None => of_level(demanded),
         };
         let least = match declaration.tier {
-            None | Some(Tier::Auto) => Setting::Auto,
-            Some(Tier::Rules) => Setting::Rules,
-            Some(Tier::Human) => Setting::Human,
+            None | Some(Tier::Auto) => ApprovalMode::Auto,
+            Some(Tier::Rules) => ApprovalMode::Rules,
+            Some(Tier::Human) => ApprovalMode::Human,
         };
         match setting.max(least) {
             // Nothing is changed by it. What a person is asked about is the change, when it is to be made.
-            Setting::Rules | Setting::Human if declaration.proposes => Setting::Auto,
-            setting @ (Setting::Auto | Setting::Rules | Setting::Human | Setting::Off) => setting,
+            ApprovalMode::Rules | ApprovalMode::Human if declaration.proposes => ApprovalMode::Auto,
+            setting @ (ApprovalMode::Auto | ApprovalMode::Rules | ApprovalMode::Human | ApprovalMode::Off) => setting,
         }
     }
 }
 
 /// SECURITY: absence is the strict case. `rules` is always an explicit line.
-fn by_level(level: Level) -> Setting {
+fn by_level(level: Level) -> ApprovalMode {
     match level {
-        Level::None | Level::Read => Setting::Auto,
-        Level::Write | Level::Production => Setting::Human,
+        Level::None | Level::Read => ApprovalMode::Auto,
+        Level::Write | Level::Production => ApprovalMode::Human,
     }
 }
 
@@ -127,20 +142,20 @@ impl Profiles {
     }
 
     /// Whether changes to these paths take a person: unless every one of them is `auto`.
-    pub fn of_paths(&self, group: &Group, provider: &Provider, paths: &[WorkspacePath]) -> Setting {
+    pub fn of_paths(&self, group: &Group, provider: &Provider, paths: &[WorkspacePath]) -> ApprovalMode {
         let posture = self.0.get(group).and_then(|profile| profile.providers.get(provider));
         let lines = posture.map(|posture| &posture.paths);
         let of_path = |path: &WorkspacePath| {
             let fitting = lines.into_iter().flatten().filter(|(pattern, setting)| match setting {
                 // SECURITY: what is relaxed is what was named, not its namesakes further down or in other letters.
-                Setting::Auto => Patterns::exactly(pattern).is_ok_and(|pattern| pattern.means_exactly(path)),
-                Setting::Rules | Setting::Human | Setting::Off => {
+                ApprovalMode::Auto => Patterns::exactly(pattern).is_ok_and(|pattern| pattern.means_exactly(path)),
+                ApprovalMode::Rules | ApprovalMode::Human | ApprovalMode::Off => {
                     Patterns::new([pattern.as_str()]).is_ok_and(|pattern| pattern.means(path))
                 }
             });
-            fitting.map(|(_, setting)| *setting).max().unwrap_or(Setting::Human)
+            fitting.map(|(_, setting)| *setting).max().unwrap_or(ApprovalMode::Human)
         };
-        paths.iter().map(of_path).max().unwrap_or(Setting::Human)
+        paths.iter().map(of_path).max().unwrap_or(ApprovalMode::Human)
     }
 
     /// Whether the group's calls to the provider may complete the three without a person.
@@ -169,7 +184,7 @@ impl Profiles {
     }
 
     /// Returns the setting for a call of this group. A caller without a group has the strict profile.
-    pub fn setting(&self, group: Option<&Group>, declaration: &Declaration, demanded: Level) -> Setting {
+    pub fn setting(&self, group: Option<&Group>, declaration: &Declaration, demanded: Level) -> ApprovalMode {
         match group.and_then(|group| self.0.get(group)) {
             Some(profile) => profile.setting(declaration, demanded),
             None => Profile::default().setting(declaration, demanded),
@@ -177,7 +192,7 @@ impl Profiles {
     }
 }
 
-impl Setting {
+impl ApprovalMode {
     /// The tier, unless it is off.
     pub fn tier(self) -> Option<Tier> {
         match self {
@@ -213,7 +228,7 @@ mod tests {
         }
     }
 
-    fn setting(profile: &str, declared: &Declaration, demanded: Level) -> Setting {
+    fn setting(profile: &str, declared: &Declaration, demanded: Level) -> ApprovalMode {
         toml::from_str::<Profile>(profile).unwrap().setting(declared, demanded)
     }
 
@@ -223,19 +238,19 @@ mod tests {
         let of = |profile: &str, level| setting(profile, &declaration("a", level, None), level);
         assert_eq!(
             [read, write, production].map(|level| of("", level)),
-            [Setting::Auto, Setting::Human, Setting::Human]
+            [ApprovalMode::Auto, ApprovalMode::Human, ApprovalMode::Human]
         );
-        assert_eq!(of("write = 'rules'", write), Setting::Rules);
-        assert_eq!(of("[providers.github]\nactions = { b = 'auto' }", write), Setting::Human);
-        assert_eq!(of("write = 'human'\n[providers.other]\nwrite = 'auto'", write), Setting::Human);
-        assert_eq!(of("write = 'human'\n[providers.github]\nwrite = 'auto'", write), Setting::Auto);
-        assert_eq!(of("[providers.github]\nwrite = 'auto'\nactions = { a = 'off' }", write), Setting::Off);
-        assert_eq!(of("[providers.github]\nproduction = 'auto'", production), Setting::Auto);
+        assert_eq!(of("write = 'rules'", write), ApprovalMode::Rules);
+        assert_eq!(of("[providers.github]\nactions = { b = 'auto' }", write), ApprovalMode::Human);
+        assert_eq!(of("write = 'human'\n[providers.other]\nwrite = 'auto'", write), ApprovalMode::Human);
+        assert_eq!(of("write = 'human'\n[providers.github]\nwrite = 'auto'", write), ApprovalMode::Auto);
+        assert_eq!(of("[providers.github]\nwrite = 'auto'\nactions = { a = 'off' }", write), ApprovalMode::Off);
+        assert_eq!(of("[providers.github]\nproduction = 'auto'", production), ApprovalMode::Auto);
     }
 
     #[test]
     fn a_group_without_a_profile_is_held_like_one_with_the_starting_profile() {
-        let starting: Profile = toml::from_str(crate::config::profiles::STARTING).unwrap();
+        let starting: Profile = toml::from_str(STARTING).unwrap();
         let group: Group = "developer".parse().unwrap();
         let profiles = Profiles::default();
         for level in [Level::Read, Level::Write, Level::Production] {
@@ -250,15 +265,15 @@ mod tests {
     #[test]
     fn an_actions_own_tier_is_the_least() {
         let delete = declaration("delete", Level::Write, Some(Tier::Human));
-        assert_eq!(setting("[providers.github]\nactions = { delete = 'auto' }", &delete, Level::Write), Setting::Human);
-        assert_eq!(setting("[providers.github]\nactions = { delete = 'off' }", &delete, Level::Write), Setting::Off);
+        assert_eq!(setting("[providers.github]\nactions = { delete = 'auto' }", &delete, Level::Write), ApprovalMode::Human);
+        assert_eq!(setting("[providers.github]\nactions = { delete = 'off' }", &delete, Level::Write), ApprovalMode::Off);
     }
 
     #[test]
     fn a_line_for_an_action_does_not_relax_a_call_that_demands_more() {
         let create = declaration("create_pr", Level::Write, None);
         let profile = "[providers.github]\nactions = { create_pr = 'auto' }";
-        assert_eq!(setting(profile, &create, Level::Write), Setting::Auto);
-        assert_eq!(setting(profile, &create, Level::Production), Setting::Human);
+        assert_eq!(setting(profile, &create, Level::Write), ApprovalMode::Auto);
+        assert_eq!(setting(profile, &create, Level::Production), ApprovalMode::Human);
     }
 }

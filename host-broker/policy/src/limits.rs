@@ -1,6 +1,5 @@
 //! How much a group may do in a time: `[limits.<group>.<provider>]`.
 
-use crate::config::Config;
 use model::external;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,20 +150,24 @@ impl Limits {
         })
     }
 
-    /// Holds them against the rest of the configuration: a limit for what does not exist limits nothing.
+    /// Checks that each table names an existing group and provider: a limit of anything else limits nothing.
     ///
     /// # Errors
-    /// What is wrong, where, and what to do.
-    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
+    /// The place, the error and the remedy.
+    pub fn check(
+        &self,
+        is_group: impl Fn(&str) -> bool,
+        is_provider: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
         for (group, tables) in &self.0 {
-            if group != ANY && !config.groups.keys().chain([external()]).any(|known| known.as_str() == group) {
+            if group != ANY && group != external().as_str() && !is_group(group) {
                 return Err(format!(
                     "limits.{group}: there is no group `{group}`; add [groups.{group}] or write \"*\""
                 ));
             }
             for (provider, table) in tables {
                 let place = format!("limits.{group}.{provider}");
-                if provider != ANY && !provider.parse().is_ok_and(|name| config.table_of(&name).is_some()) {
+                if provider != ANY && !is_provider(provider) {
                     return Err(format!(
                         "{place}: there is no provider `{provider}`; add [providers.{provider}] or write \"*\""
                     ));
@@ -221,3 +224,37 @@ impl AmountTable {
         format!("/{}", self.param.replace('~', "~0").replace('/', "~1"))
     }
 }
+/// What the intent of a permitted call uses up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Charge {
+    /// A place in a bucket that empties at this rate.
+    Rate {
+        /// Which bucket.
+        scope: String,
+        /// So many a minute.
+        per_minute: u32,
+    },
+    /// A part of a day's quota.
+    Quota {
+        /// Which.
+        scope: String,
+        /// How much: calls, or millionths of an amount.
+        uses: i64,
+        /// Where an auditor should see that most is used.
+        soft: Option<i64>,
+        /// Whether this call is beyond that.
+        near: bool,
+        /// The key under which it counts, where that is not the one of the call.
+        of: Option<String>,
+    },
+    /// It finds out whether the provider works again.
+    Trial,
+}
+
+impl Charge {
+    /// Whether most of a quota is used.
+    pub fn is_near(&self) -> bool {
+        matches!(self, Self::Quota { near: true, .. })
+    }
+}
+

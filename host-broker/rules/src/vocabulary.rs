@@ -1,19 +1,37 @@
-//! What rules can speak of: groups, providers, actions with their parameters, levels. Made from the catalogue.
+//! The vocabulary of rules: groups, providers, levels, and actions with their parameters.
 
-use crate::policy::rules::RulesError;
-use crate::policy::rules::shape::{self, Record, Unseen};
-use crate::providers::registry::Catalogue;
+use crate::RulesError;
+use crate::shape::{self, Record, Unseen};
 use cedar_policy::{
     Entities, Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression, Schema, SchemaFragment,
 };
 use serde_json::{Map, Value, json};
+use model::Declaration;
 use shared::{Action, Group, Level, Provider};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The levels of which a call demands one. What demands none is no less than a read.
 const LEVELS: [Level; 3] = [Level::Read, Level::Write, Level::Production];
 
-/// The words of the rules, and what stands behind them.
+/// A provider, as rules name it.
+pub struct NamedProvider<'a> {
+    /// Its name.
+    pub name: &'a Provider,
+    /// Its kind, as the configuration names it.
+    pub kind: &'a str,
+    /// Its actions.
+    pub actions: Vec<NamedAction<'a>>,
+}
+
+/// An action, as rules name it.
+pub struct NamedAction<'a> {
+    /// Its declaration.
+    pub declaration: &'a Declaration,
+    /// Whether parsing fills in the defaults of its parameters.
+    pub fills_defaults: bool,
+}
+
+/// The names that rules can use, with their Cedar schema.
 pub struct Vocabulary {
     pub(super) schema: Schema,
     written: Value,
@@ -32,27 +50,27 @@ struct Types {
 }
 
 impl Vocabulary {
-    /// Of these providers and groups.
+    /// Makes the vocabulary of these providers and groups.
     ///
     /// # Errors
-    /// [`RulesError::Names`] if two of the catalogue's names would be one in rules.
-    pub fn new(catalogue: &Catalogue, groups: BTreeSet<Group>) -> Result<Self, RulesError> {
-        distinct(catalogue)?;
+    /// [`RulesError::Names`] if two names would be one in rules.
+    pub fn new(named: &[NamedProvider<'_>], groups: BTreeSet<Group>) -> Result<Self, RulesError> {
+        distinct(named)?;
         let (mut params, mut unseen) = (BTreeMap::new(), BTreeMap::new());
-        for (provider, listed) in catalogue.providers() {
-            for (action, operation) in &listed.operations {
-                let schema = &operation.declaration().input_schema;
-                let (record, left_out) = shape::of_params(schema, operation.fills_defaults());
-                params.insert((provider.clone(), action.clone()), record);
-                unseen.insert((provider.clone(), action.clone()), left_out);
+        for provider in named {
+            for NamedAction { declaration, fills_defaults } in &provider.actions {
+                let (record, left_out) = shape::of_params(&declaration.input_schema, *fills_defaults);
+                let key = (provider.name.clone(), declaration.action.clone());
+                params.insert(key.clone(), record);
+                unseen.insert(key, left_out);
             }
         }
-        let written = written(catalogue, &params);
+        let written = written(named, &params);
         let schema = Schema::from_json_value(written.clone()).map_err(|error| RulesError::Schema(error.to_string()))?;
         let types = Types::new()?;
-        let [read, write, production] = LEVELS.map(|level| store(catalogue, level, &types));
+        let [read, write, production] = LEVELS.map(|level| store(named, level, &types));
         let stores = [read?, write?, production?];
-        let providers = catalogue.providers().map(|(provider, _)| provider.clone()).collect();
+        let providers = named.iter().map(|provider| provider.name.clone()).collect();
         Ok(Self { schema, written, params, unseen, groups, providers, stores, types })
     }
 
@@ -133,16 +151,17 @@ fn pair(provider: &Provider, action: &Action) -> String {
 }
 
 /// SECURITY: a rule about one thing must not be about another of the same name.
-fn distinct(catalogue: &Catalogue) -> Result<(), RulesError> {
+fn distinct(named: &[NamedProvider<'_>]) -> Result<(), RulesError> {
     let mut seen: BTreeMap<String, String> =
         LEVELS.map(|level| (level.word().to_owned(), format!("the level {}", level.word()))).into();
     let mut add = |name: String, what: String| match seen.insert(name.clone(), what.clone()) {
         None => Ok(()),
         Some(other) => Err(RulesError::Names { name, one: other, other: what }),
     };
-    for (provider, listed) in catalogue.providers() {
+    for NamedProvider { name: provider, actions, .. } in named {
         add(provider.to_string(), format!("provider {provider}"))?;
-        for action in listed.operations.keys() {
+        for NamedAction { declaration, .. } in actions {
+            let action = &declaration.action;
             add(pair(provider, action), format!("action {action} of provider {provider}"))?;
         }
     }
@@ -150,13 +169,14 @@ fn distinct(catalogue: &Catalogue) -> Result<(), RulesError> {
 }
 
 /// The schema, in Cedar's JSON form.
-fn written(catalogue: &Catalogue, params: &BTreeMap<(Provider, Action), Record>) -> Value {
+fn written(named: &[NamedProvider<'_>], params: &BTreeMap<(Provider, Action), Record>) -> Value {
     let mut actions: Map<String, Value> =
         LEVELS.map(|level| (level.word().to_owned(), json!({}))).into_iter().collect();
-    for (provider, listed) in catalogue.providers() {
+    for provider in named {
+        let (provider, its_actions) = (provider.name, &provider.actions);
         actions.insert(provider.to_string(), json!({}));
-        for (action, operation) in &listed.operations {
-            let level = level_name(operation.declaration().level);
+        for NamedAction { declaration, .. } in its_actions {
+            let (action, level) = (&declaration.action, level_name(declaration.level));
             let record = params.get(&(provider.clone(), action.clone())).cloned().unwrap_or_default();
             let within = json!([{ "id": provider }, { "id": level }]);
             let whole = json!({ "memberOf": within, "appliesTo": applies_to(&record) });
@@ -192,18 +212,19 @@ fn applies_to(params: &Record) -> Value {
     json!({ "principalTypes": ["Group"], "resourceTypes": ["Provider"], "context": context })
 }
 
-fn store(catalogue: &Catalogue, demanded: Level, types: &Types) -> Result<Entities, RulesError> {
+fn store(named: &[NamedProvider<'_>], demanded: Level, types: &Types) -> Result<Entities, RulesError> {
     let level = uid(&types.action, level_name(demanded));
     let alone = |uid: EntityUid| Entity::new_no_attrs(uid, HashSet::new());
     let mut entities: Vec<Entity> = LEVELS.map(|level| alone(uid(&types.action, level.word()))).into();
-    for (provider, listed) in catalogue.providers() {
+    for NamedProvider { name: provider, kind, actions } in named {
         let group = uid(&types.action, provider.as_str());
         entities.push(alone(group.clone()));
-        for action in listed.operations.keys() {
+        for NamedAction { declaration, .. } in actions {
+            let action = &declaration.action;
             let within = HashSet::from([group.clone(), level.clone()]);
             entities.push(Entity::new_no_attrs(uid(&types.action, &pair(provider, action)), within));
         }
-        let kind = RestrictedExpression::new_string(listed.kind.to_owned());
+        let kind = RestrictedExpression::new_string((*kind).to_owned());
         let attributes = HashMap::from([("kind".to_owned(), kind)]);
         let entity = Entity::new(uid(&types.provider, provider.as_str()), attributes, HashSet::new());
         entities.push(entity.map_err(|error| RulesError::Schema(error.to_string()))?);

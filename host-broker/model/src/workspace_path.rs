@@ -21,7 +21,7 @@ pub struct WorkspacePath(String);
 
 /// Why a text is no path in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PathFault {
+pub enum PathError {
     /// It is empty.
     #[error("the path is empty")]
     Empty,
@@ -51,7 +51,7 @@ pub enum PathFault {
     NotText,
 }
 
-impl PathFault {
+impl PathError {
     /// The code of the refusal.
     pub fn code(self) -> Code {
         match self {
@@ -71,32 +71,32 @@ impl WorkspacePath {
     /// Reads a path. One leading `./` is taken off, because people and tools write it; nothing else is repaired.
     ///
     /// # Errors
-    /// [`PathFault`], the first that is found.
-    pub fn new(text: &str) -> Result<Self, PathFault> {
+    /// [`PathError`], the first that is found.
+    pub fn new(text: &str) -> Result<Self, PathError> {
         let text = text.strip_prefix("./").unwrap_or(text);
         if text.is_empty() || text == "." {
-            return Err(PathFault::Empty);
+            return Err(PathError::Empty);
         }
         if text.starts_with('/') {
-            return Err(PathFault::Absolute);
+            return Err(PathError::Absolute);
         }
         if text.len() > BYTES_MAX || text.split('/').any(|part| part.len() > COMPONENT_BYTES_MAX) {
-            return Err(PathFault::TooLong);
+            return Err(PathError::TooLong);
         }
         if text.split('/').count() > COMPONENTS_MAX {
-            return Err(PathFault::TooDeep);
+            return Err(PathError::TooDeep);
         }
         if text.split('/').any(|part| part == "..") {
-            return Err(PathFault::Outside);
+            return Err(PathError::Outside);
         }
         if text.split('/').any(|part| part.is_empty() || part == ".") {
-            return Err(PathFault::NotNormal);
+            return Err(PathError::NotNormal);
         }
         if let Some(hidden) = text.chars().find(|c| conceals(*c)) {
-            return Err(PathFault::Unreadable(hidden));
+            return Err(PathError::Unreadable(hidden));
         }
         if text.split('/').any(|part| part.starts_with(' ') || part.ends_with(' ')) {
-            return Err(PathFault::OuterSpace);
+            return Err(PathError::OuterSpace);
         }
         Ok(Self(text.to_owned()))
     }
@@ -104,9 +104,9 @@ impl WorkspacePath {
     /// Reads a path that came as bytes.
     ///
     /// # Errors
-    /// [`PathFault`], also if they are not UTF-8.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PathFault> {
-        std::str::from_utf8(bytes).map_err(|_where| PathFault::NotText).and_then(Self::new)
+    /// [`PathError`], also if they are not UTF-8.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PathError> {
+        std::str::from_utf8(bytes).map_err(|_where| PathError::NotText).and_then(Self::new)
     }
 
     /// The path, without a leading `./`.
@@ -139,7 +139,7 @@ impl WorkspacePath {
 /// Whether a character cannot be seen or changes how its neighbours are shown: controls, spaces that are not the space,
 /// marks of direction, and what Unicode says may be ignored in display. Some file systems that fold case ignore the
 /// last of these in names, so they would also be a second name for a denied file.
-pub(crate) fn conceals(c: char) -> bool {
+pub fn conceals(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
         || matches!(c,
@@ -150,9 +150,9 @@ pub(crate) fn conceals(c: char) -> bool {
 }
 
 impl FromStr for WorkspacePath {
-    type Err = PathFault;
+    type Err = PathError;
 
-    fn from_str(text: &str) -> Result<Self, PathFault> {
+    fn from_str(text: &str) -> Result<Self, PathError> {
         Self::new(text)
     }
 }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_a_person_cannot_read_is_refused() {
-        use PathFault::{Empty, NotNormal, OuterSpace, TooDeep, TooLong, Unreadable};
+        use PathError::{Empty, NotNormal, OuterSpace, TooDeep, TooLong, Unreadable};
         for (text, fault) in [
             ("", Empty),
             (".", Empty),
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(WorkspacePath::new(&"aaaaaaaa/".repeat(200)), Err(TooLong));
         assert_eq!(WorkspacePath::new(&vec!["a"; 33].join("/")), Err(TooDeep));
         assert!(WorkspacePath::new(&vec!["a"; 32].join("/")).is_ok());
-        assert_eq!(WorkspacePath::from_bytes(b"a\xff"), Err(PathFault::NotText));
+        assert_eq!(WorkspacePath::from_bytes(b"a\xff"), Err(PathError::NotText));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a decision may look at: everything about one call, and nothing else.
 
 use crate::limits::Charge;
-use crate::policy::profile::Setting;
+use crate::profile::ApprovalMode;
 use model::Exposure;
 use shared::{Action, Code, Gate, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub struct Facts {
     /// The action asked for.
     pub action: Action,
     /// Which kill switch stops the caller or everything.
-    pub kill: Option<Stopped>,
+    pub kill: Option<KilledBy>,
     /// What the caller was granted at the provider.
     pub grant: GrantFact,
     /// Who stands behind the call.
@@ -41,7 +41,7 @@ pub struct Facts {
     /// What the caller's session has been exposed to, and what this call would add.
     pub session: SessionFact,
     /// What an inspection found in what the call would let leave.
-    pub departing: DepartingFact,
+    pub departing: EgressFact,
     /// The key under which its use and exposure count.
     pub counted_as: String,
     /// Rate, quota and breaker.
@@ -58,13 +58,13 @@ pub struct Agreed {
     /// The name that the caller knows it by.
     pub reference: String,
     /// What stood on the card.
-    pub covers: BTreeSet<Ask>,
+    pub covers: BTreeSet<ApprovalReason>,
 }
 
 /// Why a person is asked. A yes is to what stood on the card, and to nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ask {
+pub enum ApprovalReason {
     /// Private data, content that others wrote and a way out would come together.
     Trifecta,
     /// What would leave looks suspicious.
@@ -79,7 +79,7 @@ pub enum RulesFact {
     /// They were not asked.
     Unasked,
     /// They could not be asked about this call.
-    Unput {
+    NotEvaluable {
         /// Why, without a period.
         why: String,
     },
@@ -89,7 +89,7 @@ pub enum RulesFact {
         rule: String,
     },
     /// No rule permits it.
-    Silent,
+    NoMatch,
     /// This rule forbids it.
     Forbid {
         /// The rule.
@@ -137,7 +137,7 @@ pub struct Exposed {
 
 /// What an inspection found in what a call would let leave; the reasons are sentences with a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DepartingFact {
+pub enum EgressFact {
     /// Nothing, or nothing leaves.
     Clean,
     /// A person should look at it.
@@ -164,7 +164,7 @@ pub enum LimitsFact {
 
 /// What a kill switch stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub enum KilledBy {
     /// Every call.
     Everything,
     /// Every call of this caller.
@@ -256,7 +256,7 @@ pub struct OperationFact {
     /// The level that this very call demands.
     pub demanded: Level,
     /// Who else must agree, if it is not switched off.
-    pub setting: Setting,
+    pub setting: ApprovalMode,
     /// In which chats it may be used at all, held against the one that this call comes from.
     pub chats: ChatsFact,
 }

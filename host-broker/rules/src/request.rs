@@ -1,8 +1,8 @@
 //! A call, as it is put to the rules.
 
-use crate::policy::facts::RulesFact;
-use crate::policy::rules::shape;
-use crate::policy::rules::vocabulary::{Vocabulary, level_name};
+use policy::facts::RulesFact;
+use crate::shape;
+use crate::vocabulary::{Vocabulary, level_name};
 use cedar_policy::{Context, Request, RestrictedExpression};
 use model::Exposure;
 use model::{ChatType, Person};
@@ -35,7 +35,7 @@ pub struct Asking<'a> {
 impl Asking<'_> {
     /// What counts of what the rules say.
     pub(super) fn heard(&self, said: RulesFact) -> RulesFact {
-        let is_no = !matches!(said, RulesFact::Permit { .. } | RulesFact::Silent);
+        let is_no = !matches!(said, RulesFact::Permit { .. } | RulesFact::NoMatch);
         if self.decides || is_no { said } else { RulesFact::Unasked }
     }
 }

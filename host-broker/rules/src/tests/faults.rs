@@ -3,7 +3,7 @@
 use super::*;
 
 fn faults(text: &str) -> Vec<String> {
-    match Rules::parse(&[file(text)], &catalogue(), groups()) {
+    match Rules::parse(&[file(text)], &providers().named(), groups()) {
         Err(RulesError::Faults(faults)) => faults.iter().map(ToString::to_string).collect(),
         other => panic!("{other:?}"),
     }
@@ -114,15 +114,15 @@ fn two_things_of_one_name_are_told_apart_before_anything_starts() {
         (["a", "a.b"], "would be both action b.c of provider a and action c of provider a.b"),
     ] {
         let [one, other] = names.map(|name| (name, "mock", script));
-        let error = Rules::parse(&[], &scripted(&[one, other]), groups()).unwrap_err().to_string();
+        let error = Rules::parse(&[], &scripted(&[one, other]).named(), groups()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
-fn a_catalogue_without_actions_takes_the_shipped_rules() {
-    for catalogue in [Catalogue::default(), scripted(&[("empty", "mock", "")])] {
-        Rules::parse(&[file(SHIPPED)], &catalogue, groups()).unwrap();
+fn the_shipped_rules_compile_without_actions() {
+    for providers in [Providers::default(), scripted(&[("empty", "mock", "")])] {
+        Rules::parse(&[file(SHIPPED)], &providers.named(), groups()).unwrap();
     }
 }
 
@@ -130,7 +130,7 @@ fn a_catalogue_without_actions_takes_the_shipped_rules() {
 fn all_faults_are_told_each_on_a_line_of_its_own() {
     let text = "permit (principal == Group::\"one\", action, resource);\n\
                 permit (principal == Group::\"two\", action, resource);";
-    let error = Rules::parse(&[file(text)], &catalogue(), groups()).unwrap_err();
+    let error = Rules::parse(&[file(text)], &providers().named(), groups()).unwrap_err();
     assert_eq!(error.to_string().lines().map(str::to_owned).collect::<Vec<_>>(), faults(text));
     assert_eq!(faults(text).len(), 2);
 }

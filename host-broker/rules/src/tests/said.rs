@@ -24,9 +24,9 @@ fn an_event_may_be_created_if_the_calendar_is_the_users_own() {
     let rules = rules(OWN_CALENDAR);
     let create = calling("create_event", Level::Write);
     assert_eq!(create.by(&rules, &event("dev@example.com")), permit("own-calendar"));
-    assert_eq!(create.by(&rules, &event("boss@example.com")), RulesFact::Silent);
+    assert_eq!(create.by(&rules, &event("boss@example.com")), RulesFact::NoMatch);
     let main = Said { group: "main", ..create };
-    assert_eq!(main.by(&rules, &event("dev@example.com")), RulesFact::Silent);
+    assert_eq!(main.by(&rules, &event("dev@example.com")), RulesFact::NoMatch);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_forbidding_rule_wins_and_gives_its_reason() {
 #[test]
 fn no_rules_permit_nothing() {
     for rules in [Rules::default(), rules("")] {
-        assert_eq!(calling("list_events", Level::Read).by(&rules, &json!({})), RulesFact::Silent);
+        assert_eq!(calling("list_events", Level::Read).by(&rules, &json!({})), RulesFact::NoMatch);
     }
 }
 
@@ -66,8 +66,8 @@ fn the_time_the_task_and_the_session_are_there_to_be_read() {
     let of = |said: Said| said.by(&rules, &json!({}));
     assert_eq!(of(list()), permit("weekend"));
     let sunday = SATURDAY_TEN + 24 * 3_600_000;
-    assert_eq!(of(Said { now: sunday, ..list() }), RulesFact::Silent);
-    assert_eq!(of(Said { now: -1, ..list() }), RulesFact::Silent);
+    assert_eq!(of(Said { now: sunday, ..list() }), RulesFact::NoMatch);
+    assert_eq!(of(Said { now: -1, ..list() }), RulesFact::NoMatch);
     let task = Some("gov-42".parse().unwrap());
     assert_eq!(of(Said { now: sunday, task, ..list() }), permit("task"));
     let session = Exposure { sensitive: true, ..Exposure::NONE };
@@ -90,9 +90,9 @@ fn a_rule_that_fails_refuses_whatever_others_permit() {
 fn what_the_rules_cannot_represent_refuses() {
     let rules = rules("permit (principal, action, resource);");
     let said = calling("pay", Level::Production).by(&rules, &json!({ "cents": u64::MAX }));
-    assert_eq!(said, RulesFact::Unput { why: "they cannot represent `/cents`".into() });
+    assert_eq!(said, RulesFact::NotEvaluable { why: "they cannot represent `/cents`".into() });
     let unknown = calling("nothing", Level::Read).by(&rules, &json!({}));
-    assert_eq!(unknown, RulesFact::Unput { why: "the rules do not know this action".into() });
+    assert_eq!(unknown, RulesFact::NotEvaluable { why: "the rules do not know this action".into() });
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn the_shipped_rules_permit_writes_of_what_ships_with_the_broker_and_nothing_els
     let rules = rules(SHIPPED);
     let of = |action, demanded, params: Value| calling(action, demanded).by(&rules, &params);
     assert_eq!(of("create_event", Level::Write, event("x")), permit("native-writes"));
-    assert_eq!(of("create_event", Level::Production, event("x")), RulesFact::Silent);
-    assert_eq!(of("list_events", Level::Read, json!({})), RulesFact::Silent);
-    assert_eq!(of("pay", Level::Production, json!({ "cents": 1 })), RulesFact::Silent);
+    assert_eq!(of("create_event", Level::Production, event("x")), RulesFact::NoMatch);
+    assert_eq!(of("list_events", Level::Read, json!({})), RulesFact::NoMatch);
+    assert_eq!(of("pay", Level::Production, json!({ "cents": 1 })), RulesFact::NoMatch);
     let remote = Said { provider: "remote", ..calling("create_event", Level::Write) };
-    assert_eq!(remote.by(&rules, &event("x")), RulesFact::Silent);
+    assert_eq!(remote.by(&rules, &event("x")), RulesFact::NoMatch);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn expected(drawn: &[Drawn], params: &Value) -> RulesFact {
         (Some(rule), _, _) => RulesFact::Forbid { rule, reason: None },
         (None, Some(rule), _) => RulesFact::Failed { rule },
         (None, None, Some(rule)) => RulesFact::Permit { rule },
-        (None, None, None) => RulesFact::Silent,
+        (None, None, None) => RulesFact::NoMatch,
     }
 }
 
@@ -224,7 +224,7 @@ proptest! {
     ) {
         let after: Vec<Drawn> = drawn.iter().copied().chain([Drawn { permits: true, ..more }]).collect();
         let before = said(&drawn, &params);
-        if !permits(&before) && before != RulesFact::Silent {
+        if !permits(&before) && before != RulesFact::NoMatch {
             prop_assert_eq!(said(&after, &params), before);
         }
     }

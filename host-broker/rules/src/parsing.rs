@@ -1,9 +1,8 @@
 //! From files to a set of rules, or to everything that is wrong with them.
 
-use crate::policy::rules::reads::Reads;
-use crate::policy::rules::vocabulary::Vocabulary;
-use crate::policy::rules::{Rule, Rules, Set};
-use crate::providers::registry::Catalogue;
+use crate::reads::Reads;
+use crate::vocabulary::{NamedProvider, Vocabulary};
+use crate::{Rule, Rules, Set};
 use cedar_policy::ffi::DetailedError;
 use cedar_policy::{
     ActionConstraint, Effect, Policy, PolicyId, PolicySet, ValidationMode, ValidationWarning, Validator,
@@ -30,7 +29,7 @@ pub enum RulesError {
     /// In the files; every fault, in the order of the files.
     #[error("{}", lines(.0))]
     Faults(Vec<Fault>),
-    /// Two things of the catalogue have one name in rules.
+    /// Two names are the same in rules.
     #[error("in rules `Action::\"{name}\"` would be both {one} and {other}; rename the provider in broker.toml")]
     Names {
         /// The name.
@@ -40,8 +39,8 @@ pub enum RulesError {
         /// What it is, too.
         other: String,
     },
-    /// The catalogue cannot be made a schema of: a fault of the broker.
-    #[error("the catalogue cannot be described to the rules: {0}")]
+    /// The providers cannot be described by a schema: a fault of the broker.
+    #[error("cannot describe the providers to the rules: {0}")]
     Schema(String),
 }
 
@@ -73,12 +72,12 @@ const UNCLEAR: &str = "write it so that it is what it looks like";
 const SEE_SCHEMA: &str = "what rules can speak of is printed by: host-broker policy check --schema";
 
 impl Rules {
-    /// Makes a set of rules that speak of this catalogue and these groups.
+    /// Compiles rules against these providers and groups.
     ///
     /// # Errors
     /// [`RulesError`] with every fault.
-    pub fn parse(files: &[RuleFile], catalogue: &Catalogue, groups: BTreeSet<Group>) -> Result<Self, RulesError> {
-        let vocabulary = Vocabulary::new(catalogue, groups)?;
+    pub fn parse(files: &[RuleFile], providers: &[NamedProvider<'_>], groups: BTreeSet<Group>) -> Result<Self, RulesError> {
+        let vocabulary = Vocabulary::new(providers, groups)?;
         let mut gathered = Gathered::default();
         for file in files {
             gathered.file(file);

@@ -100,25 +100,6 @@ fn a_default_is_seen_where_the_action_takes_it() {
 }
 
 #[test]
-fn the_native_actions_hide_nothing_that_is_not_listed_here() {
-    use platform::clock::SystemClock;
-    let provider = "github".parse().unwrap();
-    let settings = toml::from_str("repos = [\"acme/app\"]").unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let _guard = runtime.enter();
-    let operations = crate::providers::github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
-    let hidden: Vec<String> = operations
-        .iter()
-        .flat_map(|operation| {
-            let declaration = operation.declaration();
-            let (_, unseen) = of_params(&declaration.input_schema, operation.fills_defaults());
-            unseen.into_iter().map(|unseen| format!("{}{}", declaration.action, unseen.place)).collect::<Vec<_>>()
-        })
-        .collect();
-    assert_eq!(hidden, Vec::<String>::new());
-}
-
-#[test]
 fn nesting_ends_and_the_last_level_that_is_read_is_the_sixteenth() {
     type Wrap = fn(Value) -> Value;
     let wraps: [Wrap; 3] = [

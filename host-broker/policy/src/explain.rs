@@ -1,7 +1,7 @@
 //! The judgement of a call, step by step, for a person.
 
-use crate::policy::decide::{Decision, Step, Verdict};
-use crate::policy::facts::{Facts, RulesFact};
+use crate::decide::{Decision, Step, Verdict};
+use crate::facts::{Facts, RulesFact};
 use serde_json::{Value, json};
 
 /// Every step with its verdict, as an object.
@@ -39,7 +39,7 @@ pub fn explain(facts: &Facts, decision: &Decision) -> Value {
 fn deciding(rules: &RulesFact) -> Option<&str> {
     match rules {
         RulesFact::Permit { rule } | RulesFact::Forbid { rule, .. } | RulesFact::Failed { rule } => Some(rule),
-        RulesFact::Unasked | RulesFact::Unput { .. } | RulesFact::Silent => None,
+        RulesFact::Unasked | RulesFact::NotEvaluable { .. } | RulesFact::NoMatch => None,
     }
 }
 

@@ -2,33 +2,34 @@
 //!
 //! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
 
-mod outside;
+mod external;
 
 use crate::accounts;
 use crate::approvals::{self, Approval, State, sealing};
 use crate::call::{Call, Target};
 use crate::config::flows::FlowsTable;
-use crate::config::limits::Limits;
 use crate::filter::finished::Filters;
 use crate::gates;
 use crate::grants::{self, Grant};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Effect, Probe, Transaction};
-use crate::limits::{self, Charge};
-use crate::policy::decide::{Decision, Verdict, decide};
-use crate::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, OperationFact,
-    Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
-};
-use crate::policy::profile::{Profiles, Setting};
-use crate::policy::rules::{Asking, Rules};
+use crate::limits;
 use crate::proposals;
 use crate::providers::contract::{Guard, Invocation, Needs, Operation};
 use crate::sessions;
 use model::{Caller, KillScope};
 use model::{ChatType, Person, Subject};
 use model::{Declaration, Exposure};
+use policy::decide::{Decision, Verdict, decide};
+use policy::facts::{
+    Agreed, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
+    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+};
+use policy::limits::Charge;
+use policy::limits::Limits;
+use policy::profile::{ApprovalMode, Profiles};
+use rules::{Asking, Rules};
 use rusqlite::Connection;
 use shared::digest::Digest;
 use shared::flow::GrantId;
@@ -116,7 +117,7 @@ pub enum Outcome<'tx> {
     /// It may not.
     Refused(Box<Call>, Refusal),
     /// It may, if a person agrees; for these reasons one is asked.
-    Ask(Box<Call>, Vec<(Ask, String)>),
+    Ask(Box<Call>, Vec<(ApprovalReason, String)>),
 }
 
 /// Decides on a call with facts that were gathered in this transaction.
@@ -218,7 +219,7 @@ fn facts(
     let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
     let session = session_fact(connection, call, &counted_as, policy)?;
     let (grant, gate) = match &call.header.caller {
-        Caller::External(access) => outside::grant_fact(connection, now, call, access, &policy.flows)?,
+        Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,
         Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
             (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
@@ -232,8 +233,8 @@ fn facts(
         provider: call.provider.clone(),
         action: call.action.clone(),
         kill: match &killed {
-            Some(KillScope::All) => Some(Stopped::Everything),
-            Some(KillScope::Group(_)) => Some(Stopped::Caller),
+            Some(KillScope::All) => Some(KilledBy::Everything),
+            Some(KillScope::Group(_)) => Some(KilledBy::Caller),
             Some(KillScope::Provider(_)) | None => None,
         },
         person: person_fact(&call.header.behalf),
@@ -304,9 +305,9 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     else {
         return RulesFact::Unasked;
     };
-    let decides = setting == Setting::Rules;
+    let decides = setting == ApprovalMode::Rules;
     // The parameters are only read where there is somebody to ask about them.
-    if setting == Setting::Off || !policy.rules.are_asked(decides) {
+    if setting == ApprovalMode::Off || !policy.rules.are_asked(decides) {
         return RulesFact::Unasked;
     }
     let asking = Asking {
@@ -322,18 +323,18 @@ fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFac
     };
     match call.params.members() {
         Some(params) => policy.rules.decide(&asking, params),
-        None => RulesFact::Unput { why: "its parameters cannot be read".to_owned() },
+        None => RulesFact::NotEvaluable { why: "its parameters cannot be read".to_owned() },
     }
 }
 
 /// What would leave is looked at where it could: whoever has no authority costs the others no time.
-fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> DepartingFact {
+fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> EgressFact {
     let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
     match (filters, call.target.invocation()) {
         (Some(filters), Some(_fits)) if leaves && is_granted(grant, call) => {
             call.departing.clone().unwrap_or_else(|| filters.departing(call.params.value()))
         }
-        (Some(_) | None, Some(_) | None) => DepartingFact::Clean,
+        (Some(_) | None, Some(_) | None) => EgressFact::Clean,
     }
 }
 
