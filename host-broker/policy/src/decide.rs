@@ -4,8 +4,8 @@
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
 use crate::facts::{
-    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, KilledBy, TaskFact,
+    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
+    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use crate::profile::ApprovalMode;
 use model::Exposure;
@@ -372,7 +372,9 @@ fn rules(facts: &Facts) -> Verdict {
     match (&facts.rules, facts.operation.map(|operation| operation.setting)) {
         // Where they were not asked the tier decides, or there is nothing to ask them about.
         (RulesFact::Permit { .. }, _)
-        | (RulesFact::Unasked, None | Some(ApprovalMode::Auto | ApprovalMode::Human | ApprovalMode::Off)) => Verdict::Permit,
+        | (RulesFact::Unasked, None | Some(ApprovalMode::Auto | ApprovalMode::Human | ApprovalMode::Off)) => {
+            Verdict::Permit
+        }
         (RulesFact::Unasked, Some(ApprovalMode::Rules)) => no("The rules were not asked.".into()),
         (RulesFact::NotEvaluable { why }, _) => no(format!("The call cannot be put to the rules: {why}.")),
         (RulesFact::NoMatch, _) => no(format!("No rule permits action '{}' like this.", facts.action)),
@@ -426,9 +428,11 @@ const NAMED_MAX: usize = 8;
 fn departing(facts: &Facts) -> Verdict {
     match &facts.departing {
         EgressFact::Clean => Verdict::Permit,
-        EgressFact::Suspicious(found) => {
-            unless_agreed(facts, ApprovalReason::Departing, format!("What would leave looks suspicious: {}", found.join(" ")))
-        }
+        EgressFact::Suspicious(found) => unless_agreed(
+            facts,
+            ApprovalReason::Departing,
+            format!("What would leave looks suspicious: {}", found.join(" ")),
+        ),
         EgressFact::Hostile(found) => {
             Verdict::refuse(Code::Trifecta, format!("What would leave must not: {}", found.join(" ")))
         }

@@ -154,11 +154,7 @@ impl Limits {
     ///
     /// # Errors
     /// The place, the error and the remedy.
-    pub fn check(
-        &self,
-        is_group: impl Fn(&str) -> bool,
-        is_provider: impl Fn(&str) -> bool,
-    ) -> Result<(), String> {
+    pub fn check(&self, is_group: impl Fn(&str) -> bool, is_provider: impl Fn(&str) -> bool) -> Result<(), String> {
         for (group, tables) in &self.0 {
             if group != ANY && group != external().as_str() && !is_group(group) {
                 return Err(format!(
@@ -257,4 +253,3 @@ impl Charge {
         matches!(self, Self::Quota { near: true, .. })
     }
 }
-

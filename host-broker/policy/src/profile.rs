@@ -3,9 +3,9 @@
 //! A level says what a group may do at all; the tier says who agrees each time. An action's own tier is the least that
 //! holds, whatever a profile says.
 
+use model::Patterns;
 use model::Treatment;
 use model::WorkspacePath;
-use model::Patterns;
 use model::{Declaration, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -265,8 +265,14 @@ mod tests {
     #[test]
     fn an_actions_own_tier_is_the_least() {
         let delete = declaration("delete", Level::Write, Some(Tier::Human));
-        assert_eq!(setting("[providers.github]\nactions = { delete = 'auto' }", &delete, Level::Write), ApprovalMode::Human);
-        assert_eq!(setting("[providers.github]\nactions = { delete = 'off' }", &delete, Level::Write), ApprovalMode::Off);
+        assert_eq!(
+            setting("[providers.github]\nactions = { delete = 'auto' }", &delete, Level::Write),
+            ApprovalMode::Human
+        );
+        assert_eq!(
+            setting("[providers.github]\nactions = { delete = 'off' }", &delete, Level::Write),
+            ApprovalMode::Off
+        );
     }
 
     #[test]

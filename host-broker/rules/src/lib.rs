@@ -23,8 +23,8 @@ pub use request::Asking;
 pub use shape::Unseen;
 pub use vocabulary::{NamedAction, NamedProvider, Vocabulary};
 
-use policy::facts::RulesFact;
 use cedar_policy::{AuthorizationError, Authorizer, Diagnostics, Policy, PolicyId, PolicySet, Request, Response};
+use policy::facts::RulesFact;
 use reads::Reads;
 use serde_json::{Map, Value};
 use shared::Level;

@@ -76,7 +76,11 @@ impl Rules {
     ///
     /// # Errors
     /// [`RulesError`] with every fault.
-    pub fn parse(files: &[RuleFile], providers: &[NamedProvider<'_>], groups: BTreeSet<Group>) -> Result<Self, RulesError> {
+    pub fn parse(
+        files: &[RuleFile],
+        providers: &[NamedProvider<'_>],
+        groups: BTreeSet<Group>,
+    ) -> Result<Self, RulesError> {
         let vocabulary = Vocabulary::new(providers, groups)?;
         let mut gathered = Gathered::default();
         for file in files {

@@ -1,10 +1,10 @@
 //! What rules would say of a call of which not everything is known, such as the ledger's rows, which hold no parameters.
 //! It says so where that could matter, and never guesses.
 
-use policy::facts::RulesFact;
 use crate::request::Asking;
 use crate::{Rule, Rules, RulesError, Set};
 use cedar_policy::{Authorizer, Policy, PolicySet};
+use policy::facts::RulesFact;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

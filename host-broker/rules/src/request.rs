@@ -1,11 +1,11 @@
 //! A call, as it is put to the rules.
 
-use policy::facts::RulesFact;
 use crate::shape;
 use crate::vocabulary::{Vocabulary, level_name};
 use cedar_policy::{Context, Request, RestrictedExpression};
 use model::Exposure;
 use model::{ChatType, Person};
+use policy::facts::RulesFact;
 use serde_json::{Map, Value};
 use shared::{Action, Group, Level, Provider, TaskId, Timestamp};
 

@@ -5,8 +5,8 @@ use crate::shape::{self, Record, Unseen};
 use cedar_policy::{
     Entities, Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression, Schema, SchemaFragment,
 };
-use serde_json::{Map, Value, json};
 use model::Declaration;
+use serde_json::{Map, Value, json};
 use shared::{Action, Group, Level, Provider};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

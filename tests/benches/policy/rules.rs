@@ -1,11 +1,11 @@
 //! What rules cost: to read and validate them at start, and to ask them about a call.
 
 use crate::{ms, share, us};
-use policy::facts::RulesFact;
-use rules::{Asking, RuleFile, Rules};
 use host_broker::providers::mock;
 use host_broker::providers::registry::{Catalogue, Listed};
 use model::Exposure;
+use policy::facts::RulesFact;
+use rules::{Asking, RuleFile, Rules};
 use serde_json::{Map, Value, json};
 use shared::{Action, Group, Level, Provider, Timestamp};
 use std::fmt::Write as _;
