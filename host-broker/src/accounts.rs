@@ -5,35 +5,13 @@
 //! somebody on the host has let that person share, and no others. A shared one is named with its owner: `ash:user-1/work`.
 
 use crate::call::Call;
-use crate::identity::Behalf;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::facts::AccountFact;
+use model::Subject;
+use model::{Account, Share};
+use policy::facts::AccountFact;
 use rusqlite::{Connection, params};
-use serde::Serialize;
-use shared::{AccountRef, Provider, Timestamp};
-
-/// A linked account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Account {
-    /// Whose: `ash:user-1`.
-    pub person: String,
-    /// At which capability.
-    pub capability: Provider,
-    /// What the provider calls it.
-    pub account_ref: String,
-    /// What people call it.
-    pub label: Option<String>,
-    /// Since when.
-    pub linked_at: Timestamp,
-    /// Who has linked it, as the ledger writes callers.
-    pub linked_by: String,
-}
-
-/// Whether an account can be called so.
-pub fn is_ref(text: &str) -> bool {
-    text.parse::<AccountRef>().is_ok()
-}
+use shared::{Provider, Timestamp};
 
 /// Links an account; `false` if it was linked already, and then only its label is another one.
 ///
@@ -58,31 +36,6 @@ pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, LedgerError
         })
         .map_err(at("link an account"))?;
     Ok(!linked)
-}
-
-/// An account as a call names it: whose it is, if it is not the caller's own, and what the provider calls it.
-///
-/// ```
-/// use host_broker::accounts::owned;
-/// assert_eq!(owned("work"), (None, "work"));
-/// assert_eq!(owned("ash:user/1/work"), (Some("ash:user/1"), "work"));
-/// ```
-pub fn owned(name: &str) -> (Option<&str>, &str) {
-    // What a provider calls an account has no slash.
-    name.rsplit_once('/').map_or((None, name), |(owner, account)| (Some(owner), account))
-}
-
-/// An account that another person works with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// Whose it is.
-    pub person: String,
-    /// At which capability.
-    pub capability: Provider,
-    /// What the provider calls it.
-    pub account_ref: String,
-    /// Who else works with it.
-    pub with: String,
 }
 
 /// Lets another person work with an account; `false` if that was so already, `None` if there is no such account.
@@ -252,8 +205,8 @@ fn candidates(connection: &Connection, call: &Call) -> Result<Option<Vec<String>
     let needs = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
     match (&call.header.behalf, needs) {
         (_, false) => Ok(None),
-        (Behalf::Person(person), true) => of(connection, &person.key(), &call.provider).map(Some),
-        (Behalf::Nobody(_), true) => Ok(Some(Vec::new())),
+        (Subject::Person(person), true) => of(connection, &person.key(), &call.provider).map(Some),
+        (Subject::Nobody(_), true) => Ok(Some(Vec::new())),
     }
 }
 

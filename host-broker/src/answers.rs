@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
+use crate::authorize::Refusal;
 use crate::broker::{Broker, Parked};
 use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
@@ -11,13 +12,12 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
 use crate::ledger::store::{self, Earlier};
 use crate::ledger::transaction::{Answer, Effect, Transaction, with_about};
-use crate::policy::authorize::Refusal;
-use crate::policy::decide::Decision;
-use crate::policy::explain::explain;
-use crate::policy::facts::Facts;
 use crate::providers::contract::Invocation;
 use crate::providers::files;
 use crate::questions;
+use policy::decide::Decision;
+use policy::explain::explain;
+use policy::facts::Facts;
 use serde_json::{Map, Value, json};
 use shared::reply::{Notice, Status};
 use shared::{Code, Reply, RequestId, limits};

@@ -21,16 +21,17 @@ mod stored;
 
 pub use stored::*;
 
+use crate::authorize::Policy;
 use crate::call::Call;
-use crate::effects::ids::{Ids, NoRandomness};
-use crate::identity::Person;
 use crate::ledger::LedgerError;
-use crate::policy::authorize::Policy;
-use crate::policy::facts::Ask;
-use crate::proposals::ProposalId;
 use crate::providers::contract::Invocation;
-use crate::providers::sealed::Sealed;
 use card::Card;
+use model::NoRandomness;
+use model::Person;
+use model::ProposalId;
+use model::Random;
+use model::SealedRequest;
+use policy::facts::ApprovalReason;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider, RequestId, Timestamp};
@@ -161,7 +162,7 @@ pub struct Approval {
     /// Whether the caller has had its one reply.
     pub told: bool,
     /// Why a person is asked.
-    pub asks: BTreeSet<Ask>,
+    pub asks: BTreeSet<ApprovalReason>,
     /// What is shown, until it is closed.
     pub card: Option<Card>,
 }
@@ -237,13 +238,13 @@ pub struct Question<'a> {
     /// When the caller stops waiting.
     pub reply_by: Timestamp,
     /// Why a person is asked.
-    pub asks: &'a BTreeSet<Ask>,
+    pub asks: &'a BTreeSet<ApprovalReason>,
     /// What is shown.
     pub card: &'a Card,
 }
 
 /// What of a call a person agrees to, and the request in which it leaves. Keyed, because the parameters' digest is.
-pub fn digest_of(call: &Call, sealed: Option<&Sealed>, policy: &Policy) -> Digest {
+pub fn digest_of(call: &Call, sealed: Option<&SealedRequest>, policy: &Policy) -> Digest {
     let declared = call.target.operation().map(|operation| {
         let declaration = operation.declaration();
         let schema = Digest::of(&shared::json::canonical(&declaration.input_schema));
@@ -303,7 +304,7 @@ const CODE_LENGTH: usize = 6;
 /// # Errors
 /// [`LedgerError`], and inside [`NoRandomness`]; nobody can be asked then.
 pub fn fresh_code(
-    ids: &dyn Ids,
+    ids: &dyn Random,
     is_taken: impl Fn(&str) -> Result<bool, LedgerError>,
 ) -> Result<Result<String, NoRandomness>, LedgerError> {
     loop {
@@ -333,7 +334,7 @@ mod tests {
 
     struct Counted(AtomicU64);
 
-    impl Ids for Counted {
+    impl Random for Counted {
         fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
             let digest = Digest::of(&self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes());
             buffer.iter_mut().zip(digest.as_bytes()).for_each(|(byte, with)| *byte = *with);

@@ -1,6 +1,7 @@
 //! What opens something for whoever has it: made here, shown once, kept nowhere. What is stored is its hash.
 
-use crate::effects::ids::{Ids, NoRandomness};
+use model::NoRandomness;
+use model::Random;
 use shared::digest::Digest;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -16,7 +17,7 @@ impl Bearer {
     ///
     /// # Errors
     /// [`NoRandomness`].
-    pub fn fresh(prefix: Prefix, ids: &dyn Ids) -> Result<Self, NoRandomness> {
+    pub fn fresh(prefix: Prefix, ids: &dyn Random) -> Result<Self, NoRandomness> {
         let mut bytes = Zeroizing::new([0; 32]);
         ids.fill(bytes.as_mut_slice())?;
         let digits = Zeroizing::new(base16ct::lower::encode_string(bytes.as_slice()));
@@ -51,7 +52,7 @@ impl fmt::Debug for Bearer {
 ///
 /// # Errors
 /// [`NoRandomness`].
-pub fn fresh_name(prefix: Prefix, ids: &dyn Ids) -> Result<String, NoRandomness> {
+pub fn fresh_name(prefix: Prefix, ids: &dyn Random) -> Result<String, NoRandomness> {
     let mut bytes = [0; 12];
     ids.fill(&mut bytes)?;
     Ok(format!("{prefix}{}", base16ct::lower::encode_string(&bytes)))
@@ -60,20 +61,20 @@ pub fn fresh_name(prefix: Prefix, ids: &dyn Ids) -> Result<String, NoRandomness>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::random::SystemRandom;
 
     const PREFIX: Prefix = "fgrnt_bearer_";
 
     #[test]
     fn a_bearer_is_known_by_its_hash_and_cannot_be_printed() {
-        let bearer = Bearer::fresh(PREFIX, &SystemIds).unwrap();
+        let bearer = Bearer::fresh(PREFIX, &SystemRandom).unwrap();
         let printed = format!("{bearer:?}");
         let digest = bearer.digest();
         let text = bearer.reveal();
         assert!(text.starts_with(PREFIX) && text.len() == PREFIX.len() + 64);
         assert!(!printed.contains(text.trim_start_matches(PREFIX)));
         assert_eq!(Bearer::shown(PREFIX, &text).unwrap().digest(), digest);
-        assert_ne!(Bearer::fresh(PREFIX, &SystemIds).unwrap().digest(), digest);
+        assert_ne!(Bearer::fresh(PREFIX, &SystemRandom).unwrap().digest(), digest);
         let upper = text.to_ascii_uppercase();
         for other in [
             "",

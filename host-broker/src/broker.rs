@@ -13,15 +13,14 @@
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::{self, sealing};
-use crate::call::{Call, Caller, Directive, Header, Parsed, Rubbish};
+use crate::authorize::{self, Policy, Refusal};
+use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::capability_answers::CapabilityAnswers;
 use crate::config::Config;
-use crate::effects::ids::{Ids, Nonce};
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
 use crate::flows::grants;
 use crate::flows::reads::Reads;
-use crate::identity::Behalf;
 use crate::kill;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
@@ -29,18 +28,22 @@ use crate::ledger::{LedgerError, segments, store};
 use crate::limits;
 use crate::linking;
 use crate::notices::{self, Outgoing};
-use crate::policy::authorize::{self, Policy, Refusal};
-use crate::policy::decide::{Decision, Verdict};
 use crate::proposals;
 use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
-use crate::providers::execution::{Planted, execute};
+use crate::providers::execution::execute;
 use crate::providers::mcp::upstream::Withdrawn;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
 use crate::vault::Vault;
+use model::Caller;
+use model::EffectMarker;
+use model::Nonce;
+use model::Random;
+use model::Subject;
+use policy::decide::{Decision, Verdict};
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Group, Provider, Reply, RequestId};
@@ -82,7 +85,7 @@ pub struct Broker {
     pub(crate) outgoing: Vec<Outgoing>,
     /// Notices about the ledger itself, likewise, each with the row that it is about.
     pub(crate) alarms: Vec<(i64, Outgoing)>,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn Random>,
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
     pub(crate) filters: Option<Arc<Filters>>,
@@ -185,7 +188,7 @@ pub(crate) fn closed<'tx>(
 }
 
 impl Broker {
-    /// A call that came in. Ids are burnt for ever: only the first request under an id is decided.
+    /// A call that came in. Random are burnt for ever: only the first request under an id is decided.
     fn arrived<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,
@@ -277,7 +280,7 @@ impl Broker {
             return Ok(Before::Go);
         }
         if let Some(claimed) = store::claimed(tx.connection(), call)? {
-            if let (true, Behalf::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
+            if let (true, Subject::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
                 // Without knowing whose it is, nothing is executed a second time, and nothing is told.
                 let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
                 return refused(tx, call, &refusal).map(Before::Answered);
@@ -365,7 +368,7 @@ impl Broker {
         let (id, now) = (id.clone(), tx.now());
         let reply = match rubbish.caller {
             Caller::Person(_) => Reply::of_reason_alone(id, rubbish.code, &rubbish.reason, now),
-            Caller::Group(_) | Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => {
+            Caller::Group(_) | Caller::External(_) | Caller::Operator(_) | Caller::Broker => {
                 Reply::of_reason(id, rubbish.code, &rubbish.reason, now)
             }
         };
@@ -534,7 +537,7 @@ pub(crate) fn event_of(call: Box<Call>) -> Event {
 
 impl Broker {
     /// A new broker on this configuration and catalogue.
-    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy, ids: Arc<dyn Ids>) -> Self {
+    pub fn new(config: Arc<Config>, catalogue: Arc<Catalogue>, policy: Policy, ids: Arc<dyn Random>) -> Self {
         Self {
             config,
             catalogue,
@@ -577,7 +580,7 @@ impl Broker {
         Some(Box::new(Probe {
             operation,
             handle: serde_json::from_str(outcome.probe.as_deref()?).ok()?,
-            planted: Planted { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) },
+            planted: EffectMarker { request_id: outcome.request_id, nonce: Nonce::stored(outcome.nonce) },
             asked_by: outcome.caller,
             of: Some(outcome.seq),
         }))

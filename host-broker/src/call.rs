@@ -9,25 +9,28 @@ pub use parsing::{
     readmit_grant,
 };
 
-use crate::accounts::Share;
 use crate::chat::Relayed;
-use crate::identity::Behalf;
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Slot, Weight};
-use crate::operators::{TokenId, Wanted};
-use crate::policy::facts::{DepartingFact, Outage};
-use crate::proposals::ProposalId;
-use crate::providers::contract::{Invocation, Operation, ParamFault, Supplied};
-use crate::providers::execution::Planted;
+use crate::operators::Wanted;
+use crate::providers::contract::{Invocation, Operation, Supplied};
 use crate::providers::meanwhile::Meanwhile;
-use crate::providers::sealed::Sealed;
 use crate::questions::Given;
 use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
+use model::EffectMarker;
+use model::ParamError;
+use model::ProposalId;
+use model::SealedRequest;
+use model::Share;
+use model::Subject;
+use model::TokenId;
+use model::{Caller, KillScope};
+use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::flow::request::FlowRequest;
-use shared::flow::{GrantId, Opaque, Vault};
+use shared::flow::{Opaque, Vault};
 use shared::reply::Notice;
 use shared::request::{
     CancelRequest, CapabilitiesRequest, GateRequest, GrantRequest, ListRequest, ResultRequest, RevokeRequest,
@@ -36,75 +39,10 @@ use shared::request::{
 use shared::{Action, Code, FlowId, Group, IdempotencyKey, Level, Provider, RequestId, TaskId, limits};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-/// Who asks. Known from where the request came in, never from what it says.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Caller {
-    /// A group, known from its directory.
-    Group(Group),
-    /// A person at the command line, known from the socket's peer.
-    Person(String),
-    /// An agent outside, known from the bearer of its access.
-    Outside(GrantId),
-    /// An operator elsewhere, known from the bearer of a token that a person made.
-    Operator(TokenId),
-    /// The broker itself, for probes.
-    Broker,
-}
-
-impl Caller {
-    /// The group, if it is one.
-    pub fn group(&self) -> Option<&Group> {
-        match self {
-            Self::Group(group) => Some(group),
-            Self::Person(_) | Self::Outside(_) | Self::Operator(_) | Self::Broker => None,
-        }
-    }
-
-    /// Whose profile, rules, limits and kill switch its calls are held to: its own, or [those](outside) of all agents
-    /// outside.
-    pub fn held_as(&self) -> Option<&Group> {
-        match self {
-            Self::Group(group) => Some(group),
-            Self::Outside(_) => Some(outside()),
-            Self::Person(_) | Self::Operator(_) | Self::Broker => None,
-        }
-    }
-
-    /// What the ledger has written, if its calls can be decided on again.
-    pub fn stored(text: &str) -> Option<Self> {
-        let (kind, name) = text.split_once(':')?;
-        match kind {
-            "group" => name.parse().ok().map(Self::Group),
-            "outside" => name.parse().ok().map(Self::Outside),
-            _ => None,
-        }
-    }
-}
-
-/// What agents outside are called where groups have names: `external`. No group is called so.
-#[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
-pub fn outside() -> &'static Group {
-    static OUTSIDE: LazyLock<Group> = LazyLock::new(|| "external".parse().expect("a name"));
-    &OUTSIDE
-}
-
-impl fmt::Display for Caller {
-    /// `group:developer`, `person:alice`, `outside:fgrnt_3f9a…`, `operator:optk_0c1d…`, `broker`: the form in the ledger.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Group(group) => write!(f, "group:{group}"),
-            Self::Person(name) => write!(f, "person:{name}"),
-            Self::Outside(grant) => write!(f, "outside:{grant}"),
-            Self::Operator(token) => write!(f, "operator:{token}"),
-            Self::Broker => f.write_str("broker"),
-        }
-    }
-}
 
 /// Where a request came from, which is where its reply goes.
 #[derive(Debug)]
@@ -140,7 +78,7 @@ pub struct Header {
     /// The same, as the ledger writes it.
     pub caller_key: Arc<str>,
     /// On whose behalf.
-    pub behalf: Behalf,
+    pub behalf: Subject,
     /// Its name; made from the file's identity if the document has none.
     pub request_id: RequestId,
     /// The keyed digest of its canonical body: two requests with the same are the same request.
@@ -223,7 +161,7 @@ pub struct Call {
     /// Decide only.
     pub dry_run: bool,
     /// What will identify the effect at the remote.
-    pub planted: Planted,
+    pub planted: EffectMarker,
     /// Whether the remote facts have been fetched: they are fetched once.
     pub prepared: bool,
     /// Whether it may change something: its level is above reading.
@@ -233,7 +171,7 @@ pub struct Call {
     /// The parameters, as they were written.
     pub params: Params,
     /// The findings in the data that would leave, if the inspection ran before the decision.
-    pub departing: Option<DepartingFact>,
+    pub departing: Option<EgressFact>,
     /// Whether a person was asked about it.
     pub asked: Asked,
     /// The proposal that it applies.
@@ -241,7 +179,7 @@ pub struct Call {
     /// The flow that it goes on with.
     pub flow: Option<FlowId>,
     /// The request that a person was asked about, which alone may be sent.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedRequest>,
     /// What passes between it and whoever waits for it while it runs.
     pub meanwhile: Arc<Meanwhile>,
     /// What its reply says beside the result.
@@ -323,7 +261,7 @@ pub enum Target {
     /// The provider takes no calls, so its actions are unknown.
     Unusable,
     /// The action exists, and these are its parameters, or what is wrong with them.
-    Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamFault>>),
+    Action(Arc<dyn Operation>, Result<Box<dyn Invocation>, Vec<ParamError>>),
     /// The action, whose parameters are with the provider now, and the level that the call demands.
     Started(Arc<dyn Operation>, Level),
 }
@@ -576,27 +514,6 @@ impl Order {
     /// Returns whether the order only reads stored data. The broker answers such a request again if it is repeated.
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Capabilities(_) | Self::List(_) | Self::Result(_))
-    }
-}
-
-/// What a kill switch stops.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KillScope {
-    /// Every call.
-    All,
-    /// Every call to this provider.
-    Provider(Provider),
-    /// Every call of this group.
-    Group(Group),
-}
-
-impl fmt::Display for KillScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Provider(provider) => write!(f, "provider:{provider}"),
-            Self::Group(group) => write!(f, "group:{group}"),
-        }
     }
 }
 

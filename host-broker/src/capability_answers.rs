@@ -3,7 +3,7 @@
 //! What a group may do changes with a grant, a revocation, an expiry, the catalogue and the policy. All but the expiry
 //! make the group's snapshot stale, and then its answers are forgotten. Answers on a person's behalf are not kept.
 
-use crate::identity::Unproven;
+use model::TokenError;
 use shared::snapshot::Snapshot;
 use shared::{Group, Timestamp};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl CapabilityAnswer {
 }
 
 /// What an answer depends on beside the group: why no person is known, and whether it has what cannot be used.
-pub(crate) type Form = (Unproven, bool);
+pub(crate) type Form = (TokenError, bool);
 
 /// The answers of all groups.
 #[derive(Debug, Default)]
@@ -65,12 +65,14 @@ mod tests {
         let (group, other): (Group, Group) = ("a".parse().unwrap(), "b".parse().unwrap());
         let at = Timestamp::from_millis;
         let answer = CapabilityAnswer { data: Arc::from(*b"{}"), summary: String::new(), until: Some(at(10)) };
-        let form = (Unproven::Missing, true);
+        let form = (TokenError::Missing, true);
         let mut answers = CapabilityAnswers::default();
         answers.keep(&group, form, answer.clone());
         assert_eq!(answers.get(&group, form, at(9)), Some(&answer));
         assert_eq!(answers.get(&group, form, at(10)), None);
-        for other_form in [(Unproven::Missing, false), (Unproven::Expired, true), (Unproven::Invalid("why"), true)] {
+        for other_form in
+            [(TokenError::Missing, false), (TokenError::Expired, true), (TokenError::Invalid("why"), true)]
+        {
             assert_eq!(answers.get(&group, other_form, at(9)), None);
         }
         assert_eq!(answers.get(&other, form, at(9)), None);

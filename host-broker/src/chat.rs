@@ -6,13 +6,14 @@
 
 use crate::approvals;
 use crate::broker::Broker;
-use crate::call::{Caller, Header, Origin};
-use crate::identity::Behalf;
+use crate::call::{Header, Origin};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, at, export};
-use crate::policy::facts::Ask;
 use crate::questions::Given;
+use model::Caller;
+use model::Subject;
+use policy::facts::ApprovalReason;
 use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 use shared::reply::Evidence;
@@ -114,9 +115,9 @@ pub fn read(line: &str) -> Result<Spoken, String> {
 ///
 /// # Errors
 /// Why not.
-pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<Ask>) -> Result<(), &'static str> {
+pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<ApprovalReason>) -> Result<(), &'static str> {
     // What came in from others may have been written to get a yes in the next message.
-    if asks.iter().any(|ask| *ask != Ask::Tier) {
+    if asks.iter().any(|ask| *ask != ApprovalReason::Tier) {
         return Err(
             "What brings private data, the content of others and a way out together is never answered in a chat",
         );
@@ -191,7 +192,7 @@ impl Broker {
         let in_person = Header {
             caller_key: Arc::from(caller.to_string()),
             caller,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id: header.request_id.clone(),
             request_digest: header.request_digest,
             origin: Origin::Broker,
@@ -294,13 +295,13 @@ mod tests {
     #[test]
     fn only_calls_and_files_below_production_are_answered_in_a_chat() {
         use approvals::Kind;
-        let tier = BTreeSet::from([Ask::Tier]);
+        let tier = BTreeSet::from([ApprovalReason::Tier]);
         for kind in [Kind::Call, Kind::File, Kind::Grant, Kind::Account, Kind::Flow, Kind::Definition] {
             for level in [Level::None, Level::Read, Level::Write, Level::Production] {
                 let is_for_chats = matches!(kind, Kind::Call | Kind::File) && level < Level::Production;
                 assert_eq!(answerable(kind, level, &tier).is_ok(), is_for_chats, "{kind:?} {level:?}");
-                for ask in [Ask::Trifecta, Ask::Departing] {
-                    assert!(answerable(kind, level, &BTreeSet::from([ask, Ask::Tier])).is_err());
+                for ask in [ApprovalReason::Trifecta, ApprovalReason::Departing] {
+                    assert!(answerable(kind, level, &BTreeSet::from([ask, ApprovalReason::Tier])).is_err());
                 }
             }
         }

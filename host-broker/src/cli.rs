@@ -48,15 +48,15 @@ pub mod vault;
 pub mod web;
 
 use crate::config::Environment;
-use crate::config::home::{Home, quoted};
-use crate::effects::clock::SystemClock;
-use crate::effects::commands::SystemCommands;
-use crate::effects::http::SystemHttp;
-use crate::effects::ids::SystemIds;
 use crate::host::Effects;
 use crate::ledger::LedgerError;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Fault, Output};
+use platform::clock::SystemClock;
+use platform::commands::SystemCommands;
+use platform::home::{Home, quoted};
+use platform::http::SystemHttp;
+use platform::random::SystemRandom;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ pub fn run(environment: Environment) -> ExitCode {
         home_is_argument,
         effects: Effects {
             clock: Arc::new(SystemClock),
-            ids: Arc::new(SystemIds),
+            ids: Arc::new(SystemRandom),
             environment: Arc::new(environment),
             commands: Arc::new(commands),
             http: Arc::new(SystemHttp::default()),

@@ -7,9 +7,7 @@ pub mod filter;
 pub mod administrators;
 pub mod deputy;
 pub mod flows;
-pub mod home;
 pub mod identity;
-pub mod limits;
 pub mod notify;
 pub mod permissions;
 pub mod profiles;
@@ -20,18 +18,18 @@ pub mod vault;
 pub mod warnings;
 pub mod web;
 
-use crate::call::outside;
 use crate::filter::values::Formats;
 use crate::identity::issuers::OWN;
-use crate::policy::rules::RulesError;
 use crate::providers::mcp::settings::Address;
+use ::rules::RulesError;
 use administrators::Administrators;
 use deputy::DeputyTable;
 use filter::FilterTable;
 use flows::FlowsTable;
 use identity::IdentityTable;
-use limits::Limits;
+use model::external;
 use notify::{NoticesTable, NotifyTable};
+use policy::limits::Limits;
 use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -399,10 +397,10 @@ impl Config {
         if self.groups.values().filter(|group| group.main).count() > 1 {
             return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
         }
-        if self.groups.contains_key(outside()) {
+        if self.groups.contains_key(external()) {
             return fault(format!(
                 "groups.{0}: `{0}` is what agents outside are called; name the group differently",
-                outside()
+                external()
             ));
         }
         let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
@@ -418,7 +416,9 @@ impl Config {
         if let Some(group) = &self.broker.socket_group {
             socket::group_number(group).map(drop).or_else(|why| fault(format!("broker.socket_group: {why}")))?;
         }
-        self.limits.check(self).or_else(fault)?;
+        let is_group = |name: &str| self.groups.keys().any(|group| group.as_str() == name);
+        let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
+        self.limits.check(is_group, is_provider).or_else(fault)?;
         self.deputy.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
         self.vault.check().or_else(fault)?;
@@ -640,7 +640,7 @@ impl Config {
 
     /// Whether something can be said of calls of this name: a group's, or [those](outside) of agents outside.
     pub fn holds(&self, group: &Group) -> bool {
-        self.groups.contains_key(group) || group == outside()
+        self.groups.contains_key(group) || group == external()
     }
 
     /// The main group, if there is one.

@@ -8,28 +8,23 @@ mod own;
 
 pub use listening::listen;
 
-use crate::accounts::Share;
 use crate::broker::{Broker, run};
-use crate::call::{Caller, Directive, FlowOrder, Header, KillScope, Order, Origin, Parsed, Rubbish};
+use crate::call::{Directive, FlowOrder, Header, Order, Origin, Parsed, Rubbish};
 use crate::chat::{self, Relayed};
 use crate::config::notify::is_identity;
 use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::deputy::Deputy;
-use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, News, Reports};
 use crate::filter::holds_own;
 use crate::filter::scrub::Scrubber;
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
-use crate::identity::Behalf;
 use crate::ledger::health::Health;
 use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
-use crate::operators::{TokenId, Wanted};
-use crate::proposals::ProposalId;
-use crate::providers::execution::Planted;
+use crate::operators::Wanted;
 use crate::providers::mcp::looking::{Looking, Told};
 use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
@@ -37,6 +32,15 @@ use crate::questions::Given;
 use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
+use model::EffectMarker;
+use model::NoRandomness;
+use model::Nonce;
+use model::ProposalId;
+use model::Random;
+use model::Share;
+use model::Subject;
+use model::TokenId;
+use model::{Caller, KillScope};
 use own::Own;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -272,7 +276,7 @@ pub struct Clerk {
     /// Finds the broker's own secrets.
     pub scrubber: Arc<Scrubber>,
     /// Where names come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The daemon's own user.
     pub uid: u32,
     /// Who is let in to the inbox, if it is served.
@@ -318,7 +322,7 @@ impl Clerk {
         let nonce = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
-        let planted = Planted { request_id, nonce };
+        let planted = EffectMarker { request_id, nonce };
         let asked_by = Caller::Person(person).to_string();
         let probe = Probe { operation, handle: serde_json::Value::Null, planted, asked_by, of: None };
         Ok((Event::Probe(Box::new(probe)), seen))
@@ -370,7 +374,7 @@ impl Clerk {
         let header = Header {
             caller_key,
             caller,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id,
             request_digest: self.key.digest(&shared::json::canonical(said)),
             origin,
@@ -620,10 +624,10 @@ pub fn administer(
 mod tests {
     use super::*;
     use crate::config::Environment;
-    use crate::effects::ids::SystemIds;
     use crate::filter::values::Formats;
     use crate::providers::setup;
     use crate::secrets::Secrets;
+    use platform::random::SystemRandom;
 
     /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {
@@ -635,7 +639,7 @@ mod tests {
             catalogue,
             scrubber: setup::scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
             key,
-            ids: Arc::new(SystemIds),
+            ids: Arc::new(SystemRandom),
             uid: 1,
             inbox: None,
             callback: None,

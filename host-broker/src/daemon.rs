@@ -23,7 +23,6 @@ mod waiting;
 use crate::approvals::{self, Kind};
 use crate::broker::{Broker, run};
 use crate::call::{Header, Origin, Parsed};
-use crate::effects::clock::Clock;
 use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
 use crate::grants;
@@ -42,6 +41,7 @@ use crate::settling::probe_for;
 use crate::snapshot;
 use crate::terms::{Foundation, Terms};
 pub use exchanging::Exchange;
+use model::Clock;
 
 use asked::Asker;
 use exchanging::Exchanges;

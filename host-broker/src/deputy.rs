@@ -4,20 +4,21 @@
 //! becomes of a verdict. The judge sees what the agent would see: credentials are out of it by then. Its word can only make
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
-use crate::config::deputy::{DeputyTable, JUDGE_TOKEN, JudgeTable, Treatment};
-use crate::effects::commands::{Command, Commands, Ending};
-use crate::effects::http::{Http, Post};
-use crate::effects::ids::Ids;
+use crate::config::deputy::{DeputyTable, JUDGE_TOKEN, JudgeTable};
 use crate::filter::clean_whole;
 use crate::filter::fence::{Fence, fence_suspicious};
 use crate::filter::inspect::{Reason, Verdict, inspect};
 use crate::filter::scrub::Scrubber;
 use crate::host::Effects;
-use crate::policy::profile::Profiles;
-use crate::providers::contract::Declaration;
 use crate::secrets::{Secret, Secrets};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use model::Declaration;
+use model::Random;
+use model::Treatment;
+use platform::commands::{Command, Commands, Ending};
+use platform::http::{Http, Post};
+use policy::profile::Profiles;
 use serde_json::{Value, json};
 use shared::{Group, Provider};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +42,7 @@ pub struct Deputy {
     hostile: Treatment,
     profiles: Profiles,
     judge: Option<Judge>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn Random>,
 }
 
 struct Judge {

@@ -13,27 +13,29 @@ mod sessions;
 
 pub use granting::grant_value;
 
-use crate::accounts::{self as stored_accounts, Account};
+use crate::accounts as stored_accounts;
 use crate::approvals::{self, Approval, State};
+use crate::authorize::Refusal;
 use crate::broker::{Broker, Fulfilled};
-use crate::call::{Caller, Directive, Header, KillScope, Order};
+use crate::call::{Directive, Header, Order};
 use crate::capability_answers::CapabilityAnswer;
 use crate::config::near_miss;
 use crate::flows::grants::{Use, standing};
 use crate::gates::{self, Task, TaskState};
 use crate::grants;
-use crate::identity::{Behalf, Unproven};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::minor::MinorRow;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::Refusal;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::settling::by_person;
 use crate::snapshot;
+use model::Account;
+use model::{Caller, KillScope};
+use model::{Subject, TokenError};
 use serde_json::{Map, Value, json};
 use shared::flow::request::FlowRequest;
 use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListRequest, RevokeRequest, TaskRequest};
@@ -45,7 +47,7 @@ use std::sync::Arc;
 pub(crate) enum Said {
     Done {
         kind: Kind,
-        subject: Subject,
+        subject: RowSubject,
         body: Value,
         data: Value,
         summary: String,
@@ -62,7 +64,7 @@ pub(crate) enum Said {
 
 /// What the row is about.
 #[derive(Clone, Default)]
-pub(crate) struct Subject {
+pub(crate) struct RowSubject {
     provider: Option<Provider>,
     level: Option<Level>,
     task_id: Option<TaskId>,
@@ -75,7 +77,7 @@ impl Said {
 
     /// Done, and this row says so.
     pub(crate) fn done(kind: Kind, body: Value, data: Value, summary: String) -> Self {
-        Self::Done { kind, subject: Subject::default(), body, data, summary }
+        Self::Done { kind, subject: RowSubject::default(), body, data, summary }
     }
 
     /// Done, and whoever asked is shown this, and nobody ever again.
@@ -93,7 +95,13 @@ impl Said {
 
     /// Answered from what is stored; nothing was changed.
     fn told(data: Value, summary: impl Into<String>) -> Self {
-        Self::Done { kind: Kind::Answered, subject: Subject::default(), body: json!({}), data, summary: summary.into() }
+        Self::Done {
+            kind: Kind::Answered,
+            subject: RowSubject::default(),
+            body: json!({}),
+            data,
+            summary: summary.into(),
+        }
     }
 }
 
@@ -121,7 +129,7 @@ impl Broker {
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
         // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
-        if let (Order::Cancel(_), Caller::Outside(access)) = (&directive.order, &header.caller)
+        if let (Order::Cancel(_), Caller::External(access)) = (&directive.order, &header.caller)
             && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
         {
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
@@ -196,7 +204,7 @@ impl Broker {
                 return rights::of(order).check(&self.config, person).map_err(|lacks| (Code::Guardrail, lacks));
             }
             Caller::Operator(_) => matches!(order, Order::Flow(_)),
-            Caller::Outside(_) | Caller::Broker => false,
+            Caller::External(_) | Caller::Broker => false,
         };
         if may { Ok(()) } else { Err((Code::MainOnly, Code::MainOnly.meaning().to_owned())) }
     }
@@ -212,8 +220,8 @@ impl Broker {
         };
         // What this very transaction has changed is not durable yet, so no answer about it is kept.
         let form = match &header.behalf {
-            Behalf::Nobody(why) if !self.stale_snapshots.contains(group) => Some((*why, request.include_unavailable)),
-            Behalf::Nobody(_) | Behalf::Person(_) => None,
+            Subject::Nobody(why) if !self.stale_snapshots.contains(group) => Some((*why, request.include_unavailable)),
+            Subject::Nobody(_) | Subject::Person(_) => None,
         };
         if let Some(answer) = form.and_then(|form| self.capability_answers.get(group, form, tx.now())) {
             return Ok(Said::Capabilities(answer.clone()));
@@ -250,7 +258,7 @@ impl Broker {
             self.stale_snapshots.insert(group.clone());
         }
         let data = json!({ "revoked": was_active });
-        if !was_active && header.caller.held_as().is_some() {
+        if !was_active && header.caller.policy_group().is_some() {
             // An agent can say it again and again.
             return Ok(Said::told(data, format!("{group} had no access to {provider}.")));
         }
@@ -261,7 +269,7 @@ impl Broker {
         };
         Ok(Said::Done {
             kind: Kind::Revoked,
-            subject: Subject { provider: Some(provider.clone()), ..Subject::default() },
+            subject: RowSubject { provider: Some(provider.clone()), ..RowSubject::default() },
             body: json!({ "group": group, "was_active": was_active }),
             data,
             summary,
@@ -305,7 +313,7 @@ impl Broker {
         }
         Ok(Said::Done {
             kind: Kind::Task,
-            subject: Subject { task_id: Some(id.clone()), ..Subject::default() },
+            subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
             body: json!({ "group": task.group, "state": "open" }),
             data: json!({ "task_id": id, "group_folder": task.group, "state": "open" }),
             summary: format!("Task {id} is open for {}.", task.group),
@@ -320,7 +328,7 @@ impl Broker {
         let may_open = match &header.caller {
             Caller::Group(group) => table.groups.contains(group),
             Caller::Person(name) => table.people.contains(name),
-            Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => false,
+            Caller::External(_) | Caller::Operator(_) | Caller::Broker => false,
         };
         if !may_open {
             return Ok(Said::no(
@@ -343,7 +351,7 @@ impl Broker {
         }
         Ok(Said::Done {
             kind: Kind::GateApproved,
-            subject: Subject { task_id: Some(request.task_id.clone()), ..Subject::default() },
+            subject: RowSubject { task_id: Some(request.task_id.clone()), ..RowSubject::default() },
             body: json!({ "gate": request.gate }),
             data,
             summary: format!("The {} gate is open for {}, for one call.", request.gate, request.task_id),
@@ -606,7 +614,7 @@ pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp)
     let id = header.request_id.clone();
     match header.caller {
         Caller::Person(_) => Reply::of_reason_alone(id, code, reason, now),
-        Caller::Group(_) | Caller::Outside(_) | Caller::Operator(_) | Caller::Broker => {
+        Caller::Group(_) | Caller::External(_) | Caller::Operator(_) | Caller::Broker => {
             Reply::of_reason(id, code, reason, now)
         }
     }
@@ -626,7 +634,7 @@ fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said
     }
     Ok(Said::Done {
         kind: Kind::Task,
-        subject: Subject { task_id: Some(id.clone()), ..Subject::default() },
+        subject: RowSubject { task_id: Some(id.clone()), ..RowSubject::default() },
         body: json!({ "state": state.word() }),
         data: json!({ "task_id": id, "state": state.word() }),
         summary: format!("Task {id} is {}.", state.word()),
@@ -644,7 +652,7 @@ fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) 
     let already = if changed { "" } else { " (as before)" };
     Ok(Said::Done {
         kind: if on { Kind::Killed } else { Kind::Revived },
-        subject: Subject::default(),
+        subject: RowSubject::default(),
         body: json!({ "scope": scope.to_string(), "changed": changed }),
         data: json!({ "scope": scope.to_string(), "stopped": on, "changed": changed }),
         summary: format!("{target} are {word}{already}."),
@@ -660,11 +668,11 @@ fn made_up(header: &Header) -> TaskId {
 }
 
 /// Why no person is known. Without a token that is a fault only where a capability takes one.
-fn token_fault(behalf: &Behalf, snapshot: &Snapshot) -> Option<TokenFault> {
-    let Behalf::Nobody(why) = behalf else { return None };
+fn token_fault(behalf: &Subject, snapshot: &Snapshot) -> Option<TokenFault> {
+    let Subject::Nobody(why) = behalf else { return None };
     let takes_one = || snapshot.capabilities.iter().any(|capability| capability.provider.is_namespaced());
     let code = why.code();
-    (*why != Unproven::Missing || takes_one())
+    (*why != TokenError::Missing || takes_one())
         .then(|| TokenFault { code: code.word().to_owned(), error: format!("{} {}", why.reason(), code.remedy()) })
 }
 

@@ -1,7 +1,7 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Caller, Header, Invoked, Order, Origin, Parsed, Target};
+use crate::call::{Call, Header, Invoked, Order, Origin, Parsed, Target};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
@@ -15,6 +15,7 @@ use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
 use crate::questions::{Unanswerable, Why};
 use crate::redefining::{Exchanged, Redefined};
+use model::Caller;
 use shared::reply::Progress;
 use shared::{Group, RequestId};
 use std::collections::BTreeMap;

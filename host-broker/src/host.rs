@@ -5,17 +5,12 @@ pub mod reload;
 
 use crate::broker::Broker;
 use crate::call::Desk;
-use crate::config::home::Home;
 use crate::config::socket::group_number;
 use crate::config::warnings::warnings;
 use crate::config::{Config, ConfigError, Environment};
 use crate::config::{permissions, profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
-use crate::effects::clock::Clock;
-use crate::effects::commands::Commands;
-use crate::effects::http::Http;
-use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
@@ -32,6 +27,13 @@ use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
 use crate::vault::Vault;
 use inbox::Inbox;
+use model::Clock;
+use model::NoRandomness;
+use model::Nonce;
+use model::Random;
+use platform::commands::Commands;
+use platform::home::Home;
+use platform::http::Http;
 use reload::Reload;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
@@ -52,7 +54,7 @@ pub struct Effects {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Randomness.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The environment, as it was at the start.
     pub environment: Arc<Environment>,
     /// Child processes.
@@ -210,7 +212,7 @@ impl Office {
     }
 
     /// A broker on this configuration.
-    pub fn broker(&self, ids: &Arc<dyn Ids>) -> Broker {
+    pub fn broker(&self, ids: &Arc<dyn Random>) -> Broker {
         let Terms { catalogue, policy, filters, version: _ } = self.terms.clone();
         Broker::new(Arc::clone(&self.config), catalogue, policy, Arc::clone(ids))
             .with_filters(filters)

@@ -15,17 +15,18 @@ mod queue;
 mod tests;
 mod worker;
 
+use model::Caller;
+use model::Clock;
+use model::Subject;
 use worker::Remade;
 pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
 use crate::approvals::{Kind, Waiting};
-use crate::call::{self, Call, Caller, Desk, Origin, Parsed};
+use crate::call::{self, Call, Desk, Origin, Parsed};
 use crate::config::flows::FlowsTable;
 use crate::config::{Config, ForeignTypes};
-use crate::effects::clock::Clock;
 use crate::event::{Event, Invocation, News};
 use crate::filter::finished::Filters;
-use crate::identity::Behalf;
 use crate::mailroom::Mailroom;
 use crate::own_secrets;
 use crate::providers::registry::Catalogue;
@@ -198,7 +199,13 @@ impl Intake {
     ///
     /// # Errors
     /// What is wrong with its document.
-    pub fn on_behalf(&self, group: Group, id: RequestId, behalf: Behalf, document: &[u8]) -> Result<Box<Call>, String> {
+    pub fn on_behalf(
+        &self,
+        group: Group,
+        id: RequestId,
+        behalf: Subject,
+        document: &[u8],
+    ) -> Result<Box<Call>, String> {
         call::made(group, id, behalf, document, &self.desk)
     }
 

@@ -1,11 +1,11 @@
 //! The keys that the broker makes for itself: 32 random bytes each, in files that only its own user may read.
 
-use crate::config::home::{Home, quoted};
-use crate::effects::ids::Ids;
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
 use crate::ledger::LedgerKey;
 use crate::vault::{self, KeyBytes};
+use model::Random;
+use platform::home::{Home, quoted};
 use shared::digest::Digest;
 use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 ///
 /// # Errors
 /// [`StartError::Key`], [`StartError::Randomness`]; a key that was not there may then have been made.
-pub fn ledger(home: &Home, ids: &dyn Ids) -> Result<LedgerKey, StartError> {
+pub fn ledger(home: &Home, ids: &dyn Random) -> Result<LedgerKey, StartError> {
     key(home, LEDGER, ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
 }
 
@@ -69,7 +69,7 @@ pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, StartErro
 ///
 /// # Errors
 /// As [`ledger`].
-pub fn identity(home: &Home, ids: &dyn Ids) -> Result<OwnKey, StartError> {
+pub fn identity(home: &Home, ids: &dyn Random) -> Result<OwnKey, StartError> {
     let bytes = key(home, IDENTITY, ids)?;
     OwnKey::new(&bytes).map_err(|fault| StartError::Key { path: home.keys().join(IDENTITY), fault })
 }
@@ -79,7 +79,7 @@ pub fn identity(home: &Home, ids: &dyn Ids) -> Result<OwnKey, StartError> {
 ///
 /// # Errors
 /// As [`ledger`].
-pub fn vault(home: &Home, ids: &dyn Ids) -> Result<(KeyBytes, Option<KeyBytes>), StartError> {
+pub fn vault(home: &Home, ids: &dyn Random) -> Result<(KeyBytes, Option<KeyBytes>), StartError> {
     let sized = |bytes: &Zeroizing<Vec<u8>>| {
         let fault = "it does not hold 32 bytes; restore it from a backup".to_owned();
         let bytes = <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new);
@@ -101,7 +101,7 @@ pub fn has_vault(home: &Home) -> bool {
 ///
 /// # Errors
 /// As [`ledger`]: a start could not make it.
-pub fn unstored_vault(home: &Home, ids: &dyn Ids) -> Result<KeyBytes, StartError> {
+pub fn unstored_vault(home: &Home, ids: &dyn Random) -> Result<KeyBytes, StartError> {
     let path = home.keys().join(VAULT);
     let fault = |error: std::io::Error| StartError::Key { path: path.clone(), fault: error.to_string() };
     let mut bytes = KeyBytes::new([0; vault::KEY]);
@@ -116,7 +116,7 @@ pub fn unstored_vault(home: &Home, ids: &dyn Ids) -> Result<KeyBytes, StartError
 ///
 /// # Errors
 /// As [`ledger`]; the present key is there as it was, or as the one before.
-pub fn renew_vault(home: &Home, ids: &dyn Ids) -> Result<(), StartError> {
+pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), StartError> {
     let (current, before) = (home.keys().join(VAULT), home.keys().join(VAULT_BEFORE));
     let now = key(home, VAULT, ids)?;
     if before.exists() && *key(home, VAULT_BEFORE, ids)? != *now {
@@ -157,7 +157,7 @@ const VAULT_BEFORE: &str = "vault-before.key";
 const KEYS: [&str; 3] = [LEDGER, IDENTITY, VAULT];
 
 /// The key of this name, made if there is none.
-fn key(home: &Home, name: &str, ids: &dyn Ids) -> Result<Zeroizing<Vec<u8>>, StartError> {
+fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, StartError> {
     let path = home.keys().join(name);
     let fault = |fault: String| StartError::Key { path: path.clone(), fault };
     if !path.exists() {
@@ -206,13 +206,13 @@ fn private(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::random::SystemRandom;
 
     #[test]
     fn whoever_comes_first_at_the_same_time_has_the_same_key() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path().to_path_buf());
-        let keys = || identity(&home, &SystemIds).unwrap().public();
+        let keys = || identity(&home, &SystemRandom).unwrap().public();
         let found: Vec<_> = std::thread::scope(|scope| {
             let started: Vec<_> = (0..16).map(|_| scope.spawn(keys)).collect();
             started.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -228,16 +228,16 @@ mod tests {
     fn a_renewal_goes_on_wherever_it_was_broken_off() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path().to_path_buf());
-        let keys = || vault(&home, &SystemIds).unwrap();
+        let keys = || vault(&home, &SystemRandom).unwrap();
         let (first, none) = keys();
         assert!(none.is_none());
         // Broken off before there was a new key.
         std::fs::hard_link(home.keys().join(VAULT), home.keys().join(VAULT_BEFORE)).unwrap();
-        renew_vault(&home, &SystemIds).unwrap();
+        renew_vault(&home, &SystemRandom).unwrap();
         let (second, before) = keys();
         assert!(*second != *first && *before.unwrap() == *first);
         // Broken off before everything was under it: what was made stays.
-        renew_vault(&home, &SystemIds).unwrap();
+        renew_vault(&home, &SystemRandom).unwrap();
         let (again, before) = keys();
         assert!(*again == *second && *before.unwrap() == *first);
         drop_vault_before(&home).unwrap();
@@ -256,7 +256,7 @@ mod tests {
         let home = Home::at(directory.path().to_path_buf());
         let notes = || continuity(&home, true).unwrap();
         assert_eq!(notes(), [""; 0], "an empty home has everything made");
-        ledger(&home, &SystemIds).unwrap();
+        ledger(&home, &SystemRandom).unwrap();
         let [note] = &notes()[..] else { panic!("one note") };
         assert!(note.contains("ledger.db is missing") && note.contains("ledger.key"), "{note}");
         std::fs::write(directory.path().join("ledger.db"), "rows").unwrap();
@@ -278,12 +278,12 @@ mod tests {
     fn a_key_that_others_may_read_or_that_is_cut_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path().to_path_buf());
-        ledger(&home, &SystemIds).unwrap();
+        ledger(&home, &SystemRandom).unwrap();
         let path = home.keys().join("ledger.key");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(ledger(&home, &SystemIds).unwrap_err().to_string().contains("chmod 600"));
+        assert!(ledger(&home, &SystemRandom).unwrap_err().to_string().contains("chmod 600"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, [7; 31]).unwrap();
-        assert!(ledger(&home, &SystemIds).unwrap_err().to_string().contains("32 bytes"));
+        assert!(ledger(&home, &SystemRandom).unwrap_err().to_string().contains("32 bytes"));
     }
 }

@@ -1,8 +1,8 @@
 //! Kill switches: what an operator has stopped, effective with the next decision.
 
-use crate::call::KillScope;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use model::KillScope;
 use rusqlite::{Connection, params};
 use shared::{Group, Provider};
 

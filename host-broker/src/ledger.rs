@@ -22,11 +22,11 @@ pub mod transaction;
 pub mod verification;
 pub mod wal;
 
-use crate::effects::clock::Clock;
-use crate::lock::Lock;
 use chain::{Break, Head, Row};
 use held::{Held, shares};
 use minor::Minor;
+use model::Clock;
+use platform::lock::Lock;
 use reserve::Reserve;
 use rusqlite::Connection;
 use shared::Timestamp;

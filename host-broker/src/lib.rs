@@ -3,15 +3,13 @@
 //! The list below is the order in which a request meets the modules. [`broker`] is the file to read first.
 
 pub mod config;
-pub mod effects;
-pub mod lock;
 pub mod bearer;
 pub mod mailroom;
 
 pub mod intake;
 pub mod identity;
 pub mod call;
-pub mod policy;
+pub mod authorize;
 pub mod grants;
 pub mod gates;
 pub mod accounts;

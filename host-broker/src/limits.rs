@@ -6,13 +6,14 @@
 //! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
 
 use crate::call::Call;
-use crate::config::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use crate::flows::grants::issuer_key;
 use crate::grants::{self, Grant};
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::{Effect, Transaction};
 use crate::ledger::{LedgerError, at, steady};
-use crate::policy::facts::LimitsFact;
+use policy::facts::LimitsFact;
+use policy::limits::Charge;
+use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use serde_json::{Value, json};
 use shared::{Code, Level, Timestamp};
@@ -25,40 +26,6 @@ const MILLION: f64 = 1e6;
 /// When to ask again while one call finds out whether a provider works again.
 const TRIAL_RETRY: Duration = Duration::from_secs(1);
 
-/// What the intent of a permitted call uses up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Charge {
-    /// A place in a bucket that empties at this rate.
-    Rate {
-        /// Which bucket.
-        scope: String,
-        /// So many a minute.
-        per_minute: u32,
-    },
-    /// A part of a day's quota.
-    Quota {
-        /// Which.
-        scope: String,
-        /// How much: calls, or millionths of an amount.
-        uses: i64,
-        /// Where an auditor should see that most is used.
-        soft: Option<i64>,
-        /// Whether this call is beyond that.
-        near: bool,
-        /// The key under which it counts, where that is not the one of the call.
-        of: Option<String>,
-    },
-    /// It finds out whether the provider works again.
-    Trial,
-}
-
-impl Charge {
-    /// Whether most of a quota is used.
-    pub fn is_near(&self) -> bool {
-        matches!(self, Self::Quota { near: true, .. })
-    }
-}
-
 /// Whether there is room for the call.
 ///
 /// # Errors
@@ -70,7 +37,7 @@ pub fn fact(
     limits: &Limits,
     grant: Option<&Grant>,
 ) -> Result<LimitsFact, LedgerError> {
-    let Some(group) = call.header.caller.held_as() else { return Ok(LimitsFact::Within(Vec::new())) };
+    let Some(group) = call.header.caller.policy_group() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
     let desk = Desk { connection, now, steady, call, counted_as };
     let mut charges = Vec::new();
@@ -376,7 +343,7 @@ pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), L
     const UPSERT: &str = "INSERT INTO breakers VALUES (?1, ?2, 1, CASE WHEN ?3 <= 1 THEN ?4 END, NULL)
         ON CONFLICT (caller, provider) DO UPDATE SET
             faults = faults + 1, open_until = CASE WHEN faults + 1 >= ?3 THEN ?4 END, trial = NULL";
-    let Some(group) = call.header.caller.held_as() else { return Ok(()) };
+    let Some(group) = call.header.caller.policy_group() else { return Ok(()) };
     let BreakerTable { faults, open_s } = limits.of(group, &call.provider).breaker;
     if faults == 0 {
         return Ok(());

@@ -13,24 +13,25 @@
 mod said;
 pub mod stored;
 
-use crate::accounts::{self, Account};
+use crate::accounts;
 use crate::approvals::card::{Card, visible};
 use crate::approvals::{self, Approval, Kind, State};
+use crate::authorize::Refusal;
 use crate::broker::Broker;
 use crate::call::Call;
-use crate::effects::ids::Nonce;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::inspect_text;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::{Effect, Transaction};
-use crate::policy::authorize::Refusal;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
 use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
+use model::Account;
+use model::Nonce;
+use policy::facts::ApprovalReason;
 use rusqlite::Connection;
 use said::said;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
         Some(Needs::Accounts) => Supplied::Accounts(accounts::labelled(connection, &person, &call.provider)?),
         // The decision has not said yet whether it may be used; without an execution it cannot be opened.
         Some(Needs::Credential) => {
-            let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
+            let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
             let owner = owner.unwrap_or(&person);
             Supplied::Credential(stored::credential(connection, owner, &call.provider, account)?)
         }
@@ -129,7 +130,7 @@ impl Broker {
         if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
         {
-            let (owner, account) = accounts::owned(call.account_ref.as_deref().unwrap_or_default());
+            let (owner, account) = model::owned(call.account_ref.as_deref().unwrap_or_default());
             return stored::renew(tx, owner.unwrap_or(&person), &call.provider, account, renewal).map(drop);
         }
         let Effect::Run(call) = &filtered.effect else { return Ok(()) };
@@ -212,7 +213,7 @@ impl Broker {
             subject: None,
             asking: self.config.asking(&call.provider, &call.action),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: None,
             params_digest: None,
@@ -393,10 +394,7 @@ fn label(shown: &Value) -> Option<String> {
 ///
 /// # Errors
 /// There is no randomness.
-pub fn handle(
-    capability: &Provider,
-    ids: &dyn crate::effects::ids::Ids,
-) -> Result<FlowId, crate::effects::ids::NoRandomness> {
+pub fn handle(capability: &Provider, ids: &dyn model::Random) -> Result<FlowId, model::NoRandomness> {
     let mut random = [0; 16];
     ids.fill(&mut random)?;
     Ok(FlowId::of(capability, random))

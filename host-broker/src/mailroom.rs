@@ -3,8 +3,8 @@
 pub mod pace;
 
 use crate::config::Config;
-use crate::config::home::Home;
 use pace::{Lane, Pace};
+use platform::home::Home;
 use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
 use shared::Group;

@@ -1,16 +1,16 @@
 //! The program: reads the environment once, and hands over to a command.
 
 use host_broker::cli;
-use host_broker::effects::egress::entrance;
+use platform::egress::init;
 use std::process::ExitCode;
 
 const FIRST_AFTER_STANDARD_ERROR: i32 = 3;
 
 fn main() -> ExitCode {
-    if let Some(in_vain) = entrance::run(std::env::args_os()) {
-        return in_vain;
+    if let Some(failure) = init::run(std::env::args_os()) {
+        return failure;
     }
-    // SECURITY: what whoever started this has left open, a directory for example, would be a way out of every room.
+    // SECURITY: an inherited descriptor, such as an open directory, would be a way out of every sandbox.
     close_fds::set_fds_cloexec(FIRST_AFTER_STANDARD_ERROR, &[]);
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     let environment = std::env::vars().collect();

@@ -8,9 +8,11 @@
 
 use crate::bearer::{Prefix, fresh_name};
 use crate::config::Config;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use model::NoRandomness;
+use model::Random;
+use model::TokenId;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,7 +20,6 @@ use shared::Timestamp;
 use shared::digest::Digest;
 use shared::flow::operations::Part;
 use shared::flow::{Scope, Vault};
-use shared::names::{Grammar, Name};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -30,23 +31,6 @@ pub const LIFE_MAX: Duration = Duration::from_hours(90 * 24);
 const REMEMBERED: Duration = Duration::from_hours(24);
 /// What every bearer begins with.
 pub const BEARER: Prefix = "optk_bearer_";
-
-/// A token's name, which opens nothing: `optk_3f9a0c1d2e4b5a69…`.
-pub type TokenId = Name<TokenIdGrammar>;
-
-/// Grammar of [`TokenId`].
-#[derive(Debug)]
-pub struct TokenIdGrammar;
-
-impl Grammar for TokenIdGrammar {
-    const WHAT: &'static str = "token_id";
-    const PATTERN: &'static str = "^optk_[0-9a-f]{24}$";
-    fn accepts(text: &str) -> bool {
-        text.strip_prefix("optk_").is_some_and(|rest| {
-            rest.len() == 24 && rest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        })
-    }
-}
 
 /// What a person wants one to reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +101,7 @@ impl Operator {
 ///
 /// # Errors
 /// [`NoRandomness`].
-pub fn fresh_id(ids: &dyn Ids) -> Result<TokenId, NoRandomness> {
+pub fn fresh_id(ids: &dyn Random) -> Result<TokenId, NoRandomness> {
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "hexadecimal digits satisfy the grammar")]
     fresh_name("optk_", ids).map(|name| name.parse().expect("a token's name"))
 }

@@ -255,7 +255,7 @@ pub fn sweep(mailroom: &Mailroom, now: Timestamp) {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::config::home::Home;
+    use platform::home::Home;
     use std::collections::BTreeMap;
 
     #[test]

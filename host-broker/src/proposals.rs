@@ -4,17 +4,14 @@
 //! applies it spends the yes. What was changed is kept for a while, so that it can be undone.
 
 use crate::approvals::{self, Approval, State};
-use crate::identity::Behalf;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::providers::contract::{Listed, Stored};
+use model::ProposalId;
+use model::Subject;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// How many of a caller's that were applied can be undone, the latest.
@@ -23,74 +20,6 @@ const KEPT_MAX: usize = 20;
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many proposals a list shows, the latest.
 const LISTED_MAX: usize = 50;
-
-/// A proposal's name: `hitl-` and a UUID (RFC 9562) in lower case.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-pub struct ProposalId(#[schemars(regex(pattern = r"^hitl-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))] String);
-
-/// Not a proposal's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a proposal's name: hitl- and a UUID in lower case")]
-pub struct BadProposalId;
-
-impl ProposalId {
-    /// A name made of sixteen random bytes, a UUID of version 4.
-    pub fn of(mut random: [u8; 16]) -> Self {
-        for (at, keep, set) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] {
-            if let Some(byte) = random.get_mut(at) {
-                *byte = *byte & keep | set;
-            }
-        }
-        let hex = base16ct::lower::encode_string(&random);
-        let mut name = String::from("hitl");
-        let mut rest = hex.as_str();
-        for length in [8, 4, 4, 4, 12] {
-            let (part, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-            name.push('-');
-            name.push_str(part);
-            rest = after;
-        }
-        Self(name)
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ProposalId {
-    type Err = BadProposalId;
-
-    fn from_str(text: &str) -> Result<Self, BadProposalId> {
-        let parts: Vec<&str> = text.strip_prefix("hitl-").ok_or(BadProposalId)?.split('-').collect();
-        let is_hex = |part: &str| part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        let fits = lengths == [8, 4, 4, 4, 12] && parts.iter().all(|part| is_hex(part));
-        if fits { Ok(Self(text.to_owned())) } else { Err(BadProposalId) }
-    }
-}
-
-impl TryFrom<String> for ProposalId {
-    type Error = BadProposalId;
-
-    fn try_from(text: String) -> Result<Self, BadProposalId> {
-        text.parse()
-    }
-}
-
-impl From<ProposalId> for String {
-    fn from(id: ProposalId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for ProposalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A proposal, without what it would change.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,7 +137,7 @@ pub struct Wanted {
     /// The request that is to apply it.
     pub request_id: RequestId,
     /// On whose behalf it was proposed.
-    pub behalf: Behalf,
+    pub behalf: Subject,
 }
 
 const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at, is_revert,
@@ -348,7 +277,7 @@ pub fn wanted(connection: &Connection, approval: Option<i64>) -> Result<Vec<Want
                 id: id.parse().map_err(|_bad| bad("proposal"))?,
                 path,
                 request_id: request_id.parse().map_err(|_bad| bad("request id"))?,
-                behalf: Behalf::stored(person.as_deref()).map_err(|_bad| bad("person"))?,
+                behalf: Subject::stored(person.as_deref()).map_err(|_bad| bad("person"))?,
             })
         })
         .collect()
@@ -471,21 +400,4 @@ pub fn next_due(connection: &Connection) -> Result<Option<Timestamp>, LedgerErro
 fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<(), LedgerError> {
     tx.connection().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change a proposal"))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_a_uuid_of_version_4_and_nothing_else_is_one() {
-        let id = ProposalId::of([0xff; 16]);
-        assert_eq!(id.as_str(), "hitl-ffffffff-ffff-4fff-bfff-ffffffffffff");
-        assert_eq!(id.as_str().parse(), Ok(id.clone()));
-        for bad in ["", "hitl-", "hitl-FFFFFFFF-ffff-4fff-bfff-ffffffffffff", "ffffffff-ffff-4fff-bfff-ffffffffffff"] {
-            assert_eq!(bad.parse::<ProposalId>(), Err(BadProposalId), "{bad}");
-        }
-        assert!(format!("{id}\n").parse::<ProposalId>().is_err());
-        assert!(format!("{id}-0000").parse::<ProposalId>().is_err());
-    }
 }

@@ -6,22 +6,24 @@
 use crate::answers::refused;
 use crate::approvals::card::Card;
 use crate::approvals::{self, Kind, State};
+use crate::authorize::Refusal;
 use crate::broker::Broker;
-use crate::call::{Call, Caller, Directive, Header};
-use crate::effects::ids::Nonce;
-use crate::identity::Behalf;
+use crate::call::{Call, Directive, Header};
 use crate::ledger::LedgerError;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::Refusal;
-use crate::policy::facts::Ask;
-use crate::policy::profile::Setting;
-use crate::proposals::{self, Entry, Proposal, ProposalId, Wanted};
+use crate::proposals::{self, Entry, Proposal, Wanted};
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
 use crate::providers::files::change::{Change, ChangeSet};
 use crate::providers::files::diff::{Diff, Lines};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
+use model::Caller;
+use model::Nonce;
+use model::ProposalId;
+use model::Subject;
+use model::WorkspacePath;
+use policy::facts::ApprovalReason;
+use policy::profile::ApprovalMode;
 use rusqlite::Connection;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
@@ -190,7 +192,7 @@ impl Broker {
         };
         let paths: Vec<WorkspacePath> = proposed.paths.iter().flat_map(|path| WorkspacePath::new(path)).collect();
         let free = paths.len() == proposed.paths.len()
-            && self.policy.profiles.of_paths(group, &call.provider, &paths) == Setting::Auto;
+            && self.policy.profiles.of_paths(group, &call.provider, &paths) == ApprovalMode::Auto;
         let asked = Asked {
             group,
             behalf: &call.header.behalf,
@@ -241,7 +243,7 @@ impl Broker {
             subject: Some(proposed.patch_hash),
             asking: if born.is_some() { (0, Duration::ZERO) } else { (self.quorum_of_changes(asked), proposed.ttl) },
             born_approved: born,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: None,
             params_digest: None,
@@ -391,7 +393,7 @@ pub(crate) fn named_after(what: &str, nonce: &Nonce) -> RequestId {
 /// About whose change a person is asked.
 struct Asked<'a> {
     group: &'a Group,
-    behalf: &'a Behalf,
+    behalf: &'a Subject,
     caller: &'a str,
     provider: &'a Provider,
     action: &'a Action,

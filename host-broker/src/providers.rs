@@ -22,5 +22,4 @@ pub mod mock;
 pub mod oauth;
 pub mod registry;
 pub mod schemas;
-pub mod sealed;
 pub mod setup;

@@ -16,8 +16,9 @@ pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_aske
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::card::Card;
 use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, denials, sealing};
+use crate::authorize::Refusal;
 use crate::broker::{Broker, event_of};
-use crate::call::{Asked, Call, Caller, Header};
+use crate::call::{Asked, Call, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
@@ -27,11 +28,11 @@ use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
 use crate::ledger::{self, LedgerError};
 use crate::limits;
-use crate::policy::authorize::Refusal;
-use crate::policy::facts::Ask;
 use crate::proposals;
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
+use model::Caller;
+use policy::facts::ApprovalReason;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Evidence;
@@ -108,7 +109,7 @@ pub(crate) struct Posed<'a> {
     /// The row that already is the yes, where no person needs to be asked.
     pub(crate) born_approved: Option<i64>,
     /// Why.
-    pub(crate) asks: BTreeSet<Ask>,
+    pub(crate) asks: BTreeSet<ApprovalReason>,
     pub(crate) card: &'a Card,
     /// What is admitted again after the answer.
     pub(crate) document: Option<&'a [u8]>,
@@ -141,7 +142,7 @@ impl Broker {
         &mut self,
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
-        reasons: &[(Ask, String)],
+        reasons: &[(ApprovalReason, String)],
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match self.put(tx, &call, reasons) {
             Ok(Put::Asked) => Ok(tx.ask(event_of(call))),
@@ -155,7 +156,12 @@ impl Broker {
         }
     }
 
-    fn put(&mut self, tx: &Transaction<'_>, call: &Call, reasons: &[(Ask, String)]) -> Result<Put, LedgerError> {
+    fn put(
+        &mut self,
+        tx: &Transaction<'_>,
+        call: &Call,
+        reasons: &[(ApprovalReason, String)],
+    ) -> Result<Put, LedgerError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
         if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
@@ -169,7 +175,7 @@ impl Broker {
             let reason = "What a person agreed to is not what would run now.".to_owned();
             return no(Code::ApprovalRequired, reason);
         }
-        let (Caller::Group(_) | Caller::Outside(_)) = &header.caller else {
+        let (Caller::Group(_) | Caller::External(_)) = &header.caller else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         if let Asked::AboutAnother(of) = &call.asked {
@@ -208,7 +214,7 @@ impl Broker {
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
         let access = match &header.caller {
-            Caller::Outside(access) => grants::find(tx.connection(), access)?,
+            Caller::External(access) => grants::find(tx.connection(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
         let together = shown::together(tx.connection(), call, reasons)?;
@@ -216,7 +222,7 @@ impl Broker {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
         };
-        let Some(group) = header.caller.held_as() else {
+        let Some(group) = header.caller.policy_group() else {
             return no(Code::ApprovalRequired, Code::ApprovalRequired.meaning().to_owned());
         };
         let posed = Posed {
@@ -259,7 +265,7 @@ impl Broker {
     ) -> Result<Result<i64, Refusal>, LedgerError> {
         // What a person puts is not held up by what an agent has put.
         // An account has been given by then, and each person has few such questions.
-        let by_agent = header.caller.held_as().is_some() && posed.kind != Kind::Account;
+        let by_agent = header.caller.policy_group().is_some() && posed.kind != Kind::Account;
         if by_agent && approvals::count_open(tx.connection(), posed.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
         }

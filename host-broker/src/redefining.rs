@@ -9,16 +9,13 @@
 
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, Kind, State};
+use crate::authorize::Policy;
 use crate::broker::Broker;
-use crate::call::{Caller, Header, Origin};
-use crate::effects::ids::Nonce;
+use crate::call::{Header, Origin};
 use crate::filter::inspect::{Reason, Verdict};
-use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::Transaction;
-use crate::policy::authorize::Policy;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::accepted::{Accepted, difference};
 use crate::providers::mcp::settings::Settings;
@@ -26,6 +23,10 @@ use crate::providers::mcp::tools::{self, Said, shown};
 use crate::providers::mcp::upstream::{Changed, Withdrawn};
 use crate::questions::Posed;
 use crate::terms::Terms;
+use model::Caller;
+use model::Nonce;
+use model::Subject;
+use policy::facts::ApprovalReason;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
@@ -229,7 +230,7 @@ impl Broker {
         let header = Header {
             caller_key: Caller::Broker.to_string().into(),
             caller: Caller::Broker,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id: named_after("definitions", &nonce),
             request_digest: proposed.said.digest(),
             origin: Origin::Broker,
@@ -249,7 +250,7 @@ impl Broker {
             subject: None,
             asking: (quorum, PATIENCE),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &proposed.card,
             document: Some(&said),
             params_digest: None,

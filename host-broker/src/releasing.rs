@@ -2,7 +2,7 @@
 
 use crate::answers::success;
 use crate::broker::Broker;
-use crate::call::{Caller, Header};
+use crate::call::Header;
 use crate::directives::Said;
 use crate::filter::finished::Shown;
 use crate::ledger::LedgerError;
@@ -10,6 +10,7 @@ use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::store;
 use crate::ledger::transaction::Transaction;
 use crate::quarantine::{self, Kept};
+use model::Caller;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Notice;

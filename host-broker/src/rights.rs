@@ -11,8 +11,9 @@
 //! Whoever gives an agent outside access to tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
-use crate::call::{Order, outside};
+use crate::call::Order;
 use crate::config::Config;
+use model::external;
 use shared::request::GrantRequest;
 use shared::{Group, Level, Provider};
 
@@ -102,5 +103,5 @@ fn covers(config: &Config, person: &str, group: &Group, (provider, level): (&Pro
 /// # Errors
 /// The right that the person lacks, with the line of the configuration that gives it.
 pub fn check_tool(config: &Config, person: &str, provider: &Provider, level: Level) -> Result<(), String> {
-    covers(config, person, outside(), (provider, level))
+    covers(config, person, external(), (provider, level))
 }

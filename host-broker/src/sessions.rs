@@ -10,8 +10,8 @@
 use crate::approvals::card::{Bringer, Together};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::facts::Exposed;
-use crate::providers::contract::{Declaration, Exposure};
+use model::{Declaration, Exposure};
+use policy::facts::Exposed;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use shared::flow::GrantId;

@@ -1,15 +1,15 @@
 //! What a group may do, as a document: `ext_capabilities.json` and the live form of it.
 
+use crate::authorize::{Policy, chats_fact, kinds_fact};
 use crate::config::Config;
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
-use crate::policy::authorize::{Policy, chats_fact, kinds_fact};
-use crate::policy::facts::{ChatsFact, RulesFact};
-use crate::policy::profile::Setting;
-use crate::policy::rules::{Asking, Foretold, Replay, Unknown};
-use crate::providers::contract::{Declaration, Exposure};
 use crate::providers::registry::Catalogue;
+use model::{ChatType, Subject};
+use model::{Declaration, Exposure};
+use policy::facts::{ChatsFact, RulesFact};
+use policy::profile::ApprovalMode;
+use rules::{Asking, Foretold, Replay, Unknown};
 use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
 use shared::{Group, Level, Provider, Timestamp};
@@ -29,7 +29,7 @@ pub fn snapshot(
     config: &Config,
     catalogue: &Catalogue,
     policy: &Policy,
-    behalf: Option<&Behalf>,
+    behalf: Option<&Subject>,
 ) -> Result<Snapshot, LedgerError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
@@ -61,7 +61,7 @@ fn capability(
     config: &Config,
     catalogue: &Catalogue,
     (policy, replay): (&Policy, Option<&Replay>),
-    behalf: Option<&Behalf>,
+    behalf: Option<&Subject>,
 ) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
     let patience = listed.patience.unwrap_or(config.patience());
@@ -106,8 +106,8 @@ fn of_kind(kind: &str) -> Option<&'static str> {
 }
 
 /// Returns whether the rules refuse the action with all parameters.
-fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declaration, setting: Setting) -> bool {
-    let decides = setting == Setting::Rules;
+fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declaration, setting: ApprovalMode) -> bool {
+    let decides = setting == ApprovalMode::Rules;
     let Some(replay) = replay else { return decides };
     let asking = Asking {
         group,
@@ -123,20 +123,20 @@ fn always_refused(replay: Option<&Replay>, group: &Group, declaration: &Declarat
     match replay.foretell(&asking) {
         Foretold::CannotTell(_) | Foretold::Certain(RulesFact::Permit { .. } | RulesFact::Unasked) => false,
         Foretold::Certain(
-            RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::Unput { .. },
+            RulesFact::NoMatch | RulesFact::Forbid { .. } | RulesFact::Failed { .. } | RulesFact::NotEvaluable { .. },
         ) => true,
     }
 }
 
 /// Whether it may be used on this person's behalf, and in this chat.
-fn is_for(behalf: &Behalf, grant: &Grant, declaration: &Declaration) -> bool {
+fn is_for(behalf: &Subject, grant: &Grant, declaration: &Declaration) -> bool {
     let person = behalf.person();
     let chats = [chats_fact(grant, person), kinds_fact(declaration, person)];
     let takes_a_person = declaration.provider.is_namespaced() || chats != [ChatsFact::Any; 2];
     !chats.contains(&ChatsFact::Elsewhere) && (person.is_some() || !takes_a_person)
 }
 
-fn entry(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bool) -> ActionEntry {
+fn entry(grant: &Grant, declaration: &Declaration, setting: ApprovalMode, enabled: bool) -> ActionEntry {
     let status = availability(grant, declaration, setting, enabled);
     let refused = matches!(status, Availability::Denied | Availability::RequiresHigherLevel);
     let suffix = if refused { " (DENIED)" } else { "" };
@@ -154,16 +154,17 @@ fn entry(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bo
     }
 }
 
-fn availability(grant: &Grant, declaration: &Declaration, setting: Setting, enabled: bool) -> Availability {
+fn availability(grant: &Grant, declaration: &Declaration, setting: ApprovalMode, enabled: bool) -> Availability {
     let listed = grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(&declaration.action));
     let catalogued = grant.catalogue.get(&declaration.action) == Some(&declaration.level);
-    if !enabled || setting == Setting::Off || grant.denied.contains(&declaration.action) || !listed || !catalogued {
+    if !enabled || setting == ApprovalMode::Off || grant.denied.contains(&declaration.action) || !listed || !catalogued
+    {
         Availability::Denied
     } else if declaration.level > grant.level {
         Availability::RequiresHigherLevel
     } else if declaration.level >= Level::Production {
         Availability::NeedsGate
-    } else if setting == Setting::Human {
+    } else if setting == ApprovalMode::Human {
         Availability::NeedsApproval
     } else {
         Availability::Available

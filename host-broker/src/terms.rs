@@ -7,7 +7,7 @@
 //!             └─ with()    when an operator has accepted what a provider says of itself, under a running daemon
 //! ```
 
-use crate::config::home::Home;
+use crate::authorize::Policy;
 use crate::config::profiles::Written;
 use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
@@ -17,13 +17,13 @@ use crate::filter::finished::{Filters, Schemas};
 use crate::filter::{declared, holds_own};
 use crate::host::{Effects, StartError};
 use crate::ledger::LedgerKey;
-use crate::policy::authorize::Policy;
 use crate::providers::accepted::Accepted;
 use crate::providers::mcp::tools::Said;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup::{self, Anew, Running, Supplies};
 use crate::redefining::{Proposed, Redefined};
 use crate::secrets::Secrets;
+use platform::home::Home;
 use serde_json::Value;
 use shared::Provider;
 use shared::digest::Digest;

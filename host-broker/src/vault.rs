@@ -15,8 +15,9 @@
 
 pub mod witness;
 
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::providers::execution::Execution;
+use model::NoRandomness;
+use model::Random;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use serde_json::json;
 use shared::Provider;
@@ -46,7 +47,7 @@ pub struct Vault {
     current: MasterKey,
     /// What some may still be encrypted under.
     previous: Vec<MasterKey>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn Random>,
 }
 
 struct MasterKey {
@@ -128,7 +129,7 @@ impl Place<'_> {
 
 impl Vault {
     /// A vault with this master key, and those before it. `None` if they cannot be used as keys.
-    pub fn new(current: &KeyBytes, previous: &[KeyBytes], ids: Arc<dyn Ids>) -> Option<Self> {
+    pub fn new(current: &KeyBytes, previous: &[KeyBytes], ids: Arc<dyn Random>) -> Option<Self> {
         let current = MasterKey::new(current)?;
         let previous: Option<Vec<MasterKey>> = previous.iter().map(MasterKey::new).collect();
         let previous = previous?.into_iter().filter(|key| key.name != current.name).collect();

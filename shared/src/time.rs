@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A point in time in UTC with milliseconds, written `2026-02-14T10:00:00.000Z`.
 ///
-/// Holding one says nothing about which clock made it; only the host's `effects::clock` reads the real one.
+/// Holding one says nothing about which clock made it; only the host's `platform::clock` reads the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 

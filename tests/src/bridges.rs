@@ -1,13 +1,13 @@
 //! Bridges for tests: where they lie, homes that have one, and what a caller of one writes.
 
-use crate::effects::real_now;
+use crate::fakes::real_now;
 use crate::group::code;
 use crate::world::{CONFIG, World};
-use host_broker::config::home::Home;
-use host_broker::effects::isolation::{Network, Room};
-use host_broker::identity::ChatType;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
+use model::ChatType;
+use platform::home::Home;
+use platform::sandbox::{Network, Sandbox};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,18 +26,18 @@ pub fn shell(result: &Value) -> String {
     )
 }
 
-/// Whether bubblewrap can make the room here that the broker keeps programs in.
+/// Whether bubblewrap can make the sandbox here that the broker keeps programs in.
 pub fn is_apart() -> bool {
     let state = tempfile::tempdir().unwrap();
-    let room = Room {
+    let sandbox = Sandbox {
         name: "try".into(),
         network: Network::None,
         readable: Vec::new(),
         writable: Vec::new(),
         state: state.path().into(),
     };
-    let inner = host_broker::effects::commands::Command::new("true", tokio::time::Instant::now());
-    let outer = room.enclose(inner);
+    let inner = platform::commands::Command::new("true", tokio::time::Instant::now());
+    let outer = sandbox.wrap(inner);
     let tried = Command::new(outer.program).args(outer.args).output();
     tried.is_ok_and(|output| output.status.success())
 }

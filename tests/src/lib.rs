@@ -13,7 +13,7 @@
 pub mod bridges;
 pub mod canary;
 pub mod chromium;
-pub mod effects;
+pub mod fakes;
 pub mod evidence;
 pub mod fuzz;
 pub mod github;
@@ -27,7 +27,7 @@ pub mod strace;
 pub mod visitor;
 pub mod world;
 
-pub use effects::FakeClock;
+pub use fakes::FakeClock;
 pub use group::Group;
 pub use history::History;
 pub use world::{Builder, World};

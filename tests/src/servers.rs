@@ -1,7 +1,7 @@
 //! MCP servers for tests: the one that misbehaves, real ones, and homes that have them.
 
 use crate::bridges::{self, is_apart};
-use crate::effects::real_now;
+use crate::fakes::real_now;
 use crate::group::code;
 use crate::skipped;
 use crate::world::{CONFIG, World};

@@ -1,18 +1,18 @@
 //! A home, a host on it, and what the test wants to know about both.
 
 use crate::canary::Canary;
-use crate::effects::{CountedIds, FakeClock, real_now};
+use crate::fakes::{CountedRandom, FakeClock, real_now};
 use crate::group::Group;
 use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
-use host_broker::config::home::Home;
 use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
-use host_broker::effects::clock::Clock as _;
-use host_broker::effects::commands::SystemCommands;
-use host_broker::effects::http::SystemHttp;
 use host_broker::host::{Effects, Host, Office, StartError};
 use host_broker::ledger::chain::Row;
+use model::Clock as _;
+use platform::commands::SystemCommands;
+use platform::home::Home;
+use platform::http::SystemHttp;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -115,7 +115,7 @@ pub struct World {
     /// The time of hosts in this process.
     pub clock: Arc<FakeClock>,
     /// Randomness, also for the test's own choices.
-    pub ids: Arc<CountedIds>,
+    pub ids: Arc<CountedRandom>,
     secrets: Vec<Vec<u8>>,
     count: Arc<AtomicU64>,
     runtime: Runtime,
@@ -210,7 +210,7 @@ impl Builder {
             mounts: Vec::new(),
             root,
             clock: Arc::new(FakeClock::at(self.start)),
-            ids: Arc::new(CountedIds::of(&name)),
+            ids: Arc::new(CountedRandom::of(&name)),
             secrets: Vec::new(),
             count: Arc::new(AtomicU64::new(1)),
             runtime,
@@ -326,7 +326,7 @@ impl World {
 
     fn effects(&self) -> Effects {
         let clock: Arc<FakeClock> = Arc::clone(&self.clock);
-        let ids: Arc<CountedIds> = Arc::clone(&self.ids);
+        let ids: Arc<CountedRandom> = Arc::clone(&self.ids);
         Effects {
             clock,
             ids,

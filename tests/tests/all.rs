@@ -22,6 +22,7 @@ mod all {
     mod granting;
     mod hostile;
     mod json;
+    mod layers;
     mod late_replies;
     mod ledger;
     mod limits;

@@ -5,7 +5,7 @@
 
 use crate::approvals::hidden::Count;
 use crate::providers::accepted::Change;
-use crate::providers::sealed::Sealed;
+use model::SealedRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::Timestamp;
@@ -113,8 +113,8 @@ impl Card {
 
     /// Adds the request that will be sent: where, how, and its body field by field; `false` like [`Card::list`].
     #[must_use]
-    pub fn sends(&mut self, sealed: &Sealed) -> bool {
-        let Sealed { nonce: _, method, url, headers, body } = sealed;
+    pub fn sends(&mut self, sealed: &SealedRequest) -> bool {
+        let SealedRequest { nonce: _, method, url, headers, body } = sealed;
         let left = &mut BYTES_MAX.clone();
         // Fields are shown in place of the text only where they are all there is to it.
         let fields = serde_json::from_str::<Value>(body)

@@ -6,12 +6,13 @@
 //! answers; this table only spares people.
 
 use super::{Approval, Kind};
-use crate::call::{Caller, Header};
+use crate::authorize::Refusal;
+use crate::call::Header;
 use crate::flows::grants::counted_as;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::Refusal;
 use crate::proposals;
+use model::Caller;
 use rusqlite::{OptionalExtension as _, params};
 use shared::digest::Digest;
 use shared::{Action, Code, Provider, Timestamp};

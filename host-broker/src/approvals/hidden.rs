@@ -4,7 +4,7 @@
 //! another one. JSON texts have control characters as escapes, `\u001b`. Both are named and counted here.
 
 use crate::approvals::card::{Card, Line};
-use crate::providers::files::path::conceals;
+use model::conceals;
 use std::borrow::Cow;
 use std::fmt;
 

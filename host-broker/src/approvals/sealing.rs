@@ -6,18 +6,18 @@
 //! ```
 
 use crate::approvals::{self, Approval};
+use crate::authorize::Policy;
 use crate::call::Call;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::Policy;
-use crate::providers::sealed::Sealed;
+use model::SealedRequest;
 use rusqlite::{Connection, params};
 
 /// Stores the request with the question.
 ///
 /// # Errors
 /// [`LedgerError`]; the question must then not stand either.
-pub fn keep(tx: &Transaction<'_>, approval: i64, sealed: &Sealed) -> Result<(), LedgerError> {
+pub fn keep(tx: &Transaction<'_>, approval: i64, sealed: &SealedRequest) -> Result<(), LedgerError> {
     let sealed = serde_json::to_string(sealed).map_err(|_bad| LedgerError::Stored { what: "sealed request" })?;
     approvals::changed_one(tx, "UPDATE approvals SET sealed = ?2 WHERE id = ?1", params![approval, sealed])
 }
@@ -60,7 +60,7 @@ pub fn is_about(
 }
 
 /// The request that was shown. One that cannot be read is none, and then nothing that has one is agreed to.
-fn stored(connection: &Connection, approval: &Approval) -> Result<Option<Sealed>, LedgerError> {
+fn stored(connection: &Connection, approval: &Approval) -> Result<Option<SealedRequest>, LedgerError> {
     let text: Option<String> = connection
         .prepare_cached("SELECT sealed FROM approvals WHERE id = ?1")
         .and_then(|mut s| s.query_row(params![approval.id], |row| row.get(0)))

@@ -1,9 +1,9 @@
 //! The table of approvals.
 
 use super::{Answered, Approval, Kind, Question, State, reference};
-use crate::identity::Behalf;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use model::Subject;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::digest::Digest;
 use shared::{Group, Provider, RequestId, Timestamp};
@@ -219,7 +219,7 @@ pub struct Waiting {
     /// Its document.
     pub document: Vec<u8>,
     /// On whose behalf.
-    pub behalf: Behalf,
+    pub behalf: Subject,
 }
 
 /// The request that waits.
@@ -237,7 +237,7 @@ pub fn waiting(connection: &Connection, caller: &str, id: &RequestId) -> Result<
     let Some((kind, Some(document), person)) = found else { return Ok(None) };
     let bad = |what: &'static str| LedgerError::Stored { what };
     let kind = Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
-    let behalf = Behalf::stored(person.as_deref()).map_err(|_bad| bad("person"))?;
+    let behalf = Subject::stored(person.as_deref()).map_err(|_bad| bad("person"))?;
     Ok(Some(Waiting { kind, document, behalf }))
 }
 

@@ -5,22 +5,24 @@
 //! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
 //! group without a grant learns nothing from it.
 
-use super::{
-    Asked, Call, Caller, Directive, FileOrigin, Header, Order, Origin, Params, Parsed, Rubbish, Target, Written,
-};
+use super::{Asked, Call, Directive, FileOrigin, Header, Order, Origin, Params, Parsed, Rubbish, Target, Written};
 use crate::call::FlowOrder;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, ForeignTypes};
-use crate::effects::ids::{Ids, Nonce};
 use crate::filter::finished::Filters;
 use crate::identity::issuers::Issuers;
-use crate::identity::{self, Behalf, Person, Unproven, token};
+use crate::identity::token;
 use crate::intake::Inbound;
 use crate::ledger::LedgerKey;
 use crate::own_secrets;
-use crate::providers::contract::{Needs, ParamFault};
-use crate::providers::execution::Planted;
+use crate::providers::contract::Needs;
 use crate::providers::registry::{Catalogue, Entry};
+use model::Caller;
+use model::EffectMarker;
+use model::Nonce;
+use model::ParamError;
+use model::Random;
+use model::{Person, Subject, TokenError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -42,7 +44,7 @@ pub struct Desk {
     /// Who may say on whose behalf a group asks.
     pub issuers: Arc<Issuers>,
     /// Where nonces come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// How long a caller waits unless the provider says otherwise.
     pub patience: Duration,
     /// What to do with documents whose type is not ours.
@@ -146,11 +148,11 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
 }
 
 /// What the request's token proves.
-fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> Behalf {
-    let read = token.ok_or(Unproven::Missing).and_then(|token| token::read(token, group, &desk.issuers, wall));
+fn behalf(token: Option<&str>, group: &Group, desk: &Desk, wall: Timestamp) -> Subject {
+    let read = token.ok_or(TokenError::Missing).and_then(|token| token::read(token, group, &desk.issuers, wall));
     match read {
-        Ok(person) => Behalf::Person(Arc::new(person)),
-        Err(why) => Behalf::Nobody(why),
+        Ok(person) => Subject::Person(Arc::new(person)),
+        Err(why) => Subject::Nobody(why),
     }
 }
 
@@ -193,7 +195,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         Entry::Enabled(operation) => {
             let mut faults = inexact(bytes, &params);
             if body.provider.is_namespaced() {
-                faults.extend(identity::claimed_in(&params).map(|name| ParamFault {
+                faults.extend(model::claimed_in(&params).map(|name| ParamError {
                     pointer: format!("/{name}"),
                     fault: "who the person is only the context token says".to_owned(),
                 }));
@@ -225,10 +227,10 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         | Target::NoAction
         | Target::NoProvider => true,
     };
-    let planted = Planted { request_id: header.request_id.clone(), nonce };
+    let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
     let document = match header.behalf {
-        Behalf::Nobody(Unproven::Missing) => Written(bytes.into()),
-        Behalf::Person(_) | Behalf::Nobody(_) => Written::without_token(bytes),
+        Subject::Nobody(TokenError::Missing) => Written(bytes.into()),
+        Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
     };
     Parsed::Call(Box::new(Call {
         header,
@@ -281,10 +283,10 @@ pub struct Invoked {
 /// What is no call.
 pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<Call>, Parsed> {
     let Invoked { grant, tool, given, request_id, idempotency_key, patience: wanted } = invoked;
-    let caller = Caller::Outside(grant);
+    let caller = Caller::External(grant);
     let bound = flows.tool(&tool);
     let composed = bound.map_or(Ok(Map::new()), |bound| bound.params_with(&given));
-    let header = made_header(caller, request_id, Behalf::NOBODY, Digest::of(b""), desk.patience);
+    let header = made_header(caller, request_id, Subject::NOBODY, Digest::of(b""), desk.patience);
     let (params, closed) = match composed {
         Ok(params) => (params, None),
         Err(closed) => (given, Some(closed)),
@@ -322,9 +324,9 @@ pub fn invoked(invoked: Invoked, flows: &FlowsTable, desk: &Desk) -> Result<Box<
     }
 }
 
-fn no_such(closed: &str) -> ParamFault {
+fn no_such(closed: &str) -> ParamError {
     let pointer = format!("/{}", closed.replace('~', "~0").replace('/', "~1"));
-    ParamFault { pointer, fault: "this tool has no such parameter".to_owned() }
+    ParamError { pointer, fault: "this tool has no such parameter".to_owned() }
 }
 
 /// A call of an agent outside about which a person was asked, made again of what was stored, and of what the tool is now.
@@ -371,7 +373,7 @@ fn patience(request: &Request, desk: &Desk) -> Duration {
 }
 
 /// The digest by which a repeated request is recognised. The same request of another person is another request.
-fn digest_of(request: &Request, behalf: &Behalf, desk: &Desk) -> Digest {
+fn digest_of(request: &Request, behalf: &Subject, desk: &Desk) -> Digest {
     let body = request.body();
     desk.key.digest(&match behalf.key() {
         Some(person) => json::canonical(&serde_json::json!({ "person": person, "request": body })),
@@ -407,7 +409,7 @@ fn is_fresh(timestamp: Option<&str>, wall: Timestamp) -> bool {
 const FAULTS_MAX: usize = 20;
 
 /// Numbers in the parameters that canonical JSON would change are faults: the digest would be of another call.
-fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamFault> {
+fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamError> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     let bits = |token: &str| token.parse::<f64>().ok().map(f64::to_bits);
     let changed: HashSet<u64> = json::inexact_numbers(text).into_iter().filter_map(bits).collect();
@@ -420,7 +422,7 @@ fn inexact(bytes: &[u8], params: &Map<String, Value>) -> Vec<ParamFault> {
         each_number(Step::Member(key), value, &mut pointer, &mut |pointer, number| {
             if number.as_f64().is_some_and(|number| changed.contains(&number.to_bits())) {
                 let fault = "this number cannot be kept exactly; send it as a string".to_owned();
-                faults.push(ParamFault { pointer: pointer.to_owned(), fault });
+                faults.push(ParamError { pointer: pointer.to_owned(), fault });
             }
             faults.len() < FAULTS_MAX
         });
@@ -473,12 +475,12 @@ fn each_number(
 pub fn readmit(
     caller: Caller,
     request_id: RequestId,
-    behalf: Behalf,
+    behalf: Subject,
     bytes: &[u8],
     (flows, desk): (&FlowsTable, &Desk),
 ) -> Result<Box<Call>, String> {
     let mut call = match caller {
-        Caller::Outside(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
+        Caller::External(grant) => invoked_again(grant, request_id, bytes, flows, desk)?,
         Caller::Group(group) => made(group, request_id, behalf, bytes, desk)?,
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
             return Err("it is not a caller's that calls".to_owned());
@@ -498,7 +500,7 @@ pub fn readmit(
 pub fn readmit_grant(
     group: Group,
     request_id: RequestId,
-    behalf: Behalf,
+    behalf: Subject,
     bytes: &[u8],
     desk: &Desk,
 ) -> Result<Box<Directive>, String> {
@@ -517,7 +519,7 @@ pub fn readmit_grant(
 /// What is wrong with the document, in words that quote nothing.
 pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &Desk) -> Result<Box<Call>, String> {
     let request_id = "hypothetical".parse().map_err(|error: shared::names::BadName| error.to_string())?;
-    let behalf = person.map_or(Behalf::NOBODY, |person| Behalf::Person(Arc::new(person)));
+    let behalf = person.map_or(Subject::NOBODY, |person| Subject::Person(Arc::new(person)));
     made(group, request_id, behalf, bytes, desk)
 }
 
@@ -548,7 +550,7 @@ pub fn hypothetical_of_tool(
 pub fn made(
     group: Group,
     request_id: RequestId,
-    behalf: Behalf,
+    behalf: Subject,
     bytes: &[u8],
     desk: &Desk,
 ) -> Result<Box<Call>, String> {
@@ -567,7 +569,7 @@ pub fn made(
 fn made_header(
     caller: Caller,
     request_id: RequestId,
-    behalf: Behalf,
+    behalf: Subject,
     request_digest: Digest,
     patience: Duration,
 ) -> Header {

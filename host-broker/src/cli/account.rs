@@ -1,14 +1,15 @@
 //! `account`: at which of their own accounts persons are worked for.
 
-use crate::accounts::{self, Account as Linked, Share};
+use crate::accounts;
 use crate::approvals::card::visible;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::person;
 use crate::control::Control;
-use crate::identity::Person;
 use clap::{Args, Subcommand};
+use model::Person;
+use model::{Account as Linked, Share};
 use serde_json::json;
 use shared::{Group, Provider};
 

@@ -3,8 +3,8 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, ConfigError};
-use crate::policy::profile::Profile;
 use clap::{Args, Subcommand};
+use policy::profile::Profile;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! `explain`: what would be decided, and why, without asking anybody or changing anything.
 
 use crate::accounts;
+use crate::authorize;
 use crate::call::{Call, Desk, hypothetical, hypothetical_of_tool};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
@@ -8,14 +9,13 @@ use crate::cli::reading::{chat_type, known_group, person};
 use crate::config::flows::FlowsTable;
 use crate::deputy::Deputy;
 use crate::identity::issuers::Issuers;
-use crate::identity::{ChatType, Person};
 use crate::ledger::{LedgerKey, steady};
-use crate::policy::authorize;
-use crate::policy::explain::explain;
 use crate::proposing;
 use crate::providers::setup;
 use crate::secrets::Secrets;
 use clap::Args;
+use model::{ChatType, Person};
+use policy::explain::explain;
 use serde_json::{Map, Value};
 use shared::flow::{GrantId, Opaque};
 use shared::{Action, Group, Provider, TaskId};

@@ -5,8 +5,8 @@ use crate::cli::ask::ask;
 use crate::cli::output::Fault;
 use crate::cli::reading::{chat_type, seconds};
 use crate::control::Control;
-use crate::identity::ChatType;
 use clap::Args;
+use model::ChatType;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
 

@@ -124,7 +124,7 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     }
     // The profile comes first, because it can be removed again if the edit fails. The broker refuses a profile without
     // a group.
-    profiles::write(&context.home, name, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
+    profiles::write(&context.home, name, policy::profile::STARTING).map_err(|error| Fault::configuration(&error))?;
     if let Err(fault) = edit::change(context, |text| edit::added(text, name, uid)) {
         std::fs::remove_file(context.home.profile(name)).ok();
         return Err(fault);

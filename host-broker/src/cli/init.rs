@@ -121,7 +121,8 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
         }
     }
     for group in config.groups.keys() {
-        profiles::write(&context.home, group, profiles::STARTING).map_err(|error| Fault::configuration(&error))?;
+        profiles::write(&context.home, group, policy::profile::STARTING)
+            .map_err(|error| Fault::configuration(&error))?;
     }
     rules::furnish(&context.home).map_err(|error| Fault::configuration(&error))?;
     Mailroom::open(&context.home, config).map_err(|error| Fault::configuration(&error))?;

@@ -1,6 +1,5 @@
 //! `kill`: stops calls at once, and allows them again.
 
-use crate::call::KillScope;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
@@ -8,6 +7,7 @@ use crate::cli::reading::unknown;
 use crate::control::Control;
 use crate::kill;
 use clap::{Args, Subcommand};
+use model::KillScope;
 use serde_json::json;
 use shared::{Group, Provider};
 

@@ -6,8 +6,8 @@ mod test;
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, rules};
-use crate::policy::rules::{RuleFile, Rules as RuleSet};
 use crate::providers::registry::Catalogue;
+use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

@@ -1,19 +1,19 @@
 //! What commands that only read are given: the configuration, the catalogue, the ledger. None of it writes, and none
 //! of it needs a daemon.
 
+use crate::authorize::Policy;
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::Fault;
 use crate::config::warnings::warnings;
 use crate::config::{Config, nearest, permissions, profiles};
-use crate::identity::{ChatType, Person};
 use crate::keys;
 use crate::ledger::{LedgerError, open};
-use crate::policy::authorize::Policy;
-use crate::policy::facts::Outage;
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Supplies};
 use crate::secrets::source::SecretSource;
+use model::{ChatType, Person};
+use policy::facts::Outage;
 use rusqlite::Connection;
 use serde_json::Value;
 use shared::{Group, Provider};

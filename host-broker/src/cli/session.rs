@@ -5,9 +5,9 @@ use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
 use crate::control::Control;
-use crate::policy::facts::Exposed;
 use crate::sessions::{self, SessionName};
 use clap::{Args, Subcommand};
+use policy::facts::Exposed;
 use serde_json::{Value, json};
 use shared::Group;
 

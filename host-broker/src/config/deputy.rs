@@ -1,24 +1,13 @@
 //! What becomes of results that others may have written: `[deputy]`.
 
 use crate::secrets::source::SecretSource;
+use model::Treatment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
-
-/// What becomes of a result that does not look harmless, from the mildest to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Treatment {
-    /// It is handed over as it is.
-    Off,
-    /// It is handed over between two lines that say that it is data.
-    Annotate,
-    /// It is kept back until a person releases it.
-    Withhold,
-}
 
 /// How results are looked at before an agent reads them.
 ///

@@ -7,13 +7,13 @@
 //! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who can
 //! replace one of them can replace the file.
 
-use crate::config::home::{Home, quoted};
 use crate::config::notify::Way;
 use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
-use crate::effects::commands::located;
 use crate::providers::child::{self, started};
 use crate::secrets::source::SecretSource;
+use platform::commands::located;
+use platform::home::{Home, quoted};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;

@@ -1,32 +1,18 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
-use crate::config::home::Home;
+use crate::authorize::Policy;
 use crate::config::{Config, ConfigError, parse, rules};
-use crate::policy::authorize::Policy;
-use crate::policy::profile::{Profile, Profiles, Setting};
-use crate::policy::rules::RuleFile;
-use crate::providers::files::rules::Patterns;
 use crate::providers::registry::Catalogue;
+use ::rules::RuleFile;
+use model::Patterns;
+use platform::home::Home;
+use policy::profile::STARTING;
+use policy::profile::{ApprovalMode, Profile, Profiles};
 use shared::digest::Digest;
 use shared::{Action, Group, Provider};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// The profile that `init` and `group add` write for a group: the strict one, spelled out. An operator relaxes it only
-/// with an explicit line.
-pub const STARTING: &str = "\
-# Who must agree each time this group acts. Per level or per action:
-#   auto   nobody     rules  the rules     human  a person     off  not at all
-# What this file does not name: reads are auto, writes and production actions are human.
-# A grant says what the group may do at all; this file never adds to it.
-write = \"human\"
-production = \"human\"
-
-# [providers.github]
-# write = \"rules\"
-# actions = { create_issue = \"auto\", merge_pr = \"off\" }
-";
 
 /// What the operators have written beside the configuration, as it was when it was read.
 #[derive(PartialEq)]
@@ -245,7 +231,7 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
             if let Err(fault) = Patterns::new([pattern.as_str()]) {
                 return Err(format!("providers.{provider}.paths: {fault}"));
             }
-            if !matches!(setting, Setting::Auto | Setting::Human) {
+            if !matches!(setting, ApprovalMode::Auto | ApprovalMode::Human) {
                 return Err(format!(
                     "providers.{provider}.paths: `{pattern}` can be `auto` or `human`; what nobody may touch is a line \
                      of deny_path_globs in broker.toml"

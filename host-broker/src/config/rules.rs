@@ -1,11 +1,11 @@
 //! The files of the rules: `policy/*.cedar`.
 
-use crate::call::outside;
-use crate::config::home::Home;
 use crate::config::profiles::entries;
 use crate::config::{Config, ConfigError};
-use crate::policy::rules::{RuleFile, Rules, SHIPPED};
 use crate::providers::registry::Catalogue;
+use ::rules::{RuleFile, Rules, SHIPPED};
+use model::external;
+use platform::home::Home;
 use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "cedar";
@@ -24,7 +24,7 @@ pub fn load(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<Rules
 /// # Errors
 /// [`ConfigError::Rules`].
 pub fn parse(files: &[RuleFile], config: &Config, catalogue: &Catalogue) -> Result<Rules, ConfigError> {
-    Ok(Rules::parse(files, catalogue, config.groups.keys().chain([outside()]).cloned().collect())?)
+    Ok(Rules::parse(files, &catalogue.for_rules(), config.groups.keys().chain([external()]).cloned().collect())?)
 }
 
 /// The files of the home, by name.

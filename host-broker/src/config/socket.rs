@@ -1,6 +1,6 @@
 //! The group of users that may connect to the control socket: `socket_group` of `[broker]`.
 
-use crate::config::home::{Home, quoted};
+use platform::home::{Home, quoted};
 use std::os::unix::fs::MetadataExt as _;
 
 /// Where the system keeps its groups of users.

@@ -2,11 +2,11 @@
 //! `config check` print them. They change no decision.
 
 use crate::config::deputy::JudgeTable;
-use crate::config::home::{Home, quoted};
 use crate::config::profiles::{entries, profile_name, read};
 use crate::config::rules::is_rule_file;
 use crate::config::{Config, ConfigError, socket};
-use crate::policy::profile::Profile;
+use platform::home::{Home, quoted};
+use policy::profile::Profile;
 use shared::Group;
 use shared::mailbox::{RESPONSES, TASKS};
 use std::os::unix::fs::MetadataExt as _;

@@ -1,8 +1,8 @@
 //! What is asked of the process and not of the ledger: no row, and nothing is changed.
 
 use super::Clerk;
-use crate::policy::facts::Outage;
 use crate::rights::Right;
+use policy::facts::Outage;
 use serde_json::json;
 use std::sync::Arc;
 

@@ -4,14 +4,15 @@
 
 use super::{Loop, TICK, group_of};
 use crate::approvals::{self, Kind, State, Waiting};
-use crate::call::{Caller, Origin, Parsed};
-use crate::effects::ids::Nonce;
+use crate::call::{Origin, Parsed};
 use crate::event::{Back, Checked, Event, Resumed};
 use crate::ledger::LedgerError;
 use crate::linking::stored::{self, Begun};
 use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
 use crate::questions::{Unanswerable, Why};
+use model::Caller;
+use model::Nonce;
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;

@@ -2,11 +2,11 @@
 
 use super::Loop;
 use crate::approvals;
-use crate::call::Caller;
 use crate::event::Event;
 use crate::providers::accepted::Accepted;
 use crate::redefining::{Exchanged, agreed, asked_about};
 use crate::terms::{Foundation, Terms};
+use model::Caller;
 use shared::digest::Digest;
 use shared::{Provider, RequestId};
 use std::collections::VecDeque;

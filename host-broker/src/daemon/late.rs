@@ -2,7 +2,7 @@
 
 use crate::answers::says_no_more_than_a_refusal;
 use crate::broker::Broker;
-use crate::call::Caller;
+use model::Caller;
 use rusqlite::Connection;
 use shared::{Group, RequestId, Timestamp};
 

@@ -1,14 +1,15 @@
 //! Accounts of persons are linked and unlinked.
 
 use super::Said;
-use crate::accounts::{self, Account, Share};
+use crate::accounts;
 use crate::broker::Broker;
-use crate::call::Caller;
 use crate::config::near_miss;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
 use crate::linking::stored::{self, Resealed};
+use model::Caller;
+use model::{Account, Share};
 use serde_json::json;
 use shared::{Code, Group, Provider};
 
@@ -42,7 +43,7 @@ impl Broker {
             let hint = near_miss(capability.as_str(), known.map(Provider::as_str));
             return no(format!("There is no capability '{capability}' that works with accounts{hint}."));
         }
-        if !accounts::is_ref(account_ref) {
+        if !model::is_ref(account_ref) {
             return no("An account's name has 1 to 128 letters, digits and `._@+-`.".to_owned());
         }
         if label.as_ref().is_some_and(|label| label.len() > LABEL_MAX || label.chars().any(char::is_control)) {

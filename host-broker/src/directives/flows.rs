@@ -1,24 +1,25 @@
 //! What becomes of requests about flows, whoever makes them and over which surface they come.
 
 use super::outside::{list_accesses, revoke};
-use super::{Said, Subject};
+use super::{RowSubject, Said};
 use crate::approvals::card::{BYTES_MAX, Card};
 use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
-use crate::call::{Caller, FlowOrder, Header};
+use crate::call::{FlowOrder, Header};
 use crate::config::flows::ImportPolicy;
 use crate::config::{FLOWS, near_miss};
-use crate::effects::ids::Nonce;
 use crate::flows::project::project;
 use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
 use crate::operators;
-use crate::policy::facts::Ask;
 use crate::proposing::named_after;
 use crate::providers::accepted::difference;
 use crate::questions::Posed;
+use model::Caller;
+use model::Nonce;
+use policy::facts::ApprovalReason;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
@@ -282,7 +283,7 @@ impl Broker {
             subject: Some(digest),
             asking: self.config.asking_for_flows(),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: None,
             params_digest: None,
@@ -546,7 +547,7 @@ fn question(asked: &Approval) -> Value {
 }
 
 pub(super) fn changed(data: Value, summary: String) -> Said {
-    Said::Done { kind: Kind::Flow, subject: Subject::default(), body: data.clone(), data, summary }
+    Said::Done { kind: Kind::Flow, subject: RowSubject::default(), body: data.clone(), data, summary }
 }
 
 /// Everything that a person agrees to: what becomes canonical, and after what.

@@ -1,20 +1,20 @@
 //! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
 
-use super::{Said, Subject, refuse, write};
+use super::{RowSubject, Said, refuse, write};
 use crate::approvals::card::Card;
 use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
 use crate::config::near_miss;
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
-use crate::policy::facts::Ask;
-use crate::providers::contract::Exposure;
 use crate::questions::{self, Ended, Posed};
 use crate::sessions;
+use model::Exposure;
+use model::{ChatType, Subject};
+use policy::facts::ApprovalReason;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
@@ -95,7 +95,7 @@ impl Broker {
         let expiry = grant.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let said = Said::Done {
             kind: Kind::Granted,
-            subject: Subject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
+            subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
             summary: format!(
@@ -196,7 +196,7 @@ impl Broker {
             subject: Some(digest),
             asking: self.config.asking_for_grants(),
             born_approved: None,
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             card: &card,
             document: Some(&document),
             params_digest: None,
@@ -320,7 +320,7 @@ fn is_given(request: &GrantRequest, action: &Action, demands: Option<Level>) -> 
 /// What a person agrees to: exactly this request, where exactly this was granted and the provider has these actions.
 fn agreement(
     granter: &Group,
-    behalf: &Behalf,
+    behalf: &Subject,
     request: &GrantRequest,
     grant: &Grant,
     stored: Option<&Grant>,

@@ -3,14 +3,16 @@
 use super::Said;
 use crate::bearer::Bearer;
 use crate::broker::Broker;
-use crate::call::{Caller, Header};
+use crate::call::Header;
 use crate::config::flows::FlowsTable;
 use crate::flows::grants;
 use crate::flows::issuers;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
-use crate::operators::{self, BEARER, LIFE_MAX, Operator, TokenId, Wanted, fresh_id};
+use crate::operators::{self, BEARER, LIFE_MAX, Operator, Wanted, fresh_id};
+use model::Caller;
+use model::TokenId;
 use serde_json::{Map, Value, json};
 use shared::Code;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::bearer::Bearer;
 use crate::broker::Broker;
-use crate::call::{Caller, Header};
+use crate::call::Header;
 use crate::config::flows::{FlowsTable, ToolTable};
 use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::flows::issuers;
@@ -14,6 +14,7 @@ use crate::operators;
 use crate::providers::registry::Entry;
 use crate::rights;
 use crate::sessions;
+use model::Caller;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
@@ -146,7 +147,7 @@ impl Broker {
                 operator.map(|operator| operator.maker().to_owned()).unwrap_or_default()
             }
             Caller::Group(group) => return self.main_may_give(tx, (group, &header.caller_key), tools),
-            Caller::Outside(_) | Caller::Broker => return Ok(Err(Code::MainOnly.meaning().to_owned())),
+            Caller::External(_) | Caller::Broker => return Ok(Err(Code::MainOnly.meaning().to_owned())),
         };
         let check = |bound: &ToolTable| {
             let (level, _) = self.demands(bound);
@@ -199,7 +200,7 @@ impl Broker {
 
     /// The flow to which an agent outside has access, as it reads it.
     pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, LedgerError> {
-        let Caller::Outside(access) = &header.caller else {
+        let Caller::External(access) = &header.caller else {
             return Ok(Said::no(Code::Guardrail, "Only agents outside read by their access."));
         };
         let standing = grants::standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Read(flow))?;

@@ -5,21 +5,22 @@
 
 use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
 use crate::approvals::{self, State};
+use crate::authorize::{chats_fact, grant_fact, kinds_fact};
 use crate::broker::{Broker, Fulfilled};
-use crate::call::{Caller, Header};
+use crate::call::Header;
 use crate::flows::grants::{Use, standing};
 use crate::grants::{self, Grant};
-use crate::identity::{Behalf, Unproven};
 use crate::kill;
 use crate::ledger::LedgerError;
 use crate::ledger::store::{self, Called, Owner};
 use crate::ledger::transaction::Transaction;
-use crate::policy::authorize::{chats_fact, grant_fact, kinds_fact};
-use crate::policy::facts::{ChatsFact, GrantFact};
-use crate::policy::profile::Setting;
-use crate::providers::contract::Declaration;
 use crate::providers::registry::Entry;
 use crate::questions;
+use model::Caller;
+use model::Declaration;
+use model::{Subject, TokenError};
+use policy::facts::{ChatsFact, GrantFact};
+use policy::profile::ApprovalMode;
 use rusqlite::Connection;
 use shared::flow::Opaque;
 use shared::request::ResultRequest;
@@ -109,18 +110,18 @@ impl Broker {
         &self,
         connection: &Connection,
         now: Timestamp,
-        (caller, behalf): (&Caller, Option<&Behalf>),
+        (caller, behalf): (&Caller, Option<&Subject>),
         owner: &Owner,
     ) -> Result<Result<(), Code>, LedgerError> {
         let access = match caller {
-            Caller::Outside(id) => match standing(connection, &self.config.flows, now, id, Use::Result)? {
+            Caller::External(id) => match standing(connection, &self.config.flows, now, id, Use::Result)? {
                 Ok(access) => Some(access),
                 Err(code) => return Ok(Err(code)),
             },
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
         let Some(target) = &owner.called else { return Ok(Ok(())) };
-        if kill::find(connection, caller.held_as(), &target.provider)?.is_some() {
+        if kill::find(connection, caller.policy_group(), &target.provider)?.is_some() {
             return Ok(Err(Code::KillSwitch));
         }
         let grant = match caller.group() {
@@ -143,7 +144,7 @@ impl Broker {
             return Ok(Err(code));
         }
         let demanded = target.level.max(declaration.level);
-        if self.policy.profiles.setting(caller.held_as(), declaration, demanded) == Setting::Off {
+        if self.policy.profiles.setting(caller.policy_group(), declaration, demanded) == ApprovalMode::Off {
             return Ok(Err(Code::ActionDenied));
         }
         if let Some(access) = access {
@@ -186,10 +187,10 @@ impl Broker {
 
 /// There is no such request, or it is another person's: which of the two, nobody is told. With a token that proves
 /// nothing it may well be one's own.
-pub(super) fn out_of_reach(behalf: &Behalf) -> Code {
+pub(super) fn out_of_reach(behalf: &Subject) -> Code {
     match behalf {
-        Behalf::Person(_) | Behalf::Nobody(Unproven::Missing) => Code::UnknownRequest,
-        Behalf::Nobody(why @ (Unproven::Expired | Unproven::Invalid(_))) => why.code(),
+        Subject::Person(_) | Subject::Nobody(TokenError::Missing) => Code::UnknownRequest,
+        Subject::Nobody(why @ (TokenError::Expired | TokenError::Invalid(_))) => why.code(),
     }
 }
 
@@ -197,16 +198,16 @@ pub(super) fn out_of_reach(behalf: &Behalf) -> Code {
 fn granted(
     grant: Grant,
     (called, declaration): (&Called, &Declaration),
-    (behalf, called_at): (Option<&Behalf>, Timestamp),
+    (behalf, called_at): (Option<&Subject>, Timestamp),
     now: Timestamp,
 ) -> Result<(), Code> {
     // The decision has held the call against the chats of a grant that is older than the call.
     let was_decided = behalf.is_none() && grant.granted_at < called_at;
-    let fact = grant_fact(Some(grant), &called.action, behalf.and_then(Behalf::person), now);
+    let fact = grant_fact(Some(grant), &called.action, behalf.and_then(Subject::person), now);
     let GrantFact::Live(live) = fact else { return Err(Code::NoGrant) };
     let own = behalf.map_or(ChatsFact::Any, |behalf| kinds_fact(declaration, behalf.person()));
     match (behalf, live.chats) {
-        (Some(Behalf::Nobody(why)), chats) if chats != ChatsFact::Any || own != ChatsFact::Any => {
+        (Some(Subject::Nobody(why)), chats) if chats != ChatsFact::Any || own != ChatsFact::Any => {
             return Err(why.code());
         }
         (_, ChatsFact::Elsewhere) if !was_decided => return Err(Code::NoGrant),

@@ -2,12 +2,12 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::call::{Caller, outside};
 use crate::flows::grants;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::Kind;
 use crate::ledger::transaction::Transaction;
 use crate::sessions::{self, SessionName};
+use model::{Caller, external};
 use serde_json::json;
 use shared::Code;
 
@@ -28,7 +28,7 @@ impl Broker {
                 if grants::find(connection, access)?.is_none() {
                     return unknown();
                 }
-                grants::session_of(connection, &Caller::Outside(access.clone()).to_string())?.into_owned()
+                grants::session_of(connection, &Caller::External(access.clone()).to_string())?.into_owned()
             }
             SessionName::External(key) if sessions::is_external(connection, key)? => key.clone(),
             SessionName::External(_) => return unknown(),
@@ -44,7 +44,7 @@ impl Broker {
         let forgotten = sessions::reset(tx, &session)?;
         let group = match name {
             SessionName::Group(group) => group,
-            SessionName::Access(_) | SessionName::External(_) => outside(),
+            SessionName::Access(_) | SessionName::External(_) => external(),
         };
         let data = json!({ "group": group, "session": session, "forgotten": forgotten });
         let summary = format!("The session of {name} begins anew; {forgotten} action(s) forgotten.");

@@ -6,7 +6,7 @@
 use super::credentials::{self, Extent, Scrubbed};
 use super::scrub::Scrubber;
 use super::view::is_invisible;
-use crate::providers::contract::Declaration;
+use model::Declaration;
 use serde_json::{Value, json};
 
 /// What stands in the place of a description that cannot be cleaned.
@@ -45,7 +45,7 @@ fn schema(schema: &mut Value, scrubber: &Scrubber) {
 mod tests {
     use super::*;
     use crate::filter::tests::{TOKEN, scrubber};
-    use crate::providers::contract::Exposure;
+    use model::Exposure;
     use shared::Level;
 
     fn declaration(description: &str, input_schema: Value) -> Declaration {

@@ -2,7 +2,6 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter`].
 
-use crate::config::deputy::Treatment;
 use crate::deputy::{Deputy, Looked};
 use crate::filter::credentials::{self, Extent, Scrubbed};
 use crate::filter::inspect::{self, Verdict};
@@ -10,12 +9,13 @@ use crate::filter::scrub::Scrubber;
 use crate::filter::{Cleaned, Rules, Strictness, clean, clean_text, redacted, shorten};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
-use crate::policy::facts::DepartingFact;
 use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
 use crate::providers::execution::{Brought, Executed};
 use crate::vault::witness::Witness;
 use aho_corasick::BuildError;
 use jsonschema::Validator;
+use model::Treatment;
+use policy::facts::EgressFact;
 use serde_json::Value;
 use shared::digest::Digest;
 use shared::limits::SUMMARY_BYTES_MAX;
@@ -92,7 +92,8 @@ impl Filters {
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let declaration = operation.declaration();
         let until = call.header.reply_deadline();
-        let looked = self.deputy.look(call.header.caller.held_as(), declaration, data, &self.scrubber, until).await;
+        let looked =
+            self.deputy.look(call.header.caller.policy_group(), declaration, data, &self.scrubber, until).await;
         seen = seen.shortened();
         if looked.verdict.is_clean() {
             return seen;
@@ -123,19 +124,19 @@ impl Filters {
     ///
     /// The thread that runs this serves every group. So only the search for the broker's own secrets reads a long text
     /// to its end.
-    pub fn departing(&self, params: &Value) -> DepartingFact {
+    pub fn departing(&self, params: &Value) -> EgressFact {
         let length = shared::json::canonical(params).len();
         if length > DEPARTING_MAX {
             let why = "It is longer than what is searched for secrets of the broker's own, 1 MiB.";
-            return DepartingFact::Hostile(vec![why.to_owned()]);
+            return EgressFact::Hostile(vec![why.to_owned()]);
         }
         let mut value = params.clone();
         let mut sentences: Vec<String> = Vec::new();
         if credentials::scrub(&mut value, &self.scrubber, Extent::Own) != Scrubbed::Untouched {
-            return DepartingFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
+            return EgressFact::Hostile(vec!["It holds a secret of the broker's own.".to_owned()]);
         }
         if length > INSPECTED_MAX {
-            return DepartingFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
+            return EgressFact::Suspicious(vec!["It is longer than what is inspected, 64 KiB.".to_owned()]);
         }
         if credentials::scrub(&mut value, &self.scrubber, Extent::All) != Scrubbed::Untouched {
             sentences.push("It holds what looks like a credential.".to_owned());
@@ -143,9 +144,9 @@ impl Filters {
         let verdict = inspect::departing(&value);
         sentences.extend(verdict.reasons().iter().map(|reason| reason.sentence().to_owned()));
         match verdict {
-            Verdict::Hostile(_) => DepartingFact::Hostile(sentences),
-            Verdict::Clean if sentences.is_empty() => DepartingFact::Clean,
-            Verdict::Clean | Verdict::Suspicious(_) => DepartingFact::Suspicious(sentences),
+            Verdict::Hostile(_) => EgressFact::Hostile(sentences),
+            Verdict::Clean if sentences.is_empty() => EgressFact::Clean,
+            Verdict::Clean | Verdict::Suspicious(_) => EgressFact::Suspicious(sentences),
         }
     }
 

@@ -7,13 +7,14 @@
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
 use crate::bearer::{Prefix, fresh_name};
-use crate::call::{Caller, outside};
 use crate::config::flows::FlowsTable;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::flows::issuers;
 use crate::kill;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
+use model::NoRandomness;
+use model::Random;
+use model::{Caller, external};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 use shared::digest::Digest;
@@ -103,7 +104,7 @@ impl Access {
 ///
 /// # Errors
 /// [`NoRandomness`].
-pub fn fresh_id(ids: &dyn Ids) -> Result<GrantId, NoRandomness> {
+pub fn fresh_id(ids: &dyn Random) -> Result<GrantId, NoRandomness> {
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "digits and small letters satisfy the grammar")]
     fresh_name("fgrnt_", ids).map(|name| name.parse().expect("a grant id"))
 }
@@ -139,7 +140,7 @@ pub fn standing(
     if !table.enabled {
         return Ok(Err(Code::FlowExternalAgentDisabled));
     }
-    if kill::of_group(connection, outside())?.is_some() {
+    if kill::of_group(connection, external())?.is_some() {
         return Ok(Err(Code::KillSwitch));
     }
     let Some(access) = find(connection, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
@@ -278,7 +279,7 @@ pub fn session_of<'a>(connection: &Connection, caller: &'a str) -> Result<Cow<'a
 /// # Errors
 /// [`LedgerError`] if the access cannot be read.
 pub fn issuer_key(connection: &Connection, caller: &Caller) -> Result<Option<String>, LedgerError> {
-    let Caller::Outside(access) = caller else { return Ok(None) };
+    let Caller::External(access) = caller else { return Ok(None) };
     let issuer = find(connection, access)?.map(|access| access.issued_by).filter(|issuer| !is_a_persons(issuer));
     Ok(issuer.as_deref().map(key_of_issuer))
 }
@@ -454,12 +455,12 @@ fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) ->
 mod tests {
     use super::*;
     use crate::bearer::Bearer;
-    use crate::effects::ids::SystemIds;
+    use platform::random::SystemRandom;
 
     #[test]
     fn a_bearer_is_no_name_whatever_asks_for_one() {
-        let bearer = Bearer::fresh(BEARER, &SystemIds).unwrap();
+        let bearer = Bearer::fresh(BEARER, &SystemRandom).unwrap();
         assert!(bearer.reveal().parse::<GrantId>().is_err());
-        assert!(fresh_id(&SystemIds).unwrap().as_str().starts_with("fgrnt_"));
+        assert!(fresh_id(&SystemRandom).unwrap().as_str().starts_with("fgrnt_"));
     }
 }

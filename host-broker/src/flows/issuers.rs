@@ -2,7 +2,8 @@
 
 use crate::config::flows::FlowsTable;
 use crate::ledger::{LedgerError, at};
-use crate::operators::{self, TokenId};
+use crate::operators;
+use model::TokenId;
 use rusqlite::Connection;
 use shared::Timestamp;
 

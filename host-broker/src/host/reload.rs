@@ -5,12 +5,12 @@
 //! its own.
 
 use super::{Effects, Office, StartError, every_record_opens, group_number};
-use crate::config::home::Home;
 use crate::config::web::Loopback;
 use crate::config::{Config, ConfigError};
 use crate::http;
 use crate::mailroom::Mailroom;
 use nix::sys::signal::{SigSet, Signal};
+use platform::home::Home;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ffi::CString;
 use std::io::ErrorKind;

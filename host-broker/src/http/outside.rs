@@ -22,17 +22,14 @@ mod operators;
 mod rates;
 
 use crate::bearer::Bearer;
-use crate::call::{Caller, Directive, Header, Order, Origin, Parsed, Rubbish};
+use crate::call::{Directive, Header, Order, Origin, Parsed, Rubbish};
 use crate::config::Config;
 use crate::control::Clerk;
-use crate::effects::clock::Clock;
-use crate::effects::ids::Nonce;
 use crate::event::{Event, Reports};
 use crate::flows::grants::{self, Use};
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
-use crate::identity::Behalf;
 use crate::ledger::LedgerError;
 use crate::operators::{self as tokens, Operator};
 use crate::own_secrets;
@@ -47,6 +44,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use futures_util::StreamExt as _;
 use http_body::Body as _;
+use model::Caller;
+use model::Clock;
+use model::Nonce;
+use model::Subject;
 pub(super) use rates::Rates;
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
@@ -413,7 +414,7 @@ impl Outside {
         let header = Header {
             caller_key: caller.to_string().into(),
             caller,
-            behalf: Behalf::NOBODY,
+            behalf: Subject::NOBODY,
             request_id: self.fresh_id()?,
             request_digest: self.clerk.key.digest(format!("{order:?}").as_bytes()),
             origin: Origin::Socket(sender),
@@ -430,7 +431,7 @@ impl Outside {
 impl Visitor {
     fn caller(&self) -> Caller {
         match self {
-            Self::Agent(access) => Caller::Outside(access.clone()),
+            Self::Agent(access) => Caller::External(access.clone()),
             Self::Operator(operator) => Caller::Operator(operator.token_id.clone()),
         }
     }

@@ -21,7 +21,6 @@ mod signing;
 
 use crate::config::Config;
 use crate::control::Clerk;
-use crate::effects::clock::Clock;
 use crate::event::Reports;
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
@@ -38,6 +37,7 @@ pub(super) use desk::Desk;
 pub(super) use door::{Closed, check_host, seal};
 use entrance::Entrance;
 use maud::Markup;
+use model::Clock;
 use rusqlite::Connection;
 use sessions::{Use, Visitor};
 use std::sync::{Arc, Mutex};

@@ -3,11 +3,11 @@
 //! The broker itself, with a key of its own in the home, and whoever the configuration names, each with one algorithm:
 //! the header of a token never chooses how it is verified, and a name never has two.
 
-use super::Unproven;
 use crate::config::identity::{IdentityTable, IssuerTable};
 use crate::secrets::{Secret, Secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::TokenError;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
@@ -118,19 +118,19 @@ impl Issuers {
     /// can be but one.
     ///
     /// # Errors
-    /// [`Unproven::Invalid`] if there is no such issuer, or it signs in another way.
-    pub fn find(&self, header: &Map<String, Value>, iss: Option<&str>) -> Result<&Issuer, Unproven> {
+    /// [`TokenError::Invalid`] if there is no such issuer, or it signs in another way.
+    pub fn find(&self, header: &Map<String, Value>, iss: Option<&str>) -> Result<&Issuer, TokenError> {
         let issuer = if let Some(iss) = iss {
             self.all.iter().find(|issuer| issuer.iss == iss)
         } else {
             let mut legacy = self.all.iter().filter(|issuer| issuer.scheme() == Scheme::Hs256);
             legacy.next().filter(|_| legacy.next().is_none())
         };
-        let issuer = issuer.ok_or(Unproven::Invalid("nobody who may sign tokens has that name"))?;
+        let issuer = issuer.ok_or(TokenError::Invalid("nobody who may sign tokens has that name"))?;
         if header.get("alg").and_then(Value::as_str) == Some(issuer.scheme().word()) {
             Ok(issuer)
         } else {
-            Err(Unproven::Invalid("it is signed in another way than its issuer's"))
+            Err(TokenError::Invalid("it is signed in another way than its issuer's"))
         }
     }
 }

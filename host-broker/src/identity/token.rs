@@ -11,9 +11,9 @@
 //! ```
 
 use super::issuers::{Issuer, Issuers, Scheme};
-use super::{ChatType, Person, Unproven};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::{ChatType, Person, TokenError};
 use serde_json::{Map, Value};
 use shared::{Group, Timestamp, json};
 use std::time::Duration;
@@ -36,42 +36,42 @@ const LEGACY_TYPE: &str = "ASH_CONTEXT";
 /// Who a token proves to stand behind a request of this group.
 ///
 /// # Errors
-/// [`Unproven`], with a reason that quotes nothing of the token.
-pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Result<Person, Unproven> {
+/// [`TokenError`], with a reason that quotes nothing of the token.
+pub fn read(token: &str, group: &Group, issuers: &Issuers, now: Timestamp) -> Result<Person, TokenError> {
     let trimmed = token.trim();
     if trimmed.is_empty() {
-        return Err(Unproven::Missing);
+        return Err(TokenError::Missing);
     }
     if trimmed.len() > BYTES_MAX {
-        return Err(Unproven::Invalid("it is too long"));
+        return Err(TokenError::Invalid("it is too long"));
     }
     let mut parts = trimmed.split('.');
     let (Some(head), Some(body), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(Unproven::Invalid("it has not three parts"));
+        return Err(TokenError::Invalid("it has not three parts"));
     };
-    let header = object(head).ok_or(Unproven::Invalid("its header cannot be read"))?;
-    let claims = Claims(object(body).ok_or(Unproven::Invalid("its claims cannot be read"))?);
-    let signature = decoded(signature).ok_or(Unproven::Invalid("its signature cannot be read"))?;
+    let header = object(head).ok_or(TokenError::Invalid("its header cannot be read"))?;
+    let claims = Claims(object(body).ok_or(TokenError::Invalid("its claims cannot be read"))?);
+    let signature = decoded(signature).ok_or(TokenError::Invalid("its signature cannot be read"))?;
     let issuer = issuers.find(&header, claims.text("iss")?.as_deref())?;
     let known = |member: &String| ["alg", "typ", "ver", "kid"].contains(&member.as_str());
     if !header.keys().all(known) {
-        return Err(Unproven::Invalid("its header has a member that is not known"));
+        return Err(TokenError::Invalid("its header has a member that is not known"));
     }
     let signed = trimmed.get(..head.len() + 1 + body.len()).unwrap_or_default();
     if !issuer.verifies(signed.as_bytes(), &signature) {
-        return Err(Unproven::Invalid("its signature does not verify"));
+        return Err(TokenError::Invalid("its signature does not verify"));
     }
     let legacy = issuer.scheme() == Scheme::Hs256;
     if !legacy && trimmed.len() != token.len() {
-        return Err(Unproven::Invalid("there is white space around it"));
+        return Err(TokenError::Invalid("there is white space around it"));
     }
     if legacy && header.get("typ").and_then(Value::as_str) != Some(LEGACY_TYPE) {
-        return Err(Unproven::Invalid("its type is another one"));
+        return Err(TokenError::Invalid("its type is another one"));
     }
     for version in [header.get("ver"), claims.0.get("ver")] {
         if version.is_some_and(|version| version.as_i64() != Some(VERSION)) || legacy && header.get("ver").is_none() {
-            return Err(Unproven::Invalid("its version is not known"));
+            return Err(TokenError::Invalid("its version is not known"));
         }
     }
     claims.audience(&issuers.audience, legacy)?;
@@ -191,20 +191,20 @@ impl Claims {
     }
 
     /// A text that a line can hold.
-    fn text(&self, name: &'static str) -> Result<Option<String>, Unproven> {
+    fn text(&self, name: &'static str) -> Result<Option<String>, TokenError> {
         let good =
             |text: &&String| text.len() <= TEXT_MAX && !text.trim().is_empty() && !text.chars().any(char::is_control);
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => {
-                Some(text).filter(good).cloned().map(Some).ok_or(Unproven::Invalid("a claim is empty or unprintable"))
+                Some(text).filter(good).cloned().map(Some).ok_or(TokenError::Invalid("a claim is empty or unprintable"))
             }
-            Some(_) => Err(Unproven::Invalid("a claim is of another type than it must be")),
+            Some(_) => Err(TokenError::Invalid("a claim is of another type than it must be")),
         }
     }
 
     /// The same where old tokens may have a whole number.
-    fn name(&self, name: &'static str, legacy: bool) -> Result<Option<String>, Unproven> {
+    fn name(&self, name: &'static str, legacy: bool) -> Result<Option<String>, TokenError> {
         match self.get(name) {
             Some(Value::Number(number)) if legacy && (number.is_i64() || number.is_u64()) => {
                 Ok(Some(number.to_string()))
@@ -214,8 +214,8 @@ impl Claims {
     }
 
     /// Seconds since 1970, whole ones.
-    fn seconds(&self, name: &'static str, legacy: bool) -> Result<Option<i64>, Unproven> {
-        let bad = Unproven::Invalid("a time in it is not a whole number of seconds");
+    fn seconds(&self, name: &'static str, legacy: bool) -> Result<Option<i64>, TokenError> {
+        let bad = TokenError::Invalid("a time in it is not a whole number of seconds");
         match self.get(name) {
             None => Ok(None),
             Some(Value::Number(number)) => number.as_i64().map(Some).ok_or(bad),
@@ -227,51 +227,51 @@ impl Claims {
     }
 
     /// It is for this broker. (RFC 7519, section 4.1.3)
-    fn audience(&self, ours: &str, legacy: bool) -> Result<(), Unproven> {
+    fn audience(&self, ours: &str, legacy: bool) -> Result<(), TokenError> {
         let fits = match self.get("aud") {
             None => legacy,
             Some(Value::String(aud)) => aud == ours,
             Some(Value::Array(all)) => all.iter().any(|aud| aud.as_str() == Some(ours)),
             Some(_) => false,
         };
-        if fits { Ok(()) } else { Err(Unproven::Invalid("it is for somebody else")) }
+        if fits { Ok(()) } else { Err(TokenError::Invalid("it is for somebody else")) }
     }
 
     /// It has begun, is not over, and does not live too long.
-    fn time(&self, now: Timestamp, legacy: bool) -> Result<(), Unproven> {
+    fn time(&self, now: Timestamp, legacy: bool) -> Result<(), TokenError> {
         let now = now.millis().div_euclid(1000);
-        let absent = Unproven::Invalid("it does not say when it was made and when it is over");
+        let absent = TokenError::Invalid("it does not say when it was made and when it is over");
         let iat = self.seconds("iat", legacy)?.ok_or(absent)?;
         let exp = self.seconds("exp", legacy)?.ok_or(absent)?;
         let begins = self.seconds("nbf", legacy)?.unwrap_or(iat).max(iat);
         let life = exp.checked_sub(iat).ok_or(absent)?;
         if life < -LEEWAY_S {
-            return Err(Unproven::Invalid("it is over before it was made"));
+            return Err(TokenError::Invalid("it is over before it was made"));
         }
         if life > i64::try_from(LIFE_MAX.as_secs()).unwrap_or(0) {
-            return Err(Unproven::Invalid("it lives longer than an hour"));
+            return Err(TokenError::Invalid("it lives longer than an hour"));
         }
         if begins > now + LEEWAY_S {
-            return Err(Unproven::Invalid("its time has not come"));
+            return Err(TokenError::Invalid("its time has not come"));
         }
-        if exp < now - LEEWAY_S { Err(Unproven::Expired) } else { Ok(()) }
+        if exp < now - LEEWAY_S { Err(TokenError::Expired) } else { Ok(()) }
     }
 
-    fn person(&self, issuer: &Issuer, group: &Group, legacy: bool) -> Result<Person, Unproven> {
+    fn person(&self, issuer: &Issuer, group: &Group, legacy: bool) -> Result<Person, TokenError> {
         if self.name("group", legacy)?.is_some_and(|named| named != group.as_str()) {
-            return Err(Unproven::Invalid("it is for another group"));
+            return Err(TokenError::Invalid("it is for another group"));
         }
         let jti = self.text("jti")?;
         if jti.is_none() && !legacy {
-            return Err(Unproven::Invalid("it has no name of its own"));
+            return Err(TokenError::Invalid("it has no name of its own"));
         }
         let kind = self.text("chat_type")?;
         Ok(Person {
             issuer: issuer.name().to_owned(),
-            sub: self.name("sub", legacy)?.ok_or(Unproven::Invalid("it names nobody"))?,
+            sub: self.name("sub", legacy)?.ok_or(TokenError::Invalid("it names nobody"))?,
             chat_id: self.name("chat_id", legacy)?,
             chat_type: match kind {
-                Some(word) => Some(ChatType::of(&word).ok_or(Unproven::Invalid("its kind of chat is not known"))?),
+                Some(word) => Some(ChatType::of(&word).ok_or(TokenError::Invalid("its kind of chat is not known"))?),
                 None => None,
             },
             thread_id: self.name("thread_id", legacy)?,

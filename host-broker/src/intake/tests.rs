@@ -1,20 +1,22 @@
 //! What the intake notices at once, and what it leaves to the worker.
 
 use super::*;
-use crate::config::home::Home;
 use crate::config::{Config, Environment};
-use crate::effects::clock::SystemClock;
-use crate::effects::ids::SystemIds;
 use crate::event::Reports;
 use crate::identity::issuers::Issuers;
 use crate::ledger::LedgerKey;
+use model::Caller;
+use model::Subject;
+use platform::clock::SystemClock;
+use platform::home::Home;
+use platform::random::SystemRandom;
 
 fn desk() -> Desk {
     Desk {
         catalogue: Arc::default(),
         key: Arc::new(LedgerKey::new(vec![0; 32])),
         issuers: Arc::new(Issuers::nobody()),
-        ids: Arc::new(SystemIds),
+        ids: Arc::new(SystemRandom),
         patience: Duration::from_secs(60),
         foreign_types: ForeignTypes::Leave,
         filters: None,
@@ -69,7 +71,7 @@ fn a_stored_question_is_parsed_by_the_worker_alone() {
     let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
     let intake = Intake::new(mailroom, desk(), Arc::new(SystemClock), worker);
     let check = |kind, document: &str| {
-        let waiting = Waiting { kind, document: document.as_bytes().to_vec(), behalf: Behalf::NOBODY };
+        let waiting = Waiting { kind, document: document.as_bytes().to_vec(), behalf: Subject::NOBODY };
         let caller = Caller::Group("developer".parse().unwrap());
         intake.check(caller, "r-1".parse().unwrap(), waiting, Arc::clone(&config))
     };

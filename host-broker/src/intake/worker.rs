@@ -6,11 +6,11 @@
 
 use super::lane::lane;
 use crate::call::{self, Desk, Parsed};
-use crate::effects::clock::Clock;
 use crate::event::{Event, News, Reports};
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, Slot, Weight};
 use crate::questions::Why;
+use model::Clock;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
 use shared::snapshot::Snapshot;
 use shared::{Code, Group, Timestamp, limits};

@@ -130,7 +130,7 @@ impl Kind {
 pub struct Draft<'a> {
     /// What it says.
     pub kind: Kind,
-    /// Who asked, as [`crate::call::Caller`] prints.
+    /// Who asked, as [`model::Caller`] prints.
     pub caller: &'a str,
     /// On whose behalf.
     pub person: Option<String>,

@@ -1,12 +1,12 @@
 //! Opening the database: schema, settings, the chain checked, the log pre-grown.
 
-use crate::effects::clock::Clock;
 use crate::ledger::chain::{Break, Head, Verifier};
 use crate::ledger::reserve::Reserve;
 use crate::ledger::steady::Steady;
 use crate::ledger::wal::{self, Log};
 use crate::ledger::{Ledger, LedgerError, Tally, at, export, segments};
-use crate::lock::Lock;
+use model::Clock;
+use platform::lock::Lock;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::cell::RefCell;
 use std::fs::OpenOptions;

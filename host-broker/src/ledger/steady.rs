@@ -6,8 +6,8 @@
 //! so nobody can set it. Time without a daemon does not count, because no clock saw how long it was; so everything lives
 //! at least as long as it is said to. Its values are no dates: only differences mean something.
 
-use crate::effects::clock::Clock;
 use crate::ledger::{LedgerError, at};
+use model::Clock;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use shared::Timestamp;
 use std::time::Duration;

@@ -8,15 +8,15 @@
 //! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
 //! To audit: `Intended { ` and `Settled(` are constructed in this file only, in `Parts::committed`.
 
+use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
 use crate::ledger::chain::{Draft, Head, Kind, Row};
 use crate::ledger::minor::{Minor, MinorRow};
 use crate::ledger::store::{Handing, keep_reply};
 use crate::ledger::{LedgerError, at};
-use crate::policy::authorize::{Authorized, Obligations};
 use crate::providers::contract::{Invocation, Operation};
-use crate::providers::execution::Planted;
 use crate::providers::meanwhile::Meanwhile;
+use model::EffectMarker;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use shared::reply::Evidence;
@@ -56,7 +56,7 @@ pub struct Probe {
     /// What the action gave for this purpose before the effect.
     pub handle: Value,
     /// What was planted.
-    pub planted: Planted,
+    pub planted: EffectMarker,
     /// Who had asked for the effect, as the ledger writes it.
     pub asked_by: String,
     /// The intent whose outcome is unknown; `None` where the broker looks at something of its own accord.

@@ -11,10 +11,10 @@ pub use records::*;
 
 use crate::accounts;
 use crate::approvals;
-use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use crate::vault::Sealed;
+use model::{Person, Subject};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use shared::{AccountRef, FlowId, Provider, Timestamp};
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub struct Begun {
     /// The group, as the ledger writes callers.
     pub caller: String,
     /// On whose behalf it was begun.
-    pub behalf: Behalf,
+    pub behalf: Subject,
 }
 
 /// Stores a flow.
@@ -215,7 +215,7 @@ pub fn by_state(connection: &Connection, state: &str, now: Timestamp) -> Result<
     // Where two have the same, nobody can tell whose it is.
     let Ok([[id, caller, behalf]]) = <[[String; 3]; 1]>::try_from(found) else { return Ok(None) };
     let bad = || LedgerError::Stored { what: "flow" };
-    let behalf = Behalf::stored(Some(&behalf)).map_err(|_bad| bad())?;
+    let behalf = Subject::stored(Some(&behalf)).map_err(|_bad| bad())?;
     Ok(Some(Begun { id: id.parse().map_err(|_bad| bad())?, caller, behalf }))
 }
 

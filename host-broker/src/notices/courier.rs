@@ -4,14 +4,14 @@ use super::Outgoing;
 use crate::config::Config;
 use crate::config::notify::fit::is_closed;
 use crate::config::notify::{Format, NotifyTable, Way};
-use crate::effects::clock::Clock;
-use crate::effects::commands::{Command, CommandFault, Commands, Ending};
-use crate::effects::http::{Http, Post};
 use crate::host::Effects;
 use crate::secrets::{Secret, Secrets};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use model::Clock;
+use platform::commands::{Command, CommandError, Commands, Ending};
+use platform::http::{Http, Post};
 use serde_json::json;
 use sha2::Sha256;
 use shared::mailbox::Directory;
@@ -129,7 +129,7 @@ impl Courier {
             Ok(Ending::Exited(status)) => Err(format!("`{program}` ended with status {status}")),
             Ok(Ending::Signalled(signal)) => Err(format!("`{program}` was ended by signal {signal}")),
             Ok(Ending::Overflowed(_)) => Err(format!("`{program}` said more than {OUTPUT_MAX} bytes and was stopped")),
-            Err(CommandFault::Deadline) => {
+            Err(CommandError::Deadline) => {
                 Err(format!("`{program}` was not done within {} s and was stopped", PATIENCE.as_secs()))
             }
             Err(fault) => Err(fault.to_string()),

@@ -141,7 +141,7 @@ impl Told<'_> {
 mod tests {
     use super::*;
     use crate::approvals::State;
-    use crate::policy::facts::Ask;
+    use policy::facts::ApprovalReason;
     use shared::Level;
     use shared::digest::Digest;
     use std::collections::BTreeSet;
@@ -171,7 +171,7 @@ mod tests {
             asked_at: minutes(0),
             expires_at: minutes(5),
             reply_by: minutes(1),
-            asks: BTreeSet::from([Ask::Tier]),
+            asks: BTreeSet::from([ApprovalReason::Tier]),
             told: false,
             card: Some(card),
         }

@@ -16,20 +16,15 @@ pub mod definitions;
 pub mod envelope;
 mod linking;
 
-use crate::effects::clock::Clock;
-use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
-use crate::effects::ids::Ids;
 use crate::filter::scrub::Scrubber;
 use crate::filter::{COMPLAINT_MAX, complaint};
-use crate::identity::Person;
 use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
 use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
-    Supplied, unprepared,
+    Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
 };
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::execution::Execution;
 use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
@@ -38,6 +33,12 @@ use crate::vault::{self, Place, Vault};
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
+use model::Clock;
+use model::EffectMarker;
+use model::Person;
+use model::Random;
+use model::{Declaration, Exposes, Exposure, ParamError};
+use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -170,7 +171,7 @@ pub struct Bridge {
     /// What runs it.
     pub commands: Arc<dyn Commands>,
     /// Where request ids come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The time, for tokens.
     pub clock: Arc<dyn Clock>,
 }
@@ -181,9 +182,9 @@ pub enum Fault {
     /// Nothing was executed.
     #[error("it cannot be started: {0}")]
     Start(String),
-    /// The room was not made, so that nothing was executed; or so it says.
-    #[error("its room cannot be made: {0}")]
-    Room(String),
+    /// The sandbox was not created, so nothing was executed, as far as the output shows.
+    #[error("cannot create sandbox: {0}")]
+    Sandbox(String),
     /// It was not done in time and was stopped.
     #[error("it was not done within {} s and was stopped", .0.as_secs())]
     Slow(Duration),
@@ -216,7 +217,7 @@ impl Fault {
     fn kind(&self) -> &'static str {
         match self {
             Self::Start(_) => "it cannot be started",
-            Self::Room(_) => "its room cannot be made",
+            Self::Sandbox(_) => "its sandbox cannot be created",
             Self::Slow(_) => "it was not done in time",
             Self::Flood(_) => "it wrote too much",
             Self::Died { .. } => "it ended badly",
@@ -231,7 +232,7 @@ impl Fault {
             Self::Died { said, .. } if !said.is_empty() => format!("{self}; on standard error it said:\n{said}"),
             Self::Died { .. }
             | Self::Start(_)
-            | Self::Room(_)
+            | Self::Sandbox(_)
             | Self::Slow(_)
             | Self::Flood(_)
             | Self::Violation(_)
@@ -318,16 +319,16 @@ impl Bridge {
         command.stdin = Some(request);
         let started = Instant::now();
         let finished = self.commands.run(command).await.map_err(|fault| match fault {
-            CommandFault::NotFound(_) | CommandFault::BadName(_) | CommandFault::Start { .. } => {
+            CommandError::NotFound(_) | CommandError::BadName(_) | CommandError::Start { .. } => {
                 Fault::Start(fault.to_string())
             }
-            CommandFault::Deadline => Fault::Slow(started.elapsed()),
-            CommandFault::Write(_) | CommandFault::Read(_) | CommandFault::Wait(_) => {
+            CommandError::Deadline => Fault::Slow(started.elapsed()),
+            CommandError::Write(_) | CommandError::Read(_) | CommandError::Wait(_) => {
                 Fault::Died { how: fault.to_string(), said: String::new() }
             }
         })?;
         if self.child()?.never_ran(&finished) {
-            return Err(Fault::Room(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
+            return Err(Fault::Sandbox(String::from_utf8_lossy(&finished.stderr).trim().to_owned()));
         }
         Ok(finished)
     }
@@ -458,7 +459,7 @@ impl Operation for Performed {
         &self.declaration
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let faults = faults(&self.validator, &Value::Object(params.clone()));
         if !faults.is_empty() {
             return Err(faults);
@@ -507,7 +508,7 @@ impl Invocation for Asked {
         unprepared(self)
     }
 
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
         None
     }
 
@@ -552,7 +553,7 @@ fn key(execution: &Execution) -> Option<String> {
 /// done it before.
 fn failure(fault: Fault, changes: bool) -> Failure {
     match fault {
-        Fault::Start(_) | Fault::Room(_) => {
+        Fault::Start(_) | Fault::Sandbox(_) => {
             Failure::Unavailable { message: "it cannot be started; the operator's log says why".into() }
         }
         Fault::Slow(_) if !changes => Failure::Timeout,

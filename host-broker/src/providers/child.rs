@@ -2,13 +2,13 @@
 
 mod interpreter;
 
-use crate::effects::commands::{Command, Ending, Finished, installed};
-use crate::effects::egress::{HOSTS_MAX, Host};
-use crate::effects::isolation::{BWRAP, Network, Room};
-use crate::effects::resources::{PRLIMIT, ResourceLimits};
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
+use platform::commands::{Command, Ending, Finished, installed};
+use platform::egress::{HOSTS_MAX, Host};
+use platform::resources::{PRLIMIT, ResourceLimits};
+use platform::sandbox::{BWRAP, Network, Sandbox};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,7 +177,7 @@ pub struct Child {
     command: Vec<String>,
     env: Vec<(OsString, OsString)>,
     secrets: Vec<(String, Option<Arc<Secret>>)>,
-    room: Option<Room>,
+    sandbox: Option<Sandbox>,
     limits: ResourceLimits,
     state: PathBuf,
     // The program, if it is named by its path.
@@ -219,7 +219,7 @@ impl Child {
                 "limits: prlimit of util-linux, which sets them, is not installed; install util-linux".to_owned()
             );
         }
-        let room = match settings.isolation {
+        let sandbox = match settings.isolation {
             Isolation::None if !settings.all_hosts().is_empty() => {
                 return Err("hosts: nothing keeps it to them without isolation = \"bwrap\"; leave them out".to_owned());
             }
@@ -236,7 +236,7 @@ impl Child {
                         return Err(format!("{key}: {} is not an absolute path", relative.display()));
                     }
                 }
-                Some(Room {
+                Some(Sandbox {
                     name: name.replace('.', "-"),
                     network: settings.reach()?,
                     readable: settings.readable.iter().cloned().chain(interpreter::beside(settings)).collect(),
@@ -246,8 +246,8 @@ impl Child {
             }
         };
         let own = program.starts_with('/').then(|| PathBuf::from(program));
-        if let Some(room) = &room {
-            all_apart(room, own.as_deref(), home)?;
+        if let Some(sandbox) = &sandbox {
+            all_apart(sandbox, own.as_deref(), home)?;
         }
         let mut named = BTreeSet::new();
         for variable in settings.env.iter().chain(settings.variables.keys()).chain(settings.secrets.keys()) {
@@ -271,7 +271,7 @@ impl Child {
             command: settings.command.clone(),
             env,
             secrets: settings.secrets.keys().map(|name| (name.clone(), secret(name))).collect(),
-            room,
+            sandbox,
             limits: settings.limits,
             state,
             own,
@@ -279,14 +279,14 @@ impl Child {
         })
     }
 
-    /// Whether it was the room that could not be made, or a limit that could not be set, so that the program itself never
+    /// Whether it was the sandbox that could not be made, or a limit that could not be set, so that the program itself never
     /// ran.
     pub fn never_ran(&self, finished: &Finished) -> bool {
-        let has_no_room = self.room.is_some()
+        let has_no_sandbox = self.sandbox.is_some()
             && finished.ending == Ending::Exited(1)
             && finished.stdout.is_empty()
-            && Room::complains(&finished.stderr);
-        has_no_room || finished.never_ran()
+            && Sandbox::failed_to_start(&finished.stderr);
+        has_no_sandbox || finished.never_ran()
     }
 
     /// Its start with these variables, without any secret: to ask what it can do.
@@ -329,10 +329,10 @@ impl Child {
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
         command.limits = self.limits;
         command.env.extend(self.env.iter().cloned().chain(more));
-        if let Some(room) = &self.room {
+        if let Some(sandbox) = &self.sandbox {
             // Again, because what a path leads to may be another place by now.
-            all_apart(room, self.own.as_deref(), &self.home).map_err(std::io::Error::other)?;
-            return Ok(room.enclose(command));
+            all_apart(sandbox, self.own.as_deref(), &self.home).map_err(std::io::Error::other)?;
+            return Ok(sandbox.wrap(command));
         }
         command.env.push(("HOME".into(), self.state.clone().into()));
         command.env.push(("TMPDIR".into(), "/tmp".into()));
@@ -340,9 +340,9 @@ impl Child {
     }
 }
 
-/// SECURITY: what holds the home, or lies in it, would bring it into the room.
-fn all_apart(room: &Room, program: Option<&Path>, home: &Path) -> Result<(), String> {
-    room.shown().chain(program).try_for_each(|path| apart(path, home))
+/// SECURITY: what holds the home, or lies in it, would bring it into the sandbox.
+fn all_apart(sandbox: &Sandbox, program: Option<&Path>, home: &Path) -> Result<(), String> {
+    sandbox.visible_paths().chain(program).try_for_each(|path| apart(path, home))
 }
 
 fn apart(path: &Path, home: &Path) -> Result<(), String> {

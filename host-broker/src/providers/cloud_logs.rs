@@ -25,13 +25,14 @@ pub use files::BadPattern;
 pub use format::Format;
 pub use time::NotAZone;
 
-use crate::effects::clock::Clock;
-use crate::effects::commands::Commands;
-use crate::providers::contract::{Exposure, Operation};
+use crate::providers::contract::Operation;
 use crate::providers::native::{BadDeclaration, operation};
 use backend::Backend;
 use files::Files;
 use journald::{Journald, Place};
+use model::Clock;
+use model::Exposure;
+use platform::commands::Commands;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use shared::Provider;

@@ -1,148 +1,25 @@
 //! The one contract between the broker and everything it can do.
 
-use crate::effects::ids::Nonce;
-use crate::identity::ChatType;
 use crate::linking::stored::{Flow, Standing};
-use crate::proposals::ProposalId;
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::execution::Execution;
 use crate::providers::files::diff::Lines;
-use crate::providers::sealed::Sealed;
 use crate::vault;
+use model::EffectMarker;
+use model::Nonce;
+use model::ProposalId;
+use model::SealedRequest;
+use model::{Declaration, ParamError, Refusal};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::{AccountRef, Action, Code, FlowId, Group, Level, Provider, RequestId, Timestamp};
+use shared::{AccountRef, Code, FlowId, Group, Level, RequestId, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 /// A future that an erased operation returns.
 pub type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// Who else must agree each time, whatever the level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// Nobody.
-    Auto,
-    /// The rules.
-    Rules,
-    /// A person.
-    Human,
-}
-
-impl Tier {
-    /// The word in configuration and snapshot.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Rules => "rules",
-            Self::Human => "human",
-        }
-    }
-}
-
-/// What performing an action exposes; undeclared means all three.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Exposure {
-    /// Brings in content that others wrote.
-    pub untrusted: bool,
-    /// Reads private data.
-    pub sensitive: bool,
-    /// Lets data leave.
-    pub egress: bool,
-}
-
-impl Exposure {
-    /// All three: what is assumed of an action that declares nothing.
-    pub const ALL: Self = Self { untrusted: true, sensitive: true, egress: true };
-    /// None.
-    pub const NONE: Self = Self { untrusted: false, sensitive: false, egress: false };
-
-    /// Its words, as scripts write them.
-    pub fn words(self) -> Vec<&'static str> {
-        let words = [(self.untrusted, "untrusted"), (self.sensitive, "sensitive"), (self.egress, "egress")];
-        words.into_iter().filter_map(|(is, word)| is.then_some(word)).collect()
-    }
-
-    /// Both.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            untrusted: self.untrusted || other.untrusted,
-            sensitive: self.sensitive || other.sensitive,
-            egress: self.egress || other.egress,
-        }
-    }
-}
-
-/// One thing that an action may expose, as configuration and scripts name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Exposes {
-    /// Brings in content that others wrote.
-    Untrusted,
-    /// Reads private data.
-    Sensitive,
-    /// Lets data leave.
-    Egress,
-}
-
-impl Exposes {
-    /// Returns the word in the file.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Untrusted => "untrusted",
-            Self::Sensitive => "sensitive",
-            Self::Egress => "egress",
-        }
-    }
-
-    /// These, and no others.
-    pub fn all(listed: &[Self]) -> Exposure {
-        Exposure {
-            untrusted: listed.contains(&Self::Untrusted),
-            sensitive: listed.contains(&Self::Sensitive),
-            egress: listed.contains(&Self::Egress),
-        }
-    }
-}
-
-/// What the catalogue says of an action.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of an action")]
-pub struct Declaration {
-    /// The provider.
-    pub provider: Provider,
-    /// The action.
-    pub action: Action,
-    /// The least level it demands. A call may demand more ([`Invocation::level`]).
-    pub level: Level,
-    /// A stricter tier than the level's own.
-    pub tier: Option<Tier>,
-    /// What it does, for an agent: one or two sentences.
-    pub description: String,
-    /// The schema of its parameters.
-    pub input_schema: Value,
-    /// The schema of its result.
-    pub output_schema: Option<Value>,
-    /// Whether repeating it does no harm.
-    pub idempotent: bool,
-    /// What it exposes.
-    pub exposes: Exposure,
-    /// How long it may run, if that is not the configured patience.
-    pub deadline: Option<Duration>,
-    /// Whether it only describes a change, or takes such a description back. Nobody is asked about that, but about the
-    /// change.
-    pub proposes: bool,
-    /// Whether its results must come back as they are, because they are written back: only the broker's own secrets
-    /// are taken out.
-    pub verbatim: bool,
-    /// In which kinds of chats it may be used; empty means in all, and by callers without one.
-    pub chat_types: Vec<ChatType>,
-    /// Whether it works with an account of the person on whose behalf it is called.
-    pub needs_account: bool,
-}
 
 /// One action of one provider.
 pub trait Operation: Send + Sync {
@@ -164,7 +41,7 @@ pub trait Operation: Send + Sync {
     ///
     /// # Errors
     /// Every fault at once.
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>>;
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>>;
 
     /// Asks the remote whether an effect happened whose outcome was lost. `handle` is what
     /// [`Invocation::probe_handle`] gave before the effect.
@@ -204,7 +81,7 @@ pub trait Invocation: Send + Sync {
     /// the remote facts that belong into it are not there yet. Pure: the same call and nonce give the same bytes, and
     /// nobody is contacted. Where a person must agree, [`Execution::sealed`] has it again when it runs, and nothing else
     /// may be sent.
-    fn seal(&self, _nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, _nonce: &Nonce) -> Option<SealedRequest> {
         None
     }
 
@@ -222,7 +99,7 @@ pub trait Invocation: Send + Sync {
     fn supply(&mut self, _supplied: Supplied) {}
 
     /// What will be needed to find out later whether the effect happened; `None` where nobody can tell.
-    fn probe_handle(&self, planted: &Planted) -> Option<Value>;
+    fn probe_handle(&self, planted: &EffectMarker) -> Option<Value>;
 
     /// Performs the action. Its first step is taken on the thread that serves every group, so what blocks belongs into
     /// `spawn_blocking`: a file that may be a pipe, a long computation.
@@ -358,15 +235,6 @@ impl std::fmt::Debug for Stored {
     }
 }
 
-/// A parameter that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParamFault {
-    /// Where: a JSON pointer (RFC 6901), empty for the whole object.
-    pub pointer: String,
-    /// What does not fit, without quoting the value.
-    pub fault: String,
-}
-
 /// What the guardrails say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -377,15 +245,6 @@ pub enum Guard {
     NeedsRemote,
     /// Outside.
     Refuse(Refusal),
-}
-
-/// A guardrail's no.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// `guardrail`, `repo_not_allowed` or `range_too_wide`.
-    pub code: Code,
-    /// One sentence with a period, made of public parts only.
-    pub reason: String,
 }
 
 /// What an action brought back.

@@ -2,15 +2,15 @@
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
-use crate::accounts;
-use crate::effects::ids::Nonce;
-use crate::identity::{Behalf, Person};
 use crate::ledger::transaction::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use crate::providers::meanwhile::Meanwhile;
-use crate::providers::sealed::Sealed;
 use crate::vault::witness::Witness;
 use futures_util::FutureExt as _;
+use model::EffectMarker;
+use model::Nonce;
+use model::SealedRequest;
+use model::{Person, Subject};
 use serde_json::Value;
 use shared::reply::Evidence;
 use shared::{Group, IdempotencyKey, RequestId, limits};
@@ -20,25 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// What identifies an effect at the remote.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planted {
-    /// The request.
-    pub request_id: RequestId,
-    /// The fresh nonce.
-    pub nonce: Nonce,
-}
-
 /// What an action is given to run with. Holding one proves that its intent is durable.
 #[derive(Debug)]
 pub struct Execution {
-    planted: Planted,
+    planted: EffectMarker,
     group: Option<Group>,
     person: Option<Arc<Person>>,
     account: Option<String>,
     idempotency_key: Option<IdempotencyKey>,
     deadline: Instant,
-    sealed: Option<Sealed>,
+    sealed: Option<SealedRequest>,
     meanwhile: Arc<Meanwhile>,
     witnessed: Witness,
 }
@@ -56,7 +47,7 @@ impl Execution {
 
     /// The request that a person was asked about: that one is sent, or none. `None` where nobody was asked, or where the
     /// action [seals](Invocation::seal) nothing.
-    pub fn sealed(&self) -> Option<&Sealed> {
+    pub fn sealed(&self) -> Option<&SealedRequest> {
         self.sealed.as_ref()
     }
 
@@ -72,12 +63,12 @@ impl Execution {
 
     /// Which account, as its provider calls it.
     pub fn account(&self) -> Option<&str> {
-        self.account.as_deref().map(|name| accounts::owned(name).1)
+        self.account.as_deref().map(|name| model::owned(name).1)
     }
 
     /// Whose account it works with, as the ledger writes persons: the person's own, or one that is shared.
     pub fn owner(&self) -> Option<String> {
-        let shared = self.account.as_deref().and_then(|name| accounts::owned(name).0);
+        let shared = self.account.as_deref().and_then(|name| model::owned(name).0);
         shared.map(str::to_owned).or_else(|| self.person.as_ref().map(|person| person.key()))
     }
 
@@ -225,8 +216,8 @@ fn execution_for(call: &crate::call::Call, witnessed: Witness) -> Execution {
         planted: call.planted.clone(),
         group: call.header.caller.group().cloned(),
         person: match &call.header.behalf {
-            Behalf::Person(person) => Some(Arc::clone(person)),
-            Behalf::Nobody(_) => None,
+            Subject::Person(person) => Some(Arc::clone(person)),
+            Subject::Nobody(_) => None,
         },
         account: call.account_ref.clone(),
         idempotency_key: call.idempotency_key.clone(),

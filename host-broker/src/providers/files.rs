@@ -8,7 +8,6 @@
 //! the files are now, [`diff`] shows all of it, and [`apply`] makes it true, all of it or nothing, if the files still are
 //! what they were.
 
-pub mod path;
 pub mod rules;
 pub mod workspace;
 pub mod record;
@@ -22,9 +21,9 @@ mod desk;
 pub(crate) mod propose;
 mod reply;
 
-use crate::effects::ids::Ids;
 use crate::providers::contract::Operation;
 use desk::Desk;
+use model::Random;
 use rules::PathRules;
 use serde_json::{Map, Value};
 pub use settings::Settings;
@@ -61,7 +60,7 @@ pub fn operations(
     settings: &Settings,
     expiry: Duration,
     spots: BTreeMap<Group, Spot>,
-    ids: &Arc<dyn Ids>,
+    ids: &Arc<dyn Random>,
 ) -> Result<Vec<Arc<dyn Operation>>, String> {
     if name.as_str() != NAME {
         return Err(format!("it must be called [providers.files], not [providers.{name}]: a group has one workspace"));

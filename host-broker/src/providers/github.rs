@@ -50,8 +50,7 @@ mod standin_tests;
 #[cfg(test)]
 mod wire_tests;
 
-use crate::effects::clock::Clock;
-use crate::providers::contract::{Exposure, Failure, Operation};
+use crate::providers::contract::{Failure, Operation};
 use crate::providers::execution::Execution;
 use crate::providers::native::{BadDeclaration, operation};
 use crate::secrets::Secret;
@@ -59,6 +58,8 @@ use base::{BadBaseUrl, BaseUrl};
 use client::{Client, NoClient, Session};
 use fields::text;
 use guardrails::{BadGuardrail, Guardrails};
+use model::Clock;
+use model::Exposure;
 use params::Repo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

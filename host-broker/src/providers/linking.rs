@@ -20,16 +20,17 @@ mod auth_list;
 mod auth_poll;
 mod auth_unlink;
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::Ids;
-use crate::identity::ChatType;
 use crate::linking::stored::Flow;
-use crate::providers::contract::{Aside, Declaration, Failure, Found, Operation, Progress};
+use crate::providers::contract::{Aside, Failure, Found, Operation, Progress};
 use crate::providers::execution::Execution;
 use crate::providers::native;
 use crate::vault::witness::Credential;
 use crate::vault::{Kind, Place, Sealed, Vault, VaultFault};
 use address::{Brought, Hosts};
+use model::ChatType;
+use model::Clock;
+use model::Declaration;
+use model::Random;
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
 use std::fmt::Display;
@@ -134,7 +135,7 @@ pub struct Desk {
     /// What seals credentials; `None` where nothing will be run.
     pub vault: Option<Arc<Vault>>,
     /// Where handles come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }

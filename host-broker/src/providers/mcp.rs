@@ -25,15 +25,16 @@ pub mod tools;
 pub mod upstream;
 
 use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Refusal, Renewal,
-    Running, Success, Supplied, unprepared,
+    Failure, Guard, Invocation, Needs, Operation, Probed, Renewal, Running, Success, Supplied, unprepared,
 };
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::execution::Execution;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
 use accounts::{Accounts, Credential};
 use jsonschema::Validator;
 use link::CallFault;
+use model::EffectMarker;
+use model::{Declaration, Exposes, Exposure, ParamError, Refusal};
 use serde_json::{Map, Value};
 use settings::Settings;
 use shared::digest::Digest;
@@ -117,7 +118,7 @@ impl Operation for Tool {
         self.upstream.withdrawn(&self.declaration.action, &self.accepted)
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let faults = faults(&self.validator, &Value::Object(params.clone()));
         if !faults.is_empty() {
             return Err(faults);
@@ -181,7 +182,7 @@ impl Invocation for Asked {
         self.renewal.as_ref()
     }
 
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
         None
     }
 

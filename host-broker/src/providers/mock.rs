@@ -12,13 +12,12 @@
 //! probe = true                # whether it happened can be looked up in that file
 //! ```
 
-use crate::providers::contract::{
-    Declaration, Exposes, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Running, Success, Tier,
-    unprepared,
-};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
+use crate::providers::execution::Execution;
 use crate::providers::native::faults;
 use jsonschema::Validator;
+use model::EffectMarker;
+use model::{Declaration, Exposes, Exposure, ParamError, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -178,7 +177,7 @@ impl Operation for Mock {
         &self.declaration
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let faults = faults(&self.validator, &Value::Object(params.clone()));
         if !faults.is_empty() {
             return Err(faults);
@@ -228,7 +227,7 @@ impl Invocation for MockCall {
         unprepared(self)
     }
 
-    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, planted: &EffectMarker) -> Option<Value> {
         self.scripted.probe.then(|| planted.request_id.as_str().into())
     }
 

@@ -3,14 +3,15 @@
 //! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::{
-    Aside, Declaration, Exposure, Failure, Guard, Invocation, Needs, Operation, ParamFault, Probed, Running, Success,
-    Supplied, Tier,
+    Aside, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied,
 };
-use crate::providers::execution::{Execution, Planted};
-use crate::providers::sealed::Sealed;
+use crate::providers::execution::Execution;
 use jsonschema::Validator;
+use model::EffectMarker;
+use model::Nonce;
+use model::SealedRequest;
+use model::{Declaration, Exposure, ParamError, Tier};
 use schemars::JsonSchema;
 use schemars::generate::Contract;
 use serde::Serialize;
@@ -73,7 +74,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     }
 
     /// The very request that [`NativeAction::run`] will send, with this nonce in it ([`Invocation::seal`]).
-    fn seal(&self, _shared: &Self::Shared, _facts: Option<&Self::Facts>, _nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, _shared: &Self::Shared, _facts: Option<&Self::Facts>, _nonce: &Nonce) -> Option<SealedRequest> {
         None
     }
 
@@ -105,7 +106,7 @@ pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 's
     }
 
     /// What [`NativeAction::probe`] will need.
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &EffectMarker) -> Option<Value> {
         None
     }
 
@@ -187,11 +188,11 @@ fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
 const FAULTS_MAX: usize = 20;
 
 /// The faults of the parameters against their schema, without their values.
-pub fn faults(validator: &Validator, params: &Value) -> Vec<ParamFault> {
+pub fn faults(validator: &Validator, params: &Value) -> Vec<ParamError> {
     validator
         .iter_errors(params)
         .take(FAULTS_MAX)
-        .map(|error| ParamFault { pointer: error.instance_path().to_string(), fault: error.masked().to_string() })
+        .map(|error| ParamError { pointer: error.instance_path().to_string(), fault: error.masked().to_string() })
         .collect()
 }
 
@@ -218,7 +219,7 @@ impl<A: NativeAction> Operation for Native<A> {
         true
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         let mut params = params.clone();
         // Absent and `null` options mean the same.
         params.retain(|_, value| !value.is_null());
@@ -230,7 +231,7 @@ impl<A: NativeAction> Operation for Native<A> {
         match A::deserialize(params) {
             Ok(params) => Ok(Box::new(Typed { params, facts: None, shared: Arc::clone(&self.shared) })),
             // The schema is derived from the type, so this is a constraint that only the type knows.
-            Err(_) => Err(vec![ParamFault { pointer: String::new(), fault: "the parameters do not fit".into() }]),
+            Err(_) => Err(vec![ParamError { pointer: String::new(), fault: "the parameters do not fit".into() }]),
         }
     }
 
@@ -269,7 +270,7 @@ impl<A: NativeAction> Invocation for Typed<A> {
         self.params.precondition(self.facts.as_ref()?)
     }
 
-    fn seal(&self, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, nonce: &Nonce) -> Option<SealedRequest> {
         self.params.seal(&self.shared, self.facts.as_ref(), nonce)
     }
 
@@ -281,7 +282,7 @@ impl<A: NativeAction> Invocation for Typed<A> {
         self.facts = A::supplied(supplied);
     }
 
-    fn probe_handle(&self, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, planted: &EffectMarker) -> Option<Value> {
         self.params.probe_handle(self.facts.as_ref(), planted)
     }
 

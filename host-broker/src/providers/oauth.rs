@@ -18,9 +18,6 @@ mod settings;
 pub use renewal::{Late, Renewing};
 pub use settings::Settings;
 
-use crate::effects::clock::Clock;
-use crate::effects::http::{Http, HttpFault, Post};
-use crate::effects::ids::Ids;
 use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::linking::address::Brought;
@@ -30,6 +27,8 @@ use crate::vault::Vault;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use claims::{claims, named, shown};
+use model::Clock;
+use model::Random;
 use oauth2::basic::{
     BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse,
     BasicTokenType,
@@ -40,6 +39,7 @@ use oauth2::{
     HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope,
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
+use platform::http::{Http, HttpFault, Post};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Provider, Timestamp};
@@ -127,7 +127,7 @@ pub struct OAuth {
     /// What carries requests.
     pub http: Arc<dyn Http>,
     /// Where challenges come from.
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn Random>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What is being renewed.

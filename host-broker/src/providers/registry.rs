@@ -1,9 +1,11 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
-use crate::policy::facts::Outage;
-use crate::providers::contract::{Declaration, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running};
+use crate::providers::contract::{Failure, Invocation, Operation, Probed, Running};
 use crate::providers::execution::Execution;
 use crate::providers::mcp::upstream::{Pinned, Upstream};
+use model::{Declaration, ParamError, Refusal};
+use policy::facts::Outage;
+use rules::{NamedAction, NamedProvider};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider};
@@ -85,7 +87,7 @@ impl Operation for Reworded {
         &self.declaration
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         self.operation.parse(params)
     }
 
@@ -161,6 +163,19 @@ impl Catalogue {
     /// One provider.
     pub fn provider(&self, provider: &Provider) -> Option<&Listed> {
         self.providers.get(provider)
+    }
+
+    /// The providers and actions, as rules name them.
+    pub fn for_rules(&self) -> Vec<NamedProvider<'_>> {
+        fn action(operation: &Arc<dyn Operation>) -> NamedAction<'_> {
+            NamedAction { declaration: operation.declaration(), fills_defaults: operation.fills_defaults() }
+        }
+        let named = self.providers.iter().map(|(name, listed)| NamedProvider {
+            name,
+            kind: listed.kind,
+            actions: listed.operations.values().map(action).collect(),
+        });
+        named.collect()
     }
 
     /// Every provider, by name.

@@ -1,14 +1,15 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
 use crate::approvals::card::{Card, Together};
-use crate::call::{Call, Caller};
+use crate::call::Call;
 use crate::flows::grants::{Access, session_of};
-use crate::identity::{Behalf, ChatType};
 use crate::ledger::LedgerError;
-use crate::policy::facts::Ask;
 use crate::providers::contract::Invocation;
-use crate::providers::sealed::Sealed;
 use crate::sessions;
+use model::Caller;
+use model::SealedRequest;
+use model::{ChatType, Subject};
+use policy::facts::ApprovalReason;
 use rusqlite::Connection;
 use shared::Level;
 
@@ -16,15 +17,15 @@ use shared::Level;
 pub(super) fn card(
     call: &Call,
     access: Option<&Access>,
-    sealed: Option<&Sealed>,
-    reasons: &[(Ask, String)],
+    sealed: Option<&SealedRequest>,
+    reasons: &[(ApprovalReason, String)],
     together: Option<Together>,
 ) -> Option<Card> {
     let mut card = Card::new();
     let level = call.target.demanded();
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
-        Caller::Outside(access) => card.say("Agent outside", access.as_str()),
+        Caller::External(access) => card.say("Agent outside", access.as_str()),
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
     }
     if let Some(access) = access {
@@ -76,9 +77,9 @@ pub(super) fn card(
 pub(super) fn together(
     connection: &Connection,
     call: &Call,
-    reasons: &[(Ask, String)],
+    reasons: &[(ApprovalReason, String)],
 ) -> Result<Option<Together>, LedgerError> {
-    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == Ask::Trifecta) else { return Ok(None) };
+    let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
     let Some(operation) = call.target.operation() else { return Ok(None) };
     let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;
     Ok(Some(sessions::together(&earlier, operation.declaration().exposes, reason)))
@@ -86,7 +87,7 @@ pub(super) fn together(
 
 /// Says on whose behalf it is asked. The key and the kind of chat are proved; names are the person's own choice, so each
 /// stands on a line of its own, between quotes.
-pub(crate) fn say_for_whom(card: &mut Card, behalf: &Behalf) {
+pub(crate) fn say_for_whom(card: &mut Card, behalf: &Subject) {
     let Some(person) = behalf.person() else { return };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     card.say("On behalf of", &person.key());

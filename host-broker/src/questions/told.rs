@@ -1,13 +1,13 @@
 //! What the caller hears of a question: that a person is asked, what was answered, and what became of it.
 
 use crate::approvals::{self, Approval, Kind, State};
+use crate::authorize::Refusal;
 use crate::call::Header;
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::minor::MinorRow;
 use crate::ledger::store;
 use crate::ledger::transaction::{Answer, Transaction};
-use crate::policy::authorize::Refusal;
 use serde_json::json;
 use shared::reply::{ApprovalRef, Evidence};
 use shared::{Code, Reply, RequestId, limits};

@@ -5,10 +5,10 @@
 
 use crate::approvals::{self, Kind, State};
 use crate::broker::Broker;
-use crate::call::Caller;
 use crate::ledger::chain::{self, Draft};
 use crate::ledger::transaction::{Answer, Transaction};
 use crate::ledger::{LedgerError, store};
+use model::Caller;
 use serde_json::json;
 use shared::{Code, Reply, RequestId};
 use std::sync::Arc;

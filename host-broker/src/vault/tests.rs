@@ -1,12 +1,12 @@
 //! What is stored opens in its place, under its key, and nowhere else.
 
 use super::*;
-use crate::effects::ids::SystemIds;
+use platform::random::SystemRandom;
 use ring::aead::MAX_TAG_LEN;
 
 struct Broken;
 
-impl Ids for Broken {
+impl Random for Broken {
     fn fill(&self, _buffer: &mut [u8]) -> Result<(), NoRandomness> {
         Err(NoRandomness)
     }
@@ -18,7 +18,7 @@ fn key_of(byte: u8) -> KeyBytes {
 
 fn vault(current: u8, previous: &[u8]) -> Vault {
     let previous: Vec<_> = previous.iter().copied().map(key_of).collect();
-    Vault::new(&key_of(current), &previous, Arc::new(SystemIds)).unwrap()
+    Vault::new(&key_of(current), &previous, Arc::new(SystemRandom)).unwrap()
 }
 
 fn mail() -> Provider {

@@ -1,9 +1,9 @@
 //! A ledger that is months old, with as many rows as a test wants.
 
-use host_broker::effects::clock::Clock;
 use host_broker::ledger::chain::{Draft, Kind};
 use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
 use host_broker::ledger::{Durability, Ledger};
+use model::Clock;
 use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;

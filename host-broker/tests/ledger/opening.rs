@@ -3,11 +3,11 @@
 use crate::ledger::dice::Dice;
 use crate::ledger::scribe::{Clerk, Happening, fill, rows, verify, write};
 use crate::ledger::world::{World, open};
-use host_broker::effects::clock::Clock as _;
 use host_broker::event::Event;
 use host_broker::ledger::chain::{Break, Verifier};
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
 use host_broker::ledger::{Durability, LedgerError, calls, store};
+use model::Clock as _;
 use rusqlite::Connection;
 use serde_json::json;
 use std::fs;

@@ -2,11 +2,12 @@
 
 use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write};
 use crate::ledger::world::{START, World};
-use host_broker::call::{Caller, Origin, Parsed, Rubbish};
+use host_broker::call::{Origin, Parsed, Rubbish};
 use host_broker::event::Event;
 use host_broker::ledger::health::Verification;
 use host_broker::ledger::transaction::Committed;
 use host_broker::ledger::{Batch, Durability, LedgerError, Tally};
+use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;

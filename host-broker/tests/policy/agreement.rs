@@ -2,13 +2,13 @@
 
 use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
-use host_broker::policy::decide::{Judgement, Step, Verdict, decide};
-use host_broker::policy::facts::{
-    Agreed, Ask, ChatsFact, DepartingFact, Facts, GrantFact, LiveGrant, OperationFact, Outage, PersonFact,
-    ProviderFact, RulesFact, SessionFact, Stopped,
+use model::Exposure;
+use policy::decide::{Judgement, Step, Verdict, decide};
+use policy::facts::{
+    Agreed, ApprovalReason, ChatsFact, EgressFact, Facts, GrantFact, KilledBy, LiveGrant, OperationFact, Outage,
+    PersonFact, ProviderFact, RulesFact, SessionFact,
 };
-use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use policy::profile::ApprovalMode;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use shared::{Code, Level};
@@ -156,7 +156,7 @@ fn a_caller_has_the_authority_if_nothing_up_to_the_lists_stands_against_the_call
                     || live.level < found.demanded
                     || live.denied
                     || !live.allowed
-                    || found.setting == Setting::Off
+                    || found.setting == ApprovalMode::Off
             }
             (GrantFact::Live(_) | GrantFact::None | GrantFact::Expired | GrantFact::Refused(_), _) => true,
         },
@@ -198,15 +198,15 @@ fn another_restriction_never_turns_a_refusal_into_a_permit() {
         |f| with_grant(f, |live| live.catalogued = None),
         |f| with_grant(f, |live| live.chats = ChatsFact::Elsewhere),
         |f| Facts { provider: "person.mail".parse().unwrap(), person: nobody(Code::ContextTokenMissing), ..f.clone() },
-        |f| Facts { kill: Some(Stopped::Caller), ..f.clone() },
-        |f| Facts { kill: Some(Stopped::Everything), ..f.clone() },
+        |f| Facts { kill: Some(KilledBy::Caller), ..f.clone() },
+        |f| Facts { kill: Some(KilledBy::Everything), ..f.clone() },
         |f| Facts { grant: GrantFact::None, ..f.clone() },
         |f| Facts { grant: GrantFact::Expired, ..f.clone() },
         |f| Facts { provider_state: ProviderFact::Killed, ..f.clone() },
         |f| Facts { provider_state: ProviderFact::Disabled(Outage::NoSecret), ..f.clone() },
         |f| Facts { rules: RulesFact::Forbid { rule: "a".into(), reason: None }, ..f.clone() },
         |f| Facts { limits: exceeded(Code::RateLimited), ..f.clone() },
-        |f| Facts { departing: DepartingFact::Hostile(vec!["It is.".into()]), ..f.clone() },
+        |f| Facts { departing: EgressFact::Hostile(vec!["It is.".into()]), ..f.clone() },
     ];
     check(20_000, &any_facts(), |facts| {
         for restrict in restrictions {
@@ -274,7 +274,7 @@ fn another_exposure_of_a_session_never_lets_more_out() {
 fn a_rule_decides_nothing_but_its_own_step() {
     check(20_000, &any_facts(), |facts| {
         let rule = || "a".to_owned();
-        for rules in [RulesFact::Permit { rule: rule() }, RulesFact::Silent, RulesFact::Failed { rule: rule() }] {
+        for rules in [RulesFact::Permit { rule: rule() }, RulesFact::NoMatch, RulesFact::Failed { rule: rule() }] {
             let others = |facts: &Facts| {
                 let judgements = decide(facts).judgements;
                 judgements.into_iter().filter(|judgement| judgement.step != Step::Rules).collect::<Vec<_>>()
@@ -292,7 +292,7 @@ fn a_rule_decides_nothing_but_its_own_step() {
 #[test]
 fn a_persons_yes_satisfies_what_stood_on_the_card_and_nothing_else() {
     check(20_000, &any_facts(), |facts| {
-        let asked: BTreeSet<Ask> = decide(&facts).asks().into_iter().map(|(ask, _)| ask).collect();
+        let asked: BTreeSet<ApprovalReason> = decide(&facts).asks().into_iter().map(|(ask, _)| ask).collect();
         let covered = facts.agreed.as_ref().map(|agreed| agreed.covers.clone()).unwrap_or_default();
         prop_assert!(asked.is_disjoint(&covered));
         // With a yes to everything that it asks, nobody is asked again.
@@ -311,13 +311,16 @@ fn every_reason_for_which_a_person_is_asked_is_told() {
         Exposure { egress: true, ..Exposure::NONE },
     );
     let facts = Facts {
-        operation: Some(OperationFact { setting: Setting::Human, ..operation(Level::Read) }),
+        operation: Some(OperationFact { setting: ApprovalMode::Human, ..operation(Level::Read) }),
         session: all,
-        departing: DepartingFact::Suspicious(vec!["It has hidden characters.".to_owned()]),
+        departing: EgressFact::Suspicious(vec!["It has hidden characters.".to_owned()]),
         ..orderly()
     };
     let asks = decide(&facts).asks();
-    assert_eq!(asks.iter().map(|(ask, _)| *ask).collect::<Vec<_>>(), [Ask::Trifecta, Ask::Departing, Ask::Tier]);
+    assert_eq!(
+        asks.iter().map(|(ask, _)| *ask).collect::<Vec<_>>(),
+        [ApprovalReason::Trifecta, ApprovalReason::Departing, ApprovalReason::Tier]
+    );
     for (reason, word) in asks.iter().map(|(_, reason)| reason).zip(["mail.read at", "hidden characters", "must agree"])
     {
         assert!(reason.contains(word), "{reason}");

@@ -1,11 +1,12 @@
 //! Facts for the tests: some that permit, and random ones.
 
-use host_broker::policy::facts::{
-    AccountFact, Agreed, Ask, ChatsFact, DepartingFact, Exposed, Facts, GateFact, GrantFact, GuardFact, LimitsFact,
-    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, Stopped, TaskFact,
+use model::Exposure;
+use policy::facts::{
+    AccountFact, Agreed, ApprovalReason, ChatsFact, EgressFact, Exposed, Facts, GateFact, GrantFact, GuardFact,
+    KilledBy, LimitsFact, LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact,
+    SessionFact, TaskFact,
 };
-use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use policy::profile::ApprovalMode;
 use proptest::prelude::*;
 use shared::{Code, Level, Timestamp};
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub(super) fn orderly() -> Facts {
         gate: GateFact::NotConfigured,
         rules: RulesFact::Permit { rule: "default".to_owned() },
         session: SessionFact { earlier: Vec::new(), adds: Exposure::NONE, waived: false },
-        departing: DepartingFact::Clean,
+        departing: EgressFact::Clean,
         counted_as: "group:developer".to_owned(),
         limits: LimitsFact::Within(Vec::new()),
         agreed: None,
@@ -43,7 +44,7 @@ pub(super) fn live(level: Level, catalogued: Level) -> LiveGrant {
 
 /// An action that demands what it declares.
 pub(super) fn operation(level: Level) -> OperationFact {
-    OperationFact { declared: level, demanded: level, setting: Setting::Rules, chats: ChatsFact::Any }
+    OperationFact { declared: level, demanded: level, setting: ApprovalMode::Rules, chats: ChatsFact::Any }
 }
 
 pub(super) fn closed() -> GateFact {
@@ -73,7 +74,7 @@ fn evenly<T: Clone, const N: usize>(byte: u8, choices: &[T; N]) -> T {
 
 /// A person's yes to the call.
 pub(super) fn agreed() -> Agreed {
-    Agreed { id: 1, reference: "ask-1".to_owned(), covers: BTreeSet::from([Ask::Tier]) }
+    Agreed { id: 1, reference: "ask-1".to_owned(), covers: BTreeSet::from([ApprovalReason::Tier]) }
 }
 
 /// What these bits say.
@@ -107,13 +108,13 @@ fn chosen_operation(bytes: &[u8; 26], declared: Level, demanded: Level) -> Opera
         declared,
         demanded,
         setting: if bytes[2] > 230 {
-            Setting::Off
+            ApprovalMode::Off
         } else if bytes[2] > 180 {
-            Setting::Human
+            ApprovalMode::Human
         } else if bytes[2] > 140 {
-            Setting::Auto
+            ApprovalMode::Auto
         } else {
-            Setting::Rules
+            ApprovalMode::Rules
         },
         chats: match bytes[25] % 32 {
             31 => ChatsFact::Elsewhere,
@@ -126,7 +127,7 @@ fn chosen_operation(bytes: &[u8; 26], declared: Level, demanded: Level) -> Opera
 fn chosen(bytes: &[u8; 26]) -> Facts {
     let rule = || "a".to_owned();
     let found_in_it = vec!["It has hidden characters.".to_owned()];
-    let covers = [Ask::Trifecta, Ask::Departing, Ask::Tier].into_iter().zip([1, 2, 4]);
+    let covers = [ApprovalReason::Trifecta, ApprovalReason::Departing, ApprovalReason::Tier].into_iter().zip([1, 2, 4]);
     let covers = covers.filter(|(_, bit)| bytes[16] & bit != 0).map(|(ask, _)| ask).collect();
     let refuse = |code: Code| GuardFact::Refuse { code, reason: format!("The {} says no.", code.word()) };
     let declared = evenly(bytes[0], &Level::ALL);
@@ -134,7 +135,7 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
     let found = chosen_operation(bytes, declared, demanded);
     let live = chosen_grant(bytes, declared);
     Facts {
-        kill: choose(bytes[8], &[None, None, Some(Stopped::Everything), Some(Stopped::Caller)]),
+        kill: choose(bytes[8], &[None, None, Some(KilledBy::Everything), Some(KilledBy::Caller)]),
         grant: choose(
             bytes[9],
             &[
@@ -194,8 +195,8 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
             &[
                 RulesFact::Permit { rule: rule() },
                 RulesFact::Unasked,
-                RulesFact::Unput { why: "they cannot represent `/cents`".to_owned() },
-                RulesFact::Silent,
+                RulesFact::NotEvaluable { why: "they cannot represent `/cents`".to_owned() },
+                RulesFact::NoMatch,
                 RulesFact::Forbid { rule: rule(), reason: None },
                 RulesFact::Forbid { rule: rule(), reason: Some("Not today.".to_owned()) },
                 RulesFact::Failed { rule: rule() },
@@ -208,11 +209,7 @@ fn chosen(bytes: &[u8; 26]) -> Facts {
         },
         departing: choose(
             bytes[21],
-            &[
-                DepartingFact::Clean,
-                DepartingFact::Suspicious(found_in_it.clone()),
-                DepartingFact::Hostile(found_in_it),
-            ],
+            &[EgressFact::Clean, EgressFact::Suspicious(found_in_it.clone()), EgressFact::Hostile(found_in_it)],
         ),
         limits: choose(
             bytes[22],

@@ -2,16 +2,16 @@
 
 use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
 use host_broker::approvals;
+use host_broker::authorize::{Policy, judge};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
 use host_broker::gates;
-use host_broker::identity::{Behalf, ChatType, Person};
 use host_broker::ledger::Durability;
 use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
-use host_broker::policy::authorize::{Policy, judge};
-use host_broker::policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use host_broker::providers::registry::Listed;
+use model::{ChatType, Person, Subject};
+use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use serde_json::{Value, json};
 use shared::{Level, Reply, Timestamp};
 use std::sync::Arc;
@@ -258,9 +258,9 @@ fn a_stopped_provider_is_not_told_to_a_group_without_a_grant() {
     assert_eq!(world.result("read", &json!({}), None), "no_grant");
     world.say(json!({ "type": "kill_group", "group": "developer", "on": true }));
     assert_eq!(world.result("read", &json!({}), None), "kill_switch");
-    assert_eq!(world.facts("read", &json!({}), None).kill, Some(host_broker::policy::facts::Stopped::Caller));
+    assert_eq!(world.facts("read", &json!({}), None).kill, Some(policy::facts::KilledBy::Caller));
     world.say(json!({ "type": "kill_all", "on": true }));
-    assert_eq!(world.facts("read", &json!({}), None).kill, Some(host_broker::policy::facts::Stopped::Everything));
+    assert_eq!(world.facts("read", &json!({}), None).kill, Some(policy::facts::KilledBy::Everything));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_grant_that_is_bound_to_chats_is_for_persons_in_them() {
         let mut call = world.call("developer", "read", &json!({}), None);
         let person = Person::new("broker".to_owned(), "ann".to_owned());
         let person = Person { chat_id: chat_id.map(str::to_owned), chat_type, ..person };
-        call.header.behalf = Behalf::Person(Arc::new(person));
+        call.header.behalf = Subject::Person(Arc::new(person));
         let now = Timestamp::from_millis(START);
         let judged =
             judge(world.ledger.reader(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None)

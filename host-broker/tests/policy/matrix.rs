@@ -3,13 +3,13 @@
 
 use crate::policy::facts::{agreed, closed, exceeded, exposure, live, nobody, open, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
-use host_broker::policy::decide::{Verdict, decide};
-use host_broker::policy::facts::{
-    ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LiveGrant, OperationFact, Outage, ParamsFact,
-    PersonFact, ProviderFact, RulesFact, Stopped, TaskFact,
+use model::Exposure;
+use policy::decide::{Verdict, decide};
+use policy::facts::{
+    ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact, Outage,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
-use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use policy::profile::ApprovalMode;
 use shared::{Code, Level};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -210,11 +210,11 @@ fn governance() -> String {
     let gates = [("no gate configured", GateFact::NotConfigured), ("gate closed", closed()), ("gate open", open())];
     let mut text = title("4. Tasks, gates, and who must agree");
     for (heading, setting) in [
-        ("An action to which nobody else must agree", Setting::Auto),
-        ("An action that the rules decide", Setting::Rules),
-        ("An action to which a person must agree each time", Setting::Human),
-        ("An action to which a person has agreed this time", Setting::Human),
-        ("An action that is switched off", Setting::Off),
+        ("An action to which nobody else must agree", ApprovalMode::Auto),
+        ("An action that the rules decide", ApprovalMode::Rules),
+        ("An action to which a person must agree each time", ApprovalMode::Human),
+        ("An action to which a person has agreed this time", ApprovalMode::Human),
+        ("An action that is switched off", ApprovalMode::Off),
     ] {
         let mut rows = Vec::new();
         for (task_name, task) in &tasks {
@@ -254,8 +254,8 @@ fn personal(facts: &mut Facts, code: Code) {
 
 /// In the order of the policy's steps. Where two would set the same fact, the earlier is set last and stays.
 const FAULTS: &[Fault] = &[
-    ("all calls stopped", |f| f.kill = Some(Stopped::Everything)),
-    ("the caller's calls stopped", |f| f.kill = Some(Stopped::Caller)),
+    ("all calls stopped", |f| f.kill = Some(KilledBy::Everything)),
+    ("the caller's calls stopped", |f| f.kill = Some(KilledBy::Caller)),
     ("no grant", |f| f.grant = GrantFact::None),
     ("grant expired", |f| f.grant = GrantFact::Expired),
     ("a person's, no token", |f| personal(f, Code::ContextTokenMissing)),
@@ -292,25 +292,27 @@ const FAULTS: &[Fault] = &[
     ("rules not asked", |f| {
         f.rules = RulesFact::Unasked;
         if let Some(found) = &mut f.operation {
-            found.setting = Setting::Rules;
+            found.setting = ApprovalMode::Rules;
         }
     }),
-    ("cannot be put to rules", |f| f.rules = RulesFact::Unput { why: "they cannot represent `/cents`".to_owned() }),
-    ("no rule permits it", |f| f.rules = RulesFact::Silent),
+    ("cannot be put to rules", |f| {
+        f.rules = RulesFact::NotEvaluable { why: "they cannot represent `/cents`".to_owned() }
+    }),
+    ("no rule permits it", |f| f.rules = RulesFact::NoMatch),
     ("a rule forbids it", |f| f.rules = RulesFact::Forbid { rule: "office-hours".to_owned(), reason: None }),
     ("a rule fails", |f| f.rules = RulesFact::Failed { rule: "office-hours".to_owned() }),
     ("all three come together", |f| {
         let read = Exposure { untrusted: true, sensitive: true, egress: false };
         f.session = session(read, Exposure { untrusted: false, sensitive: false, egress: true });
     }),
-    ("what leaves is suspicious", |f| f.departing = DepartingFact::Suspicious(vec!["It hides characters.".to_owned()])),
-    ("what leaves is hostile", |f| f.departing = DepartingFact::Hostile(vec!["It hides instructions.".to_owned()])),
+    ("what leaves is suspicious", |f| f.departing = EgressFact::Suspicious(vec!["It hides characters.".to_owned()])),
+    ("what leaves is hostile", |f| f.departing = EgressFact::Hostile(vec!["It hides instructions.".to_owned()])),
     ("too many calls a minute", |f| f.limits = exceeded(Code::RateLimited)),
     ("the day's quota is used up", |f| f.limits = exceeded(Code::QuotaExceeded)),
     ("the provider fails", |f| f.limits = exceeded(Code::BreakerOpen)),
     ("a person must agree", |f| {
         if let Some(found) = &mut f.operation {
-            found.setting = Setting::Human;
+            found.setting = ApprovalMode::Human;
         }
     }),
 ];
@@ -405,7 +407,7 @@ fn each_combination(mut each: impl FnMut(&Facts)) {
             }
         }
     }
-    let kills = [None, Some(Stopped::Everything), Some(Stopped::Caller)];
+    let kills = [None, Some(KilledBy::Everything), Some(KilledBy::Caller)];
     let providers =
         [ProviderFact::Enabled, ProviderFact::Killed, ProviderFact::Disabled(Outage::NoSecret), ProviderFact::Missing];
     let asked = [
@@ -431,7 +433,9 @@ fn each_combination(mut each: impl FnMut(&Facts)) {
                             facts.task = task;
                             for gate in &gates {
                                 facts.gate = gate.clone();
-                                for setting in [Setting::Auto, Setting::Rules, Setting::Human, Setting::Off] {
+                                for setting in
+                                    [ApprovalMode::Auto, ApprovalMode::Rules, ApprovalMode::Human, ApprovalMode::Off]
+                                {
                                     facts.operation = found.map(|level| OperationFact { setting, ..operation(level) });
                                     each(&facts);
                                 }

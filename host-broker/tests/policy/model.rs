@@ -1,13 +1,13 @@
 //! The decision once more, from the policy's text and not from the code: a list of clauses, each with the code it
 //! gives when it speaks. The strictest clause that speaks wins, and of equally strict ones the first in the list.
 
-use host_broker::policy::decide::{Decision, Step, Verdict};
-use host_broker::policy::facts::{
-    AccountFact, Ask, ChatsFact, DepartingFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
+use model::Exposure;
+use policy::decide::{Decision, Step, Verdict};
+use policy::facts::{
+    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
     ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
-use host_broker::policy::profile::Setting;
-use host_broker::providers::contract::Exposure;
+use policy::profile::ApprovalMode;
 use shared::{Code, Level};
 
 /// What a decision comes to, without its words; in the order of strictness.
@@ -82,7 +82,7 @@ const CLAUSES: &[Clause] = &[
     // 4. The level.
     (Step::Level, |f| no(Code::LevelTooLow, grant(f)?.level < f.operation?.demanded)),
     // 5. What the group's profile switches off; the denied list, then the allowed list.
-    (Step::Lists, |f| no(Code::ActionDenied, f.operation?.setting == Setting::Off)),
+    (Step::Lists, |f| no(Code::ActionDenied, f.operation?.setting == ApprovalMode::Off)),
     (Step::Lists, |f| no(Code::ActionDenied, grant(f)?.denied)),
     (Step::Lists, |f| no(Code::ActionNotAllowed, !grant(f)?.allowed)),
     // What works with an account of the person's takes one that is linked.
@@ -111,8 +111,8 @@ const CLAUSES: &[Clause] = &[
     // 9. The rules, where the tier is `rules`: no permit is a no, and so is a rule that cannot be evaluated.
     (Step::Rules, |f| match &f.rules {
         RulesFact::Permit { .. } => None,
-        RulesFact::Unasked => no(Code::RuleDenied, f.operation?.setting == Setting::Rules),
-        RulesFact::Unput { .. } | RulesFact::Silent | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => {
+        RulesFact::Unasked => no(Code::RuleDenied, f.operation?.setting == ApprovalMode::Rules),
+        RulesFact::NotEvaluable { .. } | RulesFact::NoMatch | RulesFact::Forbid { .. } | RulesFact::Failed { .. } => {
             no(Code::RuleDenied, true)
         }
     }),
@@ -130,13 +130,13 @@ const CLAUSES: &[Clause] = &[
         let all_before = three.iter().all(|(before, _)| *before);
         let exposes = three.iter().any(|(_, now)| *now);
         let asks = all_after && exposes && (adds.egress || !all_before) && !f.session.waived;
-        ask(f, Ask::Trifecta, asks)
+        ask(f, ApprovalReason::Trifecta, asks)
     }),
     // And what would leave is looked at: suspicious asks, hostile refuses.
     (Step::Departing, |f| match &f.departing {
-        DepartingFact::Clean => None,
-        DepartingFact::Suspicious(_) => ask(f, Ask::Departing, true),
-        DepartingFact::Hostile(_) => no(Code::Trifecta, true),
+        EgressFact::Clean => None,
+        EgressFact::Suspicious(_) => ask(f, ApprovalReason::Departing, true),
+        EgressFact::Hostile(_) => no(Code::Trifecta, true),
     }),
     // 11. Rate, quota, breaker.
     (Step::Limits, |f| match &f.limits {
@@ -145,11 +145,11 @@ const CLAUSES: &[Clause] = &[
     }),
     // 12. Who else must agree: at tier `human` a person is asked each time, also behind a gate, unless one has said yes
     // to exactly this call.
-    (Step::Tier, |f| ask(f, Ask::Tier, f.operation?.setting == Setting::Human)),
+    (Step::Tier, |f| ask(f, ApprovalReason::Tier, f.operation?.setting == ApprovalMode::Human)),
 ];
 
 /// A person's yes is to what stood on the card.
-fn ask(facts: &Facts, why: Ask, applies: bool) -> Option<Answer> {
+fn ask(facts: &Facts, why: ApprovalReason, applies: bool) -> Option<Answer> {
     let agreed = facts.agreed.as_ref().is_some_and(|agreed| agreed.covers.contains(&why));
     (applies && !agreed).then_some(Answer::AskPerson)
 }

@@ -1,11 +1,12 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
-use host_broker::call::{Caller, Directive, Header, Order, Parsed};
+use host_broker::call::{Directive, Header, Order, Parsed};
 use host_broker::chat::{Relayed, read};
 use host_broker::event::Event;
 use host_broker::ledger::Durability;
 use host_broker::ledger::transaction::Committed;
+use model::Caller;
 use serde_json::Value;
 
 /// What this caller hears who hands in an answer.

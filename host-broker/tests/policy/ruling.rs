@@ -2,18 +2,20 @@
 //! as they were written and the session as the ledger knows it.
 
 use crate::policy::world::{START, World, with_mock};
+use host_broker::authorize::{Policy, judge};
 use host_broker::call::{Call, Desk, hypothetical};
 use host_broker::identity::issuers::Issuers;
-use host_broker::policy::authorize::{Policy, judge};
-use host_broker::policy::decide::{Step, Verdict};
-use host_broker::policy::explain::explain;
-use host_broker::policy::facts::RulesFact;
-use host_broker::policy::profile::{Profile, Profiles, Setting};
-use host_broker::policy::rules::{RuleFile, Rules};
-use host_broker::providers::mock;
 use host_broker::providers::registry::{Catalogue, Listed};
+use host_broker::providers::{github, mock};
+use platform::clock::SystemClock;
+use policy::decide::{Step, Verdict};
+use policy::explain::explain;
+use policy::facts::RulesFact;
+use policy::profile::{ApprovalMode, Profile, Profiles};
+use rules::{RuleFile, Rules, Vocabulary};
 use serde_json::{Value, json};
-use shared::{Code, Timestamp};
+use shared::{Code, Provider, Timestamp};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ struct Ruled {
 }
 
 impl Ruled {
-    fn new(setting: Setting) -> Self {
+    fn new(setting: ApprovalMode) -> Self {
         let world = World::new();
         let catalogue = Arc::new(catalogue());
         let desk = Desk {
@@ -63,7 +65,7 @@ impl Ruled {
         };
         let groups = world.clerk.config.groups.keys().cloned();
         let file = RuleFile { path: "own.cedar".into(), text: RULES.to_owned() };
-        let rules = Rules::parse(&[file], &catalogue, groups.clone().collect()).unwrap();
+        let rules = Rules::parse(&[file], &catalogue.for_rules(), groups.clone().collect()).unwrap();
         let profile = Profile { write: Some(setting), ..Profile::default() };
         let profiles = Profiles::new(groups.map(|group| (group, profile.clone())).collect());
         Self { world, desk, policy: Policy { rules, profiles, ..Policy::default() } }
@@ -96,41 +98,41 @@ fn refused(reason: &str) -> Verdict {
 
 #[test]
 fn an_event_may_be_created_if_the_calendar_is_the_groups_own() {
-    let ruled = Ruled::new(Setting::Rules);
+    let ruled = Ruled::new(ApprovalMode::Rules);
     let own = ruled.said(&json!({ "calendar": "dev@example.com" }));
     assert_eq!(own, (RulesFact::Permit { rule: "own-calendar".into() }, Verdict::Permit));
     let other = ruled.said(&json!({ "calendar": "boss@example.com" }));
-    assert_eq!(other, (RulesFact::Silent, refused("No rule permits action 'create_event' like this.")));
+    assert_eq!(other, (RulesFact::NoMatch, refused("No rule permits action 'create_event' like this.")));
 }
 
 #[test]
 fn the_rules_decide_only_where_the_profile_says_so_forbid_everywhere_and_see_parameters_that_fit() {
-    for setting in [Setting::Auto, Setting::Human, Setting::Off] {
+    for setting in [ApprovalMode::Auto, ApprovalMode::Human, ApprovalMode::Off] {
         let said = Ruled::new(setting).said(&json!({ "calendar": "boss@example.com" }));
         assert_eq!(said, (RulesFact::Unasked, Verdict::Permit), "{setting:?}");
     }
     let closed = |setting| Ruled::new(setting).said(&json!({ "calendar": "closed@example.com" }));
     let forbidden = RulesFact::Forbid { rule: "closed".into(), reason: None };
-    for setting in [Setting::Auto, Setting::Human, Setting::Rules] {
+    for setting in [ApprovalMode::Auto, ApprovalMode::Human, ApprovalMode::Rules] {
         let no = (forbidden.clone(), refused("The rule 'closed' forbids this."));
         assert_eq!(closed(setting), no, "what forbids holds at every tier: {setting:?}");
     }
-    assert_eq!(closed(Setting::Off), (RulesFact::Unasked, Verdict::Permit));
-    let unfit = Ruled::new(Setting::Rules).said(&json!({ "calendar": 5 }));
+    assert_eq!(closed(ApprovalMode::Off), (RulesFact::Unasked, Verdict::Permit));
+    let unfit = Ruled::new(ApprovalMode::Rules).said(&json!({ "calendar": 5 }));
     assert_eq!(unfit, (RulesFact::Unasked, refused("The rules were not asked.")));
 }
 
 #[test]
 fn no_rules_at_all_refuse() {
-    let mut ruled = Ruled::new(Setting::Rules);
+    let mut ruled = Ruled::new(ApprovalMode::Rules);
     ruled.policy.rules = Rules::default();
     let said = ruled.said(&json!({ "calendar": "dev@example.com" }));
-    assert_eq!(said, (RulesFact::Silent, refused("No rule permits action 'create_event' like this.")));
+    assert_eq!(said, (RulesFact::NoMatch, refused("No rule permits action 'create_event' like this.")));
 }
 
 #[test]
 fn an_explanation_names_the_rule() {
-    let ruled = Ruled::new(Setting::Rules);
+    let ruled = Ruled::new(ApprovalMode::Rules);
     let call = ruled.call(&json!({ "calendar": "dev@example.com" }));
     let now = Timestamp::from_millis(START);
     let (facts, decision) =
@@ -139,4 +141,19 @@ fn an_explanation_names_the_rule() {
     let steps = explained["steps"].as_array().unwrap();
     let named: Vec<&Value> = steps.iter().filter(|step| step.get("rule").is_some()).collect();
     assert_eq!(named, [&json!({ "step": "rules", "verdict": "permit", "rule": "own-calendar" })]);
+}
+
+#[tokio::test]
+async fn rules_see_every_parameter_of_the_github_actions() {
+    let provider: Provider = "github".parse().unwrap();
+    let settings = toml::from_str("repos = [\"acme/app\"]").unwrap();
+    let operations = github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
+    let mut catalogue = Catalogue::default();
+    catalogue.insert(provider, Listed::ready("github", operations));
+    let vocabulary = Vocabulary::new(&catalogue.for_rules(), BTreeSet::new()).unwrap();
+    assert!(vocabulary.unseen().count() > 0);
+    for (_, action, unseen) in vocabulary.unseen() {
+        let places: Vec<&str> = unseen.iter().map(|unseen| unseen.place.as_str()).collect();
+        assert_eq!(places, Vec::<&str>::new(), "{action}");
+    }
 }

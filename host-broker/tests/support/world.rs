@@ -1,24 +1,27 @@
 //! A home with a ledger, a clock that stands still, and a broker on a small catalogue; what it does goes through
 //! the same transactions as everything else.
 
+use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
-use host_broker::call::{Call, Caller, Header, Origin, Params, Parsed, Target, Written};
+use host_broker::call::{Call, Header, Origin, Params, Parsed, Target, Written};
 use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
-use host_broker::effects::clock::Clock;
-use host_broker::effects::ids::{Ids, NoRandomness, Nonce};
 use host_broker::event::Event;
 use host_broker::filter::values::Formats;
 use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
-use host_broker::policy::authorize::Policy;
-use host_broker::policy::profile::{Profile, Profiles, Setting};
-use host_broker::providers::contract::{
-    Declaration, Exposure, Failure, Guard, Invocation, Operation, ParamFault, Probed, Refusal, Running, Success, Tier,
-};
-use host_broker::providers::execution::{Execution, Planted};
+use host_broker::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
+use host_broker::providers::execution::Execution;
 use host_broker::providers::registry::{Catalogue, Listed};
 use host_broker::providers::setup::scrubber;
 use host_broker::secrets::Secrets;
+use model::Caller;
+use model::Clock;
+use model::EffectMarker;
+use model::NoRandomness;
+use model::Nonce;
+use model::Random;
+use model::{Declaration, Exposure, ParamError, Refusal, Tier};
+use policy::profile::{ApprovalMode, Profile, Profiles};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};
@@ -67,7 +70,7 @@ impl Clock for Hand {
 /// Bytes that are different each time and the same in each run.
 struct Counted(AtomicU64);
 
-impl Ids for Counted {
+impl Random for Counted {
     fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
         let count = self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes();
         for (byte, with) in buffer.iter_mut().zip(count.iter().cycle()) {
@@ -90,11 +93,11 @@ impl Operation for Action {
         &self.0
     }
 
-    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
         if params.contains_key("fault") {
             return Err(vec![
-                ParamFault { pointer: "/fault".into(), fault: "is not known".into() },
-                ParamFault { pointer: String::new(), fault: "something is missing".into() },
+                ParamError { pointer: "/fault".into(), fault: "is not known".into() },
+                ParamError { pointer: String::new(), fault: "something is missing".into() },
             ]);
         }
         let guard = match params.get("guard").and_then(Value::as_str) {
@@ -128,7 +131,7 @@ impl Invocation for Asked {
         Box::pin(async { Err(Failure::Timeout) })
     }
 
-    fn probe_handle(&self, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
         Some(json!({ "look": "here" }))
     }
 
@@ -204,7 +207,8 @@ pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError
 
 /// Who must agree is not what most tests are about: no rule is asked, and production takes its gate only.
 pub(crate) fn policy(config: &Config) -> Policy {
-    let profile = Profile { write: Some(Setting::Auto), production: Some(Setting::Auto), ..Profile::default() };
+    let profile =
+        Profile { write: Some(ApprovalMode::Auto), production: Some(ApprovalMode::Auto), ..Profile::default() };
     let profiles = config.groups.keys().map(|group| (group.clone(), profile.clone())).collect();
     Policy { quorum: config.quorums(), profiles: Profiles::new(profiles), ..Policy::default() }
 }
@@ -225,7 +229,7 @@ impl World {
         );
         let config = Arc::new(Config::parse(&text, Path::new("broker.toml"), &Environment::new()).unwrap());
         let catalogue = Arc::new(with_mock(listed(&ACTIONS)));
-        let ids: Arc<dyn Ids> = Arc::new(Counted(AtomicU64::new(1)));
+        let ids: Arc<dyn Random> = Arc::new(Counted(AtomicU64::new(1)));
         let key = Arc::new(LedgerKey::new(vec![7; 32]));
         Self {
             ledger: open(home.path(), &clock).unwrap(),
@@ -267,7 +271,7 @@ impl World {
         Header {
             caller_key: caller.to_string().into(),
             caller,
-            behalf: host_broker::identity::Behalf::NOBODY,
+            behalf: model::Subject::NOBODY,
             request_digest: Digest::of(id.as_bytes()),
             request_id: id.parse().unwrap(),
             origin: Origin::Broker,
@@ -302,7 +306,7 @@ impl World {
             idempotency_key: None,
             account_ref: None,
             dry_run: false,
-            planted: Planted {
+            planted: EffectMarker {
                 request_id: header.request_id.clone(),
                 nonce: Nonce::stored(format!("{:032x}", self.calls)),
             },

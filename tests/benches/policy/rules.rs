@@ -1,11 +1,11 @@
 //! What rules cost: to read and validate them at start, and to ask them about a call.
 
 use crate::{ms, share, us};
-use host_broker::policy::facts::RulesFact;
-use host_broker::policy::rules::{Asking, RuleFile, Rules};
-use host_broker::providers::contract::Exposure;
 use host_broker::providers::mock;
 use host_broker::providers::registry::{Catalogue, Listed};
+use model::Exposure;
+use policy::facts::RulesFact;
+use rules::{Asking, RuleFile, Rules};
 use serde_json::{Map, Value, json};
 use shared::{Action, Group, Level, Provider, Timestamp};
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub(crate) fn all(call: Duration) {
     for rules in [1, 10, 100, 1_000] {
         let file = RuleFile { path: "own.cedar".into(), text: text(rules) };
         let begun = Instant::now();
-        let parsed = Rules::parse(&[file], &catalogue, ["developer".parse().unwrap()].into()).unwrap();
+        let parsed = Rules::parse(&[file], &catalogue.for_rules(), ["developer".parse().unwrap()].into()).unwrap();
         let parsing = begun.elapsed();
         let asked = deciding(&parsed);
         println!("{rules:<44} {:>12.1} {:>12.1} {:>12.1}", ms(parsing), us(asked), share(asked, call));

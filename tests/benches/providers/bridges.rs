@@ -1,7 +1,7 @@
 //! What a call to a bridge costs beside the start of its process alone, bare and in a room of its own.
 
 use super::{ROUNDS, median_of};
-use host_broker::identity::ChatType;
+use model::ChatType;
 use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;

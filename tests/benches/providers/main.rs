@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::World;
-use tests::effects::real_now;
+use tests::fakes::real_now;
 
 const ROUNDS: usize = 15;
 /// How much of the machine's own texts is searched for redactions that nobody needed.

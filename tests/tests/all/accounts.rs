@@ -3,9 +3,9 @@
 mod replay;
 mod vault;
 
-use host_broker::effects::commands::installed;
-use host_broker::identity::ChatType;
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
+use model::ChatType;
+use platform::commands::installed;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};

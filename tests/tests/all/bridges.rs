@@ -4,9 +4,9 @@ mod hostile;
 mod resources;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host_broker::effects::commands::installed;
-use host_broker::identity::ChatType;
 use host_broker::identity::token::{LIFE, Wanted, legacy, legacy_claims};
+use model::ChatType;
+use platform::commands::installed;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::time::Duration;
-use tests::effects::real_now;
+use tests::fakes::real_now;
 use tests::group::{call, code, error, with};
 use tests::world::{CONFIG, PROFILE};
 use tests::{Group, World, until};

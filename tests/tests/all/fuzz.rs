@@ -2,7 +2,7 @@
 //! as one likes, and learns from what it sees.
 
 use std::path::{Path, PathBuf};
-use tests::effects::CountedIds;
+use tests::fakes::CountedRandom;
 use tests::fuzz::TARGETS;
 
 fn fixtures() -> PathBuf {
@@ -53,7 +53,7 @@ const WORDS: [&[u8]; 24] = [
     b"Feb 29 23:59:60",
 ];
 
-fn mutated(corpus: &[Vec<u8>], dice: &CountedIds) -> Vec<u8> {
+fn mutated(corpus: &[Vec<u8>], dice: &CountedRandom) -> Vec<u8> {
     let below = |limit: usize| usize::try_from(dice.next()).unwrap() % limit.max(1);
     let mut bytes = corpus[below(corpus.len())].clone();
     for _ in 0..=below(4) {
@@ -85,7 +85,7 @@ fn no_parser_of_anybodys_bytes_falls_over() {
         for seed in &corpus {
             target(seed);
         }
-        let dice = CountedIds::of(name);
+        let dice = CountedRandom::of(name);
         for round in 0..3_000 {
             let bytes = mutated(&corpus, &dice);
             let fine = std::panic::catch_unwind(|| target(&bytes));

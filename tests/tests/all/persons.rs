@@ -1,12 +1,12 @@
 //! Persons: what a context token opens, and that nothing else does; two of them in one group reach nothing of each
 //! other's.
 
-use host_broker::config::home::Home;
-use host_broker::identity::ChatType;
 use host_broker::identity::issuers::OwnKey;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
 use host_broker::ledger::chain::Row;
+use model::ChatType;
+use platform::home::Home;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::os::unix::fs::PermissionsExt as _;

@@ -8,7 +8,7 @@ mod real;
 mod remote;
 mod resources;
 
-use host_broker::effects::commands::installed;
+use platform::commands::installed;
 use serde_json::{Value, json};
 use std::path::Path;
 use tests::bridges::{accept, directory, said};

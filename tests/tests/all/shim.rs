@@ -136,7 +136,7 @@ fn a_signing_shim_is_believed_and_one_with_another_key_is_not() {
     let config = format!("{CONFIG}\n[groups.signer]\nsigning_key_file = \"signer.key\"\n");
     let mut world = World::builder()
         .config(&config)
-        .clock(tests::effects::real_now())
+        .clock(tests::fakes::real_now())
         .file("signer.key", "the true key of the signer\n")
         .file("other.key", "another key\n")
         .up();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::{Timestamp, signature};
 use std::time::Duration;
-use tests::effects::real_now;
+use tests::fakes::real_now;
 use tests::group::{call, code, with};
 use tests::world::CONFIG;
 use tests::{Group, World, skipped};

@@ -238,7 +238,7 @@ fn a_hostile_agent_gets_nothing_out_without_a_yes() {
     const READS: [&str; 3] = ["read_mail", "read_files", "echo"];
     const OUT: [&str; 5] = ["post", "charge", "search", "unsaid", "lossy"];
     for turn in 0..READS.len() * OUT.len() {
-        let world = with_profile(host_broker::config::profiles::STARTING);
+        let world = with_profile(policy::profile::STARTING);
         let developer = world.group("developer");
         let send = |action: &str, n: usize| {
             // Impatient, so that one question does not hold up the next try.

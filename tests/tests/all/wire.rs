@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
-use tests::effects::real_now;
+use tests::fakes::real_now;
 use tests::group::{call, code, error, with};
 use tests::world::{CONFIG, SCRIPT};
 use tests::{World, until};

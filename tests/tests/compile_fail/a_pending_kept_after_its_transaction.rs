@@ -1,6 +1,6 @@
 use host_broker::event::Event;
 use host_broker::ledger::transaction::{Pending, Transaction, Unwritten};
-use host_broker::policy::authorize::Authorized;
+use host_broker::authorize::Authorized;
 
 struct Thief {
     kept: Option<Pending<'static>>,

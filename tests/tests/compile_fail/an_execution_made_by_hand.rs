@@ -1,7 +1,8 @@
-use host_broker::providers::execution::{Execution, Planted};
+use host_broker::providers::execution::Execution;
+use model::EffectMarker;
 use tokio::time::Instant;
 
-fn forge(planted: Planted) -> Execution {
+fn forge(planted: EffectMarker) -> Execution {
     Execution {
         planted,
         group: None,

@@ -69,11 +69,11 @@ fn a_card_that_is_too_large_is_not_made() {
 #[test]
 fn what_is_sent_is_shown_as_it_is_where_fields_would_not_be_all_of_it() {
     let sent = |body: &str| {
-        let nonce = crate::effects::ids::Nonce::stored("0".repeat(32));
+        let nonce = model::Nonce::stored("0".repeat(32));
         let (method, url) = ("POST".to_owned(), "https://example.com/x?y=\u{202e}z".to_owned());
         let headers = vec![("x-a".to_owned(), "b\nWhy: c".to_owned())];
         let mut card = Card::new();
-        assert!(card.sends(&Sealed { nonce, method, url, headers, body: body.to_owned() }));
+        assert!(card.sends(&SealedRequest { nonce, method, url, headers, body: body.to_owned() }));
         card.sent.into_iter().map(|line| format!("{}: {}", line.field, line.value)).collect::<Vec<_>>()
     };
     let first = ["request: \"POST https://example.com/x?y=<U+202E>z\"", r#"header.x-a: "b\nWhy: c""#];

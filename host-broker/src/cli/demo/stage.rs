@@ -2,11 +2,11 @@
 
 use crate::approvals::{self, Approval};
 use crate::cli::output::{Fault, Output};
-use crate::config::home::Home;
 use crate::config::profiles;
 use crate::host::Effects;
 use crate::ledger::chain::{Kind, Verifier};
 use crate::ledger::{export, open};
+use platform::home::Home;
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RoleClient, RunningService};

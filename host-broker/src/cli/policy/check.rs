@@ -4,11 +4,11 @@ use super::{Check, files, parse};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::config::{Config, profiles};
-use crate::policy::facts::RulesFact;
-use crate::policy::profile::Setting;
-use crate::policy::rules::{Asking, Foretold, Replay, Rule, Rules, Unknown, Vocabulary};
-use crate::providers::contract::{Declaration, Exposure};
 use crate::providers::registry::Catalogue;
+use model::{Declaration, Exposure};
+use policy::facts::RulesFact;
+use policy::profile::ApprovalMode;
+use rules::{Asking, Foretold, Replay, Rule, Rules, Unknown, Vocabulary};
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
 
@@ -32,7 +32,7 @@ impl Check {
         let catalogue = context.catalogue(&config);
         let fault = |error: &dyn std::error::Error| Fault::configuration(error);
         let groups = config.groups.keys().cloned().collect();
-        let vocabulary = Vocabulary::new(&catalogue, groups).map_err(|error| fault(&error))?;
+        let vocabulary = Vocabulary::new(&catalogue.for_rules(), groups).map_err(|error| fault(&error))?;
         if self.schema {
             let schema = vocabulary.text().map_err(|error| fault(&error))?;
             context.output.show(&json!({ "schema": schema }), || schema.clone());
@@ -65,13 +65,10 @@ impl Check {
 }
 
 fn hidden(vocabulary: &Vocabulary) -> Vec<Hidden> {
-    let of_action = |(provider, action, unseen): (&_, &_, &[crate::policy::rules::Unseen])| {
+    let of_action = |(provider, action, unseen): (&_, &_, &[rules::Unseen])| {
         let name = format!("{provider}.{action}");
-        let hide = |unseen: &crate::policy::rules::Unseen| Hidden {
-            action: name.clone(),
-            parameter: unseen.place.clone(),
-            why: unseen.why,
-        };
+        let hide =
+            |unseen: &rules::Unseen| Hidden { action: name.clone(), parameter: unseen.place.clone(), why: unseen.why };
         unseen.iter().map(hide).collect::<Vec<_>>()
     };
     vocabulary.unseen().flat_map(of_action).collect()
@@ -92,7 +89,7 @@ fn unpermitted(
     let mut found = Vec::new();
     for group in config.groups.keys() {
         let left = |declaration: &&&Declaration| {
-            profiles.setting(Some(group), declaration, declaration.level) == Setting::Rules
+            profiles.setting(Some(group), declaration, declaration.level) == ApprovalMode::Rules
         };
         for declaration in actions.iter().filter(left) {
             let asking = Asking {
@@ -117,10 +114,10 @@ fn unpermitted(
 fn refusal(foretold: &Foretold) -> Option<String> {
     match foretold {
         Foretold::CannotTell(_) | Foretold::Certain(RulesFact::Permit { .. } | RulesFact::Unasked) => None,
-        Foretold::Certain(RulesFact::Silent) => Some("no rule permits it".to_owned()),
+        Foretold::Certain(RulesFact::NoMatch) => Some("no rule permits it".to_owned()),
         Foretold::Certain(RulesFact::Forbid { rule, .. }) => Some(format!("rule `{rule}` forbids it")),
         Foretold::Certain(RulesFact::Failed { rule }) => Some(format!("rule `{rule}` fails")),
-        Foretold::Certain(RulesFact::Unput { why }) => Some(why.clone()),
+        Foretold::Certain(RulesFact::NotEvaluable { why }) => Some(why.clone()),
     }
 }
 

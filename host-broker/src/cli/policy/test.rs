@@ -6,11 +6,11 @@ use crate::cli::output::{Fault, Output};
 use crate::config::profiles;
 use crate::ledger::calls::{self, Decided};
 use crate::ledger::export;
-use crate::policy::facts::RulesFact;
-use crate::policy::profile::{Profiles, Setting};
-use crate::policy::rules::{Asking, Foretold, Replay, Unknown};
-use crate::providers::contract::Exposure;
 use crate::providers::registry::Catalogue;
+use model::Exposure;
+use policy::facts::RulesFact;
+use policy::profile::{ApprovalMode, Profiles};
+use rules::{Asking, Foretold, Replay, Unknown};
 use serde_json::{Value, json};
 use shared::{Action, Code, Group, Level, Provider, TaskId};
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ impl Trial<'_> {
         let demanded =
             call.level.and_then(Level::from_number).map_or(declaration.level, |level| level.max(declaration.level));
         let setting = self.profiles.setting(Some(&group), declaration, demanded);
-        if setting == Setting::Off && !self.all {
+        if setting == ApprovalMode::Off && !self.all {
             return None;
         }
         let task = call.task_id.as_deref().and_then(|task| task.parse::<TaskId>().ok());
@@ -132,7 +132,7 @@ impl Trial<'_> {
             provider: &provider,
             action: &action,
             demanded,
-            decides: self.all || setting == Setting::Rules,
+            decides: self.all || setting == ApprovalMode::Rules,
             task: task.as_ref(),
             person: None,
             session: Exposure::NONE,
@@ -141,10 +141,10 @@ impl Trial<'_> {
         Some(match self.replay.foretell(&asking) {
             Foretold::Certain(RulesFact::Unasked) => return None,
             Foretold::Certain(RulesFact::Permit { rule }) => Answer::Yes(format!("rule `{rule}` permits it")),
-            Foretold::Certain(RulesFact::Silent) => Answer::No("no rule permits it".to_owned()),
+            Foretold::Certain(RulesFact::NoMatch) => Answer::No("no rule permits it".to_owned()),
             Foretold::Certain(RulesFact::Forbid { rule, .. }) => Answer::No(format!("rule `{rule}` forbids it")),
             Foretold::Certain(RulesFact::Failed { rule }) => Answer::No(format!("rule `{rule}` fails")),
-            Foretold::Certain(RulesFact::Unput { why }) => Answer::CannotTell(why),
+            Foretold::Certain(RulesFact::NotEvaluable { why }) => Answer::CannotTell(why),
             Foretold::CannotTell(rules) => {
                 let rules: Vec<String> = rules.iter().map(|rule| format!("`{rule}`")).collect();
                 Answer::CannotTell(format!("the ledger does not hold what {} reads", rules.join(", ")))

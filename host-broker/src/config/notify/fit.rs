@@ -2,7 +2,7 @@
 
 use super::{NotifyTable, Way, is_identity, is_safe};
 use crate::config::Config;
-use crate::config::home::Home;
+use platform::home::Home;
 use shared::Group;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;

@@ -3,12 +3,13 @@
 use super::{
     IDEMPOTENCY_KEY, Members, Outside, PREFER, Segment, Visitor, code_of, invalid, named, only, refused, reply, said,
 };
-use crate::call::{Caller, Invoked, Order};
+use crate::call::{Invoked, Order};
 use crate::event::{Invocation, News};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::{GrantId, Id, Opaque};
 use shared::request::{CancelRequest, ResultRequest};
@@ -33,7 +34,7 @@ fn access(visitor: Visitor) -> Result<GrantId, Box<Response>> {
 impl Outside {
     /// The flow, as an agent reads it.
     pub(super) async fn read(&self, access: GrantId, flow: Id) -> Response {
-        let read = self.put(Caller::Outside(access), Order::ReadFlow(flow), limits::PATIENCE_DEFAULT).await;
+        let read = self.put(Caller::External(access), Order::ReadFlow(flow), limits::PATIENCE_DEFAULT).await;
         read.map_or_else(|response| *response, |reply| said(&veiled(reply), None))
     }
 
@@ -59,13 +60,13 @@ impl Outside {
         patience: Duration,
     ) -> Result<Reply, Box<Response>> {
         let order = Order::Result(ResultRequest { of, timeout_ms: None });
-        self.put(Caller::Outside(access), order, patience).await.map(veiled)
+        self.put(Caller::External(access), order, patience).await.map(veiled)
     }
 
     /// Stops an earlier call of the access that has not started.
     pub(super) async fn cancel(&self, access: GrantId, of: RequestId) -> Result<Reply, Box<Response>> {
         let order = Order::Cancel(CancelRequest { of });
-        self.put(Caller::Outside(access), order, limits::PATIENCE_DEFAULT).await.map(veiled)
+        self.put(Caller::External(access), order, limits::PATIENCE_DEFAULT).await.map(veiled)
     }
 }
 
@@ -83,7 +84,7 @@ impl Drop for Asker<'_> {
         if self.withdraws {
             let order = Order::Cancel(CancelRequest { of: self.of.clone() });
             // Nobody waits for this reply either.
-            self.outside.send(Caller::Outside(self.access.clone()), order, limits::PATIENCE_DEFAULT).ok();
+            self.outside.send(Caller::External(self.access.clone()), order, limits::PATIENCE_DEFAULT).ok();
         }
     }
 }

@@ -13,7 +13,6 @@ mod own;
 use super::agents::{Called, prefers};
 use super::operators::request_of;
 use super::{BODY_BYTES_MAX, EVENT_STREAM, Outside, Visitor};
-use crate::call::outside;
 use crate::config::flows::ToolTable;
 use crate::flows::grants::{Use, find, standing};
 use crate::kill;
@@ -26,6 +25,7 @@ use http::HeaderValue;
 use http::header::ACCEPT;
 use http::request::Parts;
 use messages::OfBatch;
+use model::external;
 use own::Asked;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
@@ -119,7 +119,7 @@ impl Server {
             let Ok(access) = standing(connection, &config.flows, clock.now(), access, wanted)? else { return Ok(None) };
             let mut held = Vec::new();
             for bound in access.tools.iter().filter_map(|id| config.flows.tool(id)) {
-                if kill::find(connection, Some(outside()), &bound.provider)?.is_none() {
+                if kill::find(connection, Some(external()), &bound.provider)?.is_none() {
                     held.push(bound);
                 }
             }

@@ -4,7 +4,7 @@
 //! is read by the same parser as what the main group's agent and the command line ask.
 
 use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
-use crate::call::{Caller, FlowOrder, Order};
+use crate::call::{FlowOrder, Order};
 use crate::operators::Operator;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{Query, RawPathParams, Request, State};
@@ -12,6 +12,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
+use model::Caller;
 use serde_json::{Map, Value};
 use shared::flow::Id;
 use shared::flow::operations::{self, Operation};

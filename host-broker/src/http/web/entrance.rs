@@ -4,13 +4,14 @@
 
 use crate::config::Config;
 use crate::config::web::{PublicUrl, TokenDigest};
-use crate::effects::clock::Clock;
-use crate::effects::ids::{Ids, NoRandomness};
 use crate::http::pace::Pace;
 use crate::http::web::sessions::{Sessions, Use, Visitor};
 use crate::ledger::LedgerKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::Clock;
+use model::NoRandomness;
+use model::Random;
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::net::SocketAddr;
@@ -99,7 +100,7 @@ pub enum Admission {
 pub struct Entrance {
     address: Address,
     clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    ids: Arc<dyn Random>,
     tokens: Vec<(String, TokenDigest)>,
     state: Mutex<State>,
 }
@@ -113,7 +114,7 @@ struct State {
 
 impl Entrance {
     /// An entrance through which nobody has come yet.
-    pub fn new(address: Address, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    pub fn new(address: Address, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Random>) -> Self {
         let token =
             |(name, table): (&String, &crate::config::PersonTable)| Some((name.clone(), table.web_token_sha256?));
         let tokens = config.people.iter().filter_map(token).collect();
@@ -220,7 +221,7 @@ impl Entrance {
 ///
 /// # Errors
 /// [`NoRandomness`].
-pub fn fresh_secret(ids: &dyn Ids) -> Result<String, NoRandomness> {
+pub fn fresh_secret(ids: &dyn Random) -> Result<String, NoRandomness> {
     let mut bytes = [0; 32];
     ids.fill(&mut bytes)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

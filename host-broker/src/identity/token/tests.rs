@@ -68,7 +68,7 @@ fn issuers() -> Issuers {
 
 static ISSUERS: LazyLock<Issuers> = LazyLock::new(issuers);
 
-fn read_now(token: &str) -> Result<Person, Unproven> {
+fn read_now(token: &str) -> Result<Person, TokenError> {
     read(token, &family(), &ISSUERS, now())
 }
 
@@ -108,7 +108,7 @@ fn every_token_of_the_vectors_is_judged_as_ash_does_but_for_five() {
         let found = read_now(vector["token"].as_str().unwrap());
         let stricter = STRICTER.iter().find(|(stricter, _)| *stricter == name);
         match (vector["ok"].as_bool().unwrap(), stricter) {
-            (true, Some((_, why))) => assert_eq!(found, Err(Unproven::Invalid(why)), "{name}"),
+            (true, Some((_, why))) => assert_eq!(found, Err(TokenError::Invalid(why)), "{name}"),
             (true, None) => {
                 let person = found.unwrap_or_else(|why| panic!("{name}: {why}"));
                 assert_eq!((person.issuer.as_str(), json!(person.sub)), ("ash", vector["sub"].clone()), "{name}");
@@ -120,7 +120,7 @@ fn every_token_of_the_vectors_is_judged_as_ash_does_but_for_five() {
                     // Also `expired`, which was over 31 seconds before it was made.
                     _ => Code::ContextTokenInvalid,
                 };
-                assert_eq!((found.map_err(Unproven::code), stricter), (Err(expected), None), "{name}");
+                assert_eq!((found.map_err(TokenError::code), stricter), (Err(expected), None), "{name}");
             }
         }
     }
@@ -168,7 +168,7 @@ fn a_token_of_the_brokers_own_says_who_it_is() {
     };
     assert_eq!(person, expected);
     let elsewhere = read(&token, &"office".parse().unwrap(), &ISSUERS, now());
-    assert_eq!(elsewhere, Err(Unproven::Invalid("it is for another group")));
+    assert_eq!(elsewhere, Err(TokenError::Invalid("it is for another group")));
     let stored = serde_json::to_string(&expected).unwrap();
     assert_eq!(serde_json::from_str::<Person>(&stored).unwrap(), expected);
 }
@@ -209,10 +209,10 @@ fn each_claim_has_its_rule() {
         (json!({ "chat_type": "direct" }), "its kind of chat is not known"),
         (json!({ "chat_id": 7 }), "a claim is of another type than it must be"),
     ] {
-        assert_eq!(read_now(&with(&changes)), Err(Unproven::Invalid(why)), "{changes}");
+        assert_eq!(read_now(&with(&changes)), Err(TokenError::Invalid(why)), "{changes}");
     }
     let over = json!({ "iat": NOW - 931, "exp": NOW - 31 });
-    assert_eq!(read_now(&with(&over)), Err(Unproven::Expired));
+    assert_eq!(read_now(&with(&over)), Err(TokenError::Expired));
     for fine in [
         json!({ "aud": ["gog", ISSUERS.audience] }),
         json!({ "iat": NOW - 930, "exp": NOW - 30 }),
@@ -244,7 +244,7 @@ fn old_tokens_have_the_rules_of_all_but_for_what_they_may_leave_out() {
     for fine in [json!({}), json!({ "aud": ISSUERS.audience, "iss": "ash", "group": "family", "chat_id": 7 })] {
         assert_eq!(read_now(&by_ash(&header(), &fine)).map(|person| person.key()), Ok("ash:user-1".to_owned()));
     }
-    assert_eq!(read_now(&by_ash(&header(), &json!({ "iat": NOW - 931, "exp": NOW - 31 }))), Err(Unproven::Expired));
+    assert_eq!(read_now(&by_ash(&header(), &json!({ "iat": NOW - 931, "exp": NOW - 31 }))), Err(TokenError::Expired));
     for (changes, why) in [
         (json!({ "group": "office" }), "it is for another group"),
         (json!({ "aud": "gog" }), "it is for somebody else"),
@@ -254,14 +254,14 @@ fn old_tokens_have_the_rules_of_all_but_for_what_they_may_leave_out() {
         (json!({ "sub": 4.5 }), "a claim is of another type than it must be"),
         (json!({ "ver": 2 }), "its version is not known"),
     ] {
-        assert_eq!(read_now(&by_ash(&header(), &changes)), Err(Unproven::Invalid(why)), "{changes}");
+        assert_eq!(read_now(&by_ash(&header(), &changes)), Err(TokenError::Invalid(why)), "{changes}");
     }
     for (header, why) in [
         (json!({ "alg": "HS256", "ver": 1 }), "its type is another one"),
         (json!({ "alg": "HS256", "typ": "ASH_CONTEXT" }), "its version is not known"),
         (json!({ "alg": "HS256", "typ": "ASH_CONTEXT", "ver": "1" }), "its version is not known"),
     ] {
-        assert_eq!(read_now(&by_ash(&header, &json!({}))), Err(Unproven::Invalid(why)), "{header}");
+        assert_eq!(read_now(&by_ash(&header, &json!({}))), Err(TokenError::Invalid(why)), "{header}");
     }
 }
 
@@ -277,18 +277,18 @@ fn what_two_readers_could_read_differently_is_refused() {
         (r#"{"alg":"EdDSA","crit":["b64"],"b64":false}"#, "its header has a member that is not known"),
         (r#"{"alg":"EdDSA","jwk":{}}"#, "its header has a member that is not known"),
     ] {
-        assert_eq!(read_now(&raw(header, &claims)), Err(Unproven::Invalid(why)), "{header}");
+        assert_eq!(read_now(&raw(header, &claims)), Err(TokenError::Invalid(why)), "{header}");
     }
     let doubled = claims.replacen('{', r#"{"sub":"user-2","#, 1);
-    assert_eq!(read_now(&raw(r#"{"alg":"EdDSA"}"#, &doubled)), Err(Unproven::Invalid("its claims cannot be read")));
+    assert_eq!(read_now(&raw(r#"{"alg":"EdDSA"}"#, &doubled)), Err(TokenError::Invalid("its claims cannot be read")));
     let token = by_us(&Value::Object(good()));
     for changed in [format!(" {token}"), format!("{token}\n")] {
-        assert_eq!(read_now(&changed), Err(Unproven::Invalid("there is white space around it")));
+        assert_eq!(read_now(&changed), Err(TokenError::Invalid("there is white space around it")));
     }
     let long = format!("{token}{}", "A".repeat(BYTES_MAX));
-    assert_eq!(read_now(&long), Err(Unproven::Invalid("it is too long")));
-    assert_eq!(read_now(&format!("{token}.")), Err(Unproven::Invalid("it has not three parts")));
-    assert_eq!(read_now("  "), Err(Unproven::Missing));
+    assert_eq!(read_now(&long), Err(TokenError::Invalid("it is too long")));
+    assert_eq!(read_now(&format!("{token}.")), Err(TokenError::Invalid("it has not three parts")));
+    assert_eq!(read_now("  "), Err(TokenError::Missing));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_public_key_is_never_taken_for_a_shared_secret() {
             let signature = mac.finalize().into_bytes();
             assert!(Secret::new(key).has_signed(signed.as_bytes(), &signature));
             let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
-            assert_eq!(read_now(&token).map_err(Unproven::code), Err(Code::ContextTokenInvalid), "{iss}");
+            assert_eq!(read_now(&token).map_err(TokenError::code), Err(Code::ContextTokenInvalid), "{iss}");
         }
     }
 }
@@ -346,7 +346,7 @@ fn a_hundred_thousand_mutated_tokens_are_all_refused() {
             let token: String = characters.into_iter().collect();
             // White space around a token of Ash is no mutation.
             if token.trim() != good {
-                let code = read_now(&token).map_err(Unproven::code);
+                let code = read_now(&token).map_err(TokenError::code);
                 // Of Ash's claims no byte is ours to choose, but what is left of them after a mutation may be nothing.
                 let expected =
                     if token.trim().is_empty() { Code::ContextTokenMissing } else { Code::ContextTokenInvalid };
@@ -388,7 +388,7 @@ fn forged_expired_and_foreign_tokens_are_all_refused_with_their_codes() {
                 2 => (by_us(&changed(json!({ "aud": format!("x{text}") }))), Code::ContextTokenInvalid),
                 _ => (by_us(&changed(json!({ "group": format!("x{text}") }))), Code::ContextTokenInvalid),
             };
-            prop_assert_eq!(read_now(&token).map_err(Unproven::code), Err(expected), "{}", token);
+            prop_assert_eq!(read_now(&token).map_err(TokenError::code), Err(expected), "{}", token);
             Ok(())
         })
         .unwrap();

@@ -3,9 +3,9 @@
 //! A fault anywhere refuses the whole of it, and all faults are told at once: an author mends them in one go.
 
 use crate::filter::inspect::{Reason, Verdict, inspect_definition};
-use crate::identity::ChatType;
-use crate::providers::contract::Tier;
 use crate::providers::schemas::validator;
+use model::ChatType;
+use model::Tier;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Level, Provider};

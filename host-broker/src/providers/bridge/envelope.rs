@@ -8,7 +8,8 @@
 //! Source: ash-capabilities, "Bridge Envelope". Stricter than that where the source is silent: no other members, no
 //! duplicate keys, no numbers that are none, nothing after the envelope.
 
-use crate::effects::ids::{Ids, NoRandomness};
+use model::NoRandomness;
+use model::Random;
 use serde_json::{Map, Value, json};
 use shared::Provider;
 use shared::json::{JsonFault, parse};
@@ -48,7 +49,7 @@ impl Method {
 ///
 /// # Errors
 /// [`NoRandomness`].
-pub fn fresh_id(ids: &dyn Ids) -> Result<String, NoRandomness> {
+pub fn fresh_id(ids: &dyn Random) -> Result<String, NoRandomness> {
     let mut bytes = [0; 8];
     ids.fill(&mut bytes)?;
     Ok(format!("cap_bridge_{}", base16ct::lower::encode_string(&bytes)))

@@ -84,7 +84,7 @@ impl Bridge {
             // What it says of itself when it fails here may be a credential.
             let why = if changes { fault.kind() } else { why.as_str() };
             tracing::warn!(provider = %self.name, step = method.word(), why, "the bridge failed");
-            if changes && matches!(fault, Fault::Room(_)) {
+            if changes && matches!(fault, Fault::Sandbox(_)) {
                 // A program can say that itself, with the code in its hands.
                 return Failure::Unknown { message: "it may not have been started".to_owned() };
             }

@@ -3,7 +3,7 @@
 use super::checks::{KEY, signed};
 use super::envelope::{Answer, read, request};
 use super::{PUBLIC_KEY, definitions};
-use crate::identity::ChatType;
+use model::ChatType;
 use serde_json::{Value, json};
 use shared::{Level, Provider};
 use std::collections::BTreeSet;
@@ -146,7 +146,8 @@ fn blocks(kind: &str) -> Vec<Value> {
 
 #[test]
 fn the_exchange_of_the_document_is_what_the_example_answers() {
-    use crate::effects::clock::{Clock as _, SystemClock};
+    use model::Clock as _;
+    use platform::clock::SystemClock;
     use std::process::{Command, Stdio};
     let (requests, answers) = (blocks("request"), blocks("answer"));
     assert_eq!((requests.len(), answers.len()), (4, 4));

@@ -13,7 +13,6 @@ mod lines;
 mod listing;
 mod scan;
 
-use crate::effects::clock::Clock;
 use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};
 use crate::providers::cloud_logs::format::Format;
 use crate::providers::cloud_logs::position::EntryId;
@@ -23,6 +22,7 @@ use crate::providers::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
 use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};
+use model::Clock;
 use scan::{Depth, LogFile, Looked, ScanFault};
 use shared::Timestamp;
 use std::collections::BTreeMap;

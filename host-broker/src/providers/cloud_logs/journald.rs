@@ -5,13 +5,13 @@
 
 pub(super) mod decode;
 
-use crate::effects::commands::{Command, CommandFault, Commands, Ending, Finished, Stream};
 use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Source};
 use crate::providers::cloud_logs::position::{EntryId, StreamKey};
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
 use crate::providers::cloud_logs::window::Window;
 use crate::providers::contract::Running;
 use decode::{Decoded, Output, Shown};
+use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,13 +70,13 @@ impl Journald {
 
     async fn run(&self, command: Command) -> Result<Finished, Fault> {
         let done = self.commands.run(command).await.map_err(|fault| match fault {
-            CommandFault::Deadline => Fault::Deadline,
-            CommandFault::NotFound(_) => unavailable("journalctl is not installed"),
-            CommandFault::BadName(_)
-            | CommandFault::Start { .. }
-            | CommandFault::Write(_)
-            | CommandFault::Read(_)
-            | CommandFault::Wait(_) => unavailable("journalctl cannot be run"),
+            CommandError::Deadline => Fault::Deadline,
+            CommandError::NotFound(_) => unavailable("journalctl is not installed"),
+            CommandError::BadName(_)
+            | CommandError::Start { .. }
+            | CommandError::Write(_)
+            | CommandError::Read(_)
+            | CommandError::Wait(_) => unavailable("journalctl cannot be run"),
         })?;
         let complaint = String::from_utf8_lossy(&done.stderr);
         if complaint.contains("No journal files were") {

@@ -1,7 +1,7 @@
 //! Which stretch of time a query looks at.
 
 use crate::providers::cloud_logs::position::Cursor;
-use crate::providers::contract::Refusal;
+use model::Refusal;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use shared::{Code, Timestamp};

@@ -8,10 +8,11 @@ mod read_file;
 mod withdraw_proposal;
 mod write_file;
 
-use crate::providers::contract::{Exposure, Guard, Operation, Refusal};
+use crate::providers::contract::{Guard, Operation};
 use crate::providers::files::desk::Desk;
 use crate::providers::files::patch::first_name;
 use crate::providers::native::{BadDeclaration, operation};
+use model::{Exposure, Refusal};
 use serde_json::{Map, Value, json};
 use shared::{Action, Provider};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub(super) fn about_unparsed(action: &Action, params: &Map<String, Value>) -> Op
 
 /// A path for a line that a person reads: what is none is not quoted.
 fn named(path: &str) -> String {
-    match crate::providers::files::path::WorkspacePath::new(path) {
+    match model::WorkspacePath::new(path) {
         Ok(path) => path.to_string(),
         Err(_) => "a path that is none".to_owned(),
     }

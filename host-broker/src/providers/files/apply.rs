@@ -18,13 +18,13 @@ mod operation;
 
 pub use journal::{Journal, JournalFault, Mark};
 
-use crate::effects::ids::Ids;
 use crate::providers::files::change::{Change, ChangeSet, FileState};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::{PathRules, RuleBreach};
 use crate::providers::files::workspace::folder::Folder;
 use crate::providers::files::workspace::{FileFault, Step, Workspace};
 use journal::Plan;
+use model::Random;
+use model::WorkspacePath;
 use operation::{Operation, Undone};
 use rustix::io::Errno;
 use shared::Code;
@@ -42,7 +42,7 @@ pub struct Place<'a> {
     /// What may be touched.
     pub rules: &'a PathRules,
     /// Where unguessable names come from.
-    pub ids: &'a dyn Ids,
+    pub ids: &'a dyn Random,
     /// What the journal notes once it is done.
     pub mark: &'a Mark,
 }

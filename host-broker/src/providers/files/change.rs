@@ -1,7 +1,7 @@
 //! What will become of some files: all that a person is shown, all that is applied, all that is kept.
 
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::record;
+use model::WorkspacePath;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use std::collections::BTreeSet;

@@ -2,14 +2,15 @@
 //!
 //! Nothing is held open between two calls, so that a workspace that was recreated is the one that is used.
 
-use crate::effects::ids::Ids;
-use crate::providers::contract::{Failure, Refusal};
+use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::files::apply::{Journal, Recovered, recover, unwatched};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::PathRules;
 use crate::providers::files::settings::Settings;
 use crate::providers::files::workspace::{FileFault, Workspace};
+use model::Random;
+use model::Refusal;
+use model::WorkspacePath;
 use shared::{Code, Group};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(super) struct Desk {
     /// For how long a person is asked about a proposal.
     pub(super) ttl: Duration,
     pub(super) rules: Arc<PathRules>,
-    pub(super) ids: Arc<dyn Ids>,
+    pub(super) ids: Arc<dyn Random>,
     spots: Arc<BTreeMap<Group, Spot>>,
 }
 
@@ -44,7 +45,7 @@ impl Desk {
         settings: Settings,
         expiry: Duration,
         rules: PathRules,
-        ids: Arc<dyn Ids>,
+        ids: Arc<dyn Random>,
         spots: BTreeMap<Group, super::Spot>,
     ) -> Self {
         let spot = |place: super::Spot| Spot {

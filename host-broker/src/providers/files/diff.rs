@@ -7,7 +7,7 @@
 
 use crate::approvals::card::{is_latin, is_odd};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
-use crate::providers::files::path::{WorkspacePath, conceals};
+use model::{WorkspacePath, conceals};
 use shared::digest::Digest;
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 use std::collections::HashMap;

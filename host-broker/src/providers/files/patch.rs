@@ -13,11 +13,11 @@ mod name;
 mod sections;
 
 use crate::providers::files::change::{Change, ChangeFault, ChangeSet, FileState};
-use crate::providers::files::path::{PathFault, WorkspacePath};
 use crate::providers::files::rules::{PathRules, RuleBreach};
 use crate::providers::files::workspace::FileFault;
 pub use fit::HunkFault;
 use fit::Work;
+use model::{PathError, WorkspacePath};
 pub use sections::Malformed;
 use sections::{Operation, Section};
 use shared::Code;
@@ -68,7 +68,7 @@ pub enum PatchFault {
         /// The line of the patch.
         line: usize,
         /// What is wrong.
-        fault: PathFault,
+        fault: PathError,
     },
     /// The operator's rules.
     #[error(transparent)]

@@ -2,13 +2,13 @@
 
 use crate::approvals::card::DIFF_BYTES_MAX;
 use crate::filter::mark::marks_of;
-use crate::proposals::ProposalId;
 use crate::providers::contract::{Aside, Failure, Proposed};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::{Answer, Question};
 use crate::providers::files::settings::SET_BYTES_MAX;
+use model::ProposalId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

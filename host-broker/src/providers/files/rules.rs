@@ -1,7 +1,8 @@
 //! The operator's rules: which paths nobody may ask for, and where files may be created.
 
-use crate::providers::files::path::{PathFault, WorkspacePath};
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use model::NamePatterns;
+use model::{PathError, WorkspacePath};
+use model::{PatternError, Patterns};
 use shared::Code;
 
 /// What nobody may ask for, unless the operator says otherwise.
@@ -96,61 +97,7 @@ const RUN_BY_THEMSELVES: [&str; 69] = [
 pub struct PathRules {
     denied: Patterns,
     creatable: Vec<WorkspacePath>,
-    runs: GlobSet,
-}
-
-/// Patterns of paths, each meaning what it names and everything beneath it.
-#[derive(Debug, Clone)]
-pub struct Patterns(GlobSet);
-
-impl Patterns {
-    /// These patterns.
-    ///
-    /// # Errors
-    /// [`PatternFault`] names the one that is none.
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternFault> {
-        set(patterns.into_iter(), anywhere).map(Self)
-    }
-
-    /// A pattern that means what it names in the root, or, if it begins with `**/`, anywhere; in this case only.
-    ///
-    /// # Errors
-    /// [`PatternFault`].
-    pub fn exactly(pattern: &str) -> Result<Self, PatternFault> {
-        // It must be one in every other respect.
-        anywhere(pattern)?;
-        let mut bare = pattern.strip_prefix("./").unwrap_or(pattern).trim_start_matches('/');
-        while let Some(shorter) = bare.strip_suffix("/**").or_else(|| bare.strip_suffix('/')) {
-            bare = shorter;
-        }
-        let fault =
-            |error: &globset::Error| PatternFault { pattern: pattern.to_owned(), fault: error.kind().to_string() };
-        let glob = GlobBuilder::new(bare).literal_separator(true).backslash_escape(true).build();
-        let mut set = GlobSetBuilder::new();
-        set.add(glob.map_err(|error| fault(&error))?);
-        set.build().map(Self).map_err(|error| fault(&error))
-    }
-
-    /// Whether it means the path, or a directory above it, letter by letter.
-    pub fn means_exactly(&self, path: &WorkspacePath) -> bool {
-        path.ancestry().any(|part| self.0.is_match(part))
-    }
-
-    /// Whether one of them means the path, or a directory above it.
-    pub fn means(&self, path: &WorkspacePath) -> bool {
-        // Every directory on the way is asked for, too, so a pattern need not say that it means what lies beneath.
-        path.ancestry().any(|part| self.0.is_match(part) || self.0.is_match(folded(part)))
-    }
-}
-
-/// Not a pattern of paths.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}`: {fault}")]
-pub struct PatternFault {
-    /// As it was written.
-    pattern: String,
-    /// What is wrong with it.
-    fault: String,
+    runs: NamePatterns,
 }
 
 /// The operator's words are no rules.
@@ -158,14 +105,14 @@ pub struct PatternFault {
 pub enum RuleFault {
     /// A pattern.
     #[error("`deny_path_globs`: {0}")]
-    Pattern(#[from] PatternFault),
+    Pattern(#[from] PatternError),
     /// A directory.
     #[error("`allowlisted_create_dirs`: `{directory}`: {fault}")]
     Directory {
         /// As the operator wrote it.
         directory: String,
         /// What is wrong with it.
-        fault: PathFault,
+        fault: PathError,
     },
 }
 
@@ -197,7 +144,7 @@ impl PathRules {
     /// [`RuleFault`] names the word that is none.
     pub fn new(denied: &[impl AsRef<str>], creatable: &[impl AsRef<str>]) -> Result<Self, RuleFault> {
         let denied = Patterns::new(denied.iter().map(AsRef::as_ref))?;
-        let runs = set(RUN_BY_THEMSELVES.into_iter(), plain)?;
+        let runs = NamePatterns::new(RUN_BY_THEMSELVES)?;
         let creatable = creatable.iter().map(|text| directory(text.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { denied, creatable, runs })
     }
@@ -218,10 +165,7 @@ impl PathRules {
     pub fn check_creation(&self, path: &WorkspacePath) -> Result<(), RuleBreach> {
         self.check(path)?;
         let name = path.as_str();
-        let in_root = path.parent().is_none()
-            && !name.starts_with('.')
-            && !self.runs.is_match(name)
-            && !self.runs.is_match(folded(name));
+        let in_root = path.parent().is_none() && !name.starts_with('.') && !self.runs.means(name);
         if in_root || self.creatable.iter().any(|directory| path.is_below(directory)) {
             Ok(())
         } else {
@@ -230,64 +174,9 @@ impl PathRules {
     }
 }
 
-/// How a file system that ignores case could take the name: `ſ` is an `s` for it, and `ß` is `ss`.
-fn folded(text: &str) -> String {
-    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
-}
-
 fn directory(text: &str) -> Result<WorkspacePath, RuleFault> {
     WorkspacePath::new(text.strip_suffix('/').unwrap_or(text))
         .map_err(|fault| RuleFault::Directory { directory: text.to_owned(), fault })
-}
-
-fn set<'a>(
-    patterns: impl Iterator<Item = &'a str>,
-    globs: fn(&str) -> Result<Vec<Glob>, PatternFault>,
-) -> Result<GlobSet, PatternFault> {
-    let mut all = GlobSetBuilder::new();
-    for pattern in patterns {
-        for glob in globs(pattern)? {
-            all.add(glob);
-        }
-    }
-    all.build().map_err(|e| PatternFault { pattern: "all together".to_owned(), fault: e.kind().to_string() })
-}
-
-/// A pattern that means what it names wherever that is.
-fn anywhere(pattern: &str) -> Result<Vec<Glob>, PatternFault> {
-    let fault = |fault: &str| PatternFault { pattern: pattern.to_owned(), fault: fault.to_owned() };
-    let bare = pattern.strip_prefix("./").unwrap_or(pattern);
-    let (rooted, bare) = bare.strip_prefix('/').map_or((false, bare), |rest| (true, rest));
-    let mut bare = bare;
-    while let Some(shorter) = bare.strip_suffix("/**").or_else(|| bare.strip_suffix('/')) {
-        bare = shorter;
-    }
-    if bare.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(fault("it is not the pattern of a path in the workspace"));
-    }
-    if pattern.chars().any(crate::providers::files::path::conceals) {
-        return Err(fault("it contains an invisible or control character"));
-    }
-    let at = |text: String| glob(&text).map_err(|e| fault(&e.kind().to_string()));
-    let mut globs = vec![at(bare.to_owned())?];
-    if !rooted {
-        globs.push(at(format!("**/{bare}"))?);
-    }
-    // What is asked is also folded, so what is meant has to be.
-    if folded(bare) != bare.to_lowercase() {
-        globs.push(at(format!("**/{}", folded(bare)))?);
-    }
-    Ok(globs)
-}
-
-/// A pattern of one name.
-fn plain(pattern: &str) -> Result<Vec<Glob>, PatternFault> {
-    let made = glob(pattern).map_err(|e| PatternFault { pattern: pattern.to_owned(), fault: e.kind().to_string() })?;
-    Ok(vec![made])
-}
-
-fn glob(pattern: &str) -> Result<Glob, globset::Error> {
-    GlobBuilder::new(pattern).literal_separator(true).case_insensitive(true).backslash_escape(true).build()
 }
 
 #[cfg(test)]

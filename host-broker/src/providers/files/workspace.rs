@@ -13,8 +13,8 @@ pub use list::{Item, Kind, Listing};
 pub use read::{Excerpt, Lines, READ_MAX};
 
 use crate::providers::files::change::FileState;
-use crate::providers::files::path::WorkspacePath;
 use folder::Folder;
+use model::WorkspacePath;
 use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use shared::Code;

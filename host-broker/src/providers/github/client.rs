@@ -7,17 +7,18 @@
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Failure, Refusal};
+use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Cursor, Target};
 use crate::providers::github::departure::watched;
 use crate::providers::github::errors::{Answer, BodyFault, Reader, retry_after, unknown};
 use crate::providers::github::etags::{Etags, Kept};
-use crate::providers::sealed::Sealed;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use model::Clock;
+use model::Nonce;
+use model::Refusal;
+use model::SealedRequest;
 use octocrab::{OctoBody, Octocrab};
 use serde_json::Value;
 use shared::Code;
@@ -76,9 +77,9 @@ impl Client {
 
     /// The request in which a change leaves, all but the credential. Contacts nobody; the only place where the request of
     /// a change is put together.
-    pub(super) fn seal(&self, change: &Change, nonce: &Nonce) -> Sealed {
+    pub(super) fn seal(&self, change: &Change, nonce: &Nonce) -> SealedRequest {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        Sealed {
+        SealedRequest {
             nonce: nonce.clone(),
             method: change.method.to_string(),
             url: self.base.url(&change.target),
@@ -109,7 +110,7 @@ pub(super) struct Session<'a> {
     authorization: HeaderValue,
     deadline: Instant,
     nonce: &'a Nonce,
-    agreed: Option<&'a Sealed>,
+    agreed: Option<&'a SealedRequest>,
     pauses: &'static [Duration],
 }
 
@@ -141,7 +142,7 @@ impl<'a> Session<'a> {
     }
 
     /// The same, which sends no change but the one that a person was asked about, if there is one.
-    pub(super) fn bound_to(self, agreed: Option<&'a Sealed>) -> Self {
+    pub(super) fn bound_to(self, agreed: Option<&'a SealedRequest>) -> Self {
         Self { agreed, ..self }
     }
 

@@ -1,8 +1,7 @@
 //! `close_issue`.
 
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Exposure, Failure, Guard, Probed};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Probed};
+use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{is_pull_request, text};
@@ -12,8 +11,11 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Touched;
 use crate::providers::github::{Github, WRITES, probe, repo_of_url, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 use http::Method;
+use model::EffectMarker;
+use model::Exposure;
+use model::Nonce;
+use model::SealedRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -90,11 +92,11 @@ impl NativeAction for CloseIssue {
         self.facts(&shared.session(execution)?).await
     }
 
-    fn seal(&self, shared: &Github, _facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, shared: &Github, _facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
         Some(shared.client.seal(&self.change(), nonce))
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
 

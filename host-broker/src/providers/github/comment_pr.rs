@@ -1,8 +1,7 @@
 //! `comment_pr`.
 
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Exposure, Failure, Guard, Probed};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Probed};
+use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, text};
@@ -12,8 +11,11 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Commented;
 use crate::providers::github::{Github, WRITES, comment_issue, probe, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 use http::Method;
+use model::EffectMarker;
+use model::Exposure;
+use model::Nonce;
+use model::SealedRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -84,11 +86,11 @@ impl NativeAction for CommentPr {
         self.facts(&shared.session(execution)?).await
     }
 
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
         Some(shared.client.seal(&self.change(facts, nonce)?, nonce))
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
 

@@ -1,8 +1,7 @@
 //! `create_branch`.
 
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Exposure, Failure, Guard, Probed};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Probed};
+use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, text};
@@ -12,8 +11,11 @@ use crate::providers::github::params::{BranchName, CommitSha, Owner, Repo, RepoN
 use crate::providers::github::shapes::Branch;
 use crate::providers::github::{Github, WRITES, same_repo, unusual, unusual_write};
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 use http::Method;
+use model::EffectMarker;
+use model::Exposure;
+use model::Nonce;
+use model::SealedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -95,11 +97,11 @@ impl NativeAction for CreateBranch {
         self.facts(&shared.session(execution)?).await
     }
 
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
         Some(shared.client.seal(&self.change(facts?), nonce))
     }
 
-    fn probe_handle(&self, facts: Option<&Self::Facts>, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, facts: Option<&Self::Facts>, _planted: &EffectMarker) -> Option<Value> {
         let (owner, repo, branch) = (self.owner.clone(), self.repo.clone(), self.branch.clone());
         serde_json::to_value(Handle { owner, repo, branch, sha: facts.map(|facts| facts.sha.clone()) }).ok()
     }

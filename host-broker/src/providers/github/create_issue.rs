@@ -1,8 +1,7 @@
 //! `create_issue`.
 
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Exposure, Failure, Guard, Probed};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Probed};
+use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
@@ -11,8 +10,11 @@ use crate::providers::github::probe;
 use crate::providers::github::shapes::Touched;
 use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 use http::Method;
+use model::EffectMarker;
+use model::Exposure;
+use model::Nonce;
+use model::SealedRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,11 +60,11 @@ impl NativeAction for CreateIssue {
         shared.guardrails.repo(self.repo())
     }
 
-    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, shared: &Github, _facts: Option<&()>, nonce: &Nonce) -> Option<SealedRequest> {
         Some(shared.client.seal(&self.change(nonce), nonce))
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
         Handle::stored(self.repo(), None, planted)
     }
 

@@ -1,6 +1,6 @@
 //! `get_issue`.
 
-use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::contract::{Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
@@ -8,6 +8,7 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Issue;
 use crate::providers::github::{Github, READS, repo_of_url, same_repo, unusual};
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use shared::{Level, Timestamp};

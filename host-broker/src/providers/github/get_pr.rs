@@ -1,6 +1,6 @@
 //! `get_pr`.
 
-use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::contract::{Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
@@ -10,6 +10,7 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::{ChangedFile, PullRequest};
 use crate::providers::github::{Github, READS, same_repo, unusual};
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

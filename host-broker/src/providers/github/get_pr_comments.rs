@@ -1,6 +1,6 @@
 //! `get_pr_comments`.
 
-use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::contract::{Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
@@ -9,6 +9,7 @@ use crate::providers::github::params::{Limit, Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::ReviewComment;
 use crate::providers::github::{Github, READS};
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};

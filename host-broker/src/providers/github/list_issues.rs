@@ -1,6 +1,6 @@
 //! `list_issues`.
 
-use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::contract::{Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
@@ -10,6 +10,7 @@ use crate::providers::github::params::{Limit, Owner, Repo, RepoName, StateFilter
 use crate::providers::github::shapes::Issue;
 use crate::providers::github::{Github, READS};
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};

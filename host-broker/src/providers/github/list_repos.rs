@@ -1,6 +1,6 @@
 //! `list_repos`.
 
-use crate::providers::contract::{Exposure, Failure, Guard};
+use crate::providers::contract::{Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
@@ -11,6 +11,7 @@ use crate::providers::github::params::Limit;
 use crate::providers::github::shapes::Repository;
 use crate::providers::github::{Github, READS};
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -2,9 +2,8 @@
 
 mod facts;
 
-use crate::effects::ids::Nonce;
-use crate::providers::contract::{Exposure, Failure, Guard, Probed, Success};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Failure, Guard, Probed, Success};
+use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, flag, text};
@@ -13,9 +12,12 @@ use crate::providers::github::nonce::{Handle, trailer};
 use crate::providers::github::params::{CommitSha, Number, Owner, Repo, RepoName};
 use crate::providers::github::{Github, WRITES, probe, unusual, unusual_write};
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
+use model::EffectMarker;
+use model::Exposure;
+use model::Nonce;
+use model::SealedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -110,11 +112,11 @@ impl NativeAction for MergePr {
         Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await
     }
 
-    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<Sealed> {
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
         Some(shared.client.seal(&self.change(facts?, nonce), nonce))
     }
 
-    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
         Handle::stored(self.repo(), Some(self.number), planted)
     }
 

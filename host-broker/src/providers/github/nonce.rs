@@ -1,9 +1,9 @@
 //! What is planted into an effect, so that a lost answer can be settled by looking.
 
-use crate::effects::ids::Nonce;
 use crate::providers::contract::Failure;
-use crate::providers::execution::Planted;
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use model::EffectMarker;
+use model::Nonce;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ pub(super) struct Handle {
 
 impl Handle {
     /// The handle of an effect, as it is stored.
-    pub(super) fn stored(repo: Repo<'_>, number: Option<Number>, planted: &Planted) -> Option<Value> {
+    pub(super) fn stored(repo: Repo<'_>, number: Option<Number>, planted: &EffectMarker) -> Option<Value> {
         let (owner, repo) = (repo.owner.clone(), repo.name.clone());
         serde_json::to_value(Self { owner, repo, number, nonce: planted.nonce.as_str().to_owned() }).ok()
     }
@@ -88,11 +88,11 @@ pub(super) fn unreadable() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::ids::SystemIds;
+    use platform::random::SystemRandom;
     use serde_json::json;
 
     fn handle(nonce: &Nonce) -> Handle {
-        let planted = Planted { request_id: "ext-1".parse().unwrap(), nonce: nonce.clone() };
+        let planted = EffectMarker { request_id: "ext-1".parse().unwrap(), nonce: nonce.clone() };
         let (owner, name) = ("octocat".parse().unwrap(), "hello-world".parse().unwrap());
         let stored = Handle::stored(Repo { owner: &owner, name: &name }, None, &planted).unwrap();
         Handle::read(stored).unwrap()
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn what_was_marked_is_recognised_and_what_quotes_a_mark_is_not() {
-        let nonce = Nonce::fresh(&SystemIds).unwrap();
-        let other = Nonce::fresh(&SystemIds).unwrap();
+        let nonce = Nonce::fresh(&SystemRandom).unwrap();
+        let other = Nonce::fresh(&SystemRandom).unwrap();
         let handle = handle(&nonce);
         assert!(handle.is_on(&json!({ "body": marked(Some("text"), &nonce) })));
         assert!(handle.is_on(&json!({ "body": format!("{}\r\n", marked(None, &nonce)) })));

@@ -1,9 +1,10 @@
 //! A GitHub on loopback, for tests, that answers exactly what it is told to, byte for byte.
 
-use crate::effects::clock::Clock;
-use crate::effects::ids::{Nonce, SystemIds};
 use crate::providers::github::base::BaseUrl;
 use crate::providers::github::client::{Client, Session};
+use model::Clock;
+use model::Nonce;
+use platform::random::SystemRandom;
 use shared::Timestamp;
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -201,13 +202,13 @@ impl Caller {
     /// The same with another token.
     pub(super) fn with_token(base: &str, token: &str) -> Self {
         let client = Client::new(BaseUrl::parse(base).unwrap(), Arc::new(Fixed)).unwrap();
-        Self { client: Arc::new(client), token: token.to_owned(), nonce: Nonce::fresh(&SystemIds).unwrap() }
+        Self { client: Arc::new(client), token: token.to_owned(), nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
 
     /// The same for another call: only the nonce is new.
     pub(super) fn again(&self) -> Self {
         let (client, token) = (Arc::clone(&self.client), self.token.clone());
-        Self { client, token, nonce: Nonce::fresh(&SystemIds).unwrap() }
+        Self { client, token, nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
 
     /// A session that ends after `patience`.

@@ -1,7 +1,6 @@
 //! What is sealed is what leaves: for every write, byte for byte.
 
 use crate::approvals::card::Card;
-use crate::effects::ids::{Nonce, SystemIds};
 use crate::providers::contract::Failure;
 use crate::providers::github::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::providers::github::client::Session;
@@ -12,8 +11,10 @@ use crate::providers::github::{
     Github, Settings, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr,
 };
 use crate::providers::native::NativeAction;
-use crate::providers::sealed::Sealed;
 use crate::secrets::Secret;
+use model::Nonce;
+use model::SealedRequest;
+use platform::random::SystemRandom;
 use serde_json::{Value, json};
 use shared::{Code, Level};
 use std::sync::Arc;
@@ -32,21 +33,21 @@ impl Bench {
         let settings = Settings { base_url: format!("{}/api/v3", server.base()), ..settings() };
         let token = Some(Arc::new(Secret::new(TOKEN.into())));
         let github = Github::new(settings, token, Arc::new(Fixed)).unwrap();
-        Self { server, github, nonce: Nonce::fresh(&SystemIds).unwrap() }
+        Self { server, github, nonce: Nonce::fresh(&SystemRandom).unwrap() }
     }
 
-    fn seal<A: NativeAction<Shared = Github>>(&self, action: &A, facts: Option<&A::Facts>) -> Sealed {
+    fn seal<A: NativeAction<Shared = Github>>(&self, action: &A, facts: Option<&A::Facts>) -> SealedRequest {
         action.seal(&self.github, facts, &self.nonce).unwrap()
     }
 
-    fn session<'a>(&'a self, agreed: Option<&'a Sealed>) -> Session<'a> {
+    fn session<'a>(&'a self, agreed: Option<&'a SealedRequest>) -> Session<'a> {
         let deadline = Instant::now() + PATIENCE;
         Session::open(&self.github.client, TOKEN, deadline, &self.nonce).unwrap().bound_to(agreed)
     }
 
     /// Performs the write called `name`, of which a person was shown `agreed`; what it seals now, and its failure, which
     /// it has because the server refuses everything.
-    async fn perform(&self, name: &str, agreed: Option<&Sealed>) -> (Sealed, Option<Failure>) {
+    async fn perform(&self, name: &str, agreed: Option<&SealedRequest>) -> (SealedRequest, Option<Failure>) {
         let session = &self.session(agreed);
         let on_line = json!({ "number": 1, "body": "Text", "path": "src/a.rs", "line": 7 });
         let merge = |how: &str| action::<MergePr>(&json!({ "number": 1, "method": how }));
@@ -190,12 +191,12 @@ async fn a_write_that_is_not_the_one_that_was_shown_does_not_leave() {
         let mut headers = sealed.headers.clone();
         headers.reverse();
         for agreed in [
-            Sealed { nonce: Nonce::fresh(&SystemIds).unwrap(), ..sealed.clone() },
-            Sealed { method: "DELETE".into(), ..sealed.clone() },
-            Sealed { url: sealed.url.replace("hello-world", "other"), ..sealed.clone() },
-            Sealed { url: sealed.url.replace("127.0.0.1", "localhost"), ..sealed.clone() },
-            Sealed { headers, ..sealed.clone() },
-            Sealed { body: sealed.body.replace(':', ": "), ..sealed.clone() },
+            SealedRequest { nonce: Nonce::fresh(&SystemRandom).unwrap(), ..sealed.clone() },
+            SealedRequest { method: "DELETE".into(), ..sealed.clone() },
+            SealedRequest { url: sealed.url.replace("hello-world", "other"), ..sealed.clone() },
+            SealedRequest { url: sealed.url.replace("127.0.0.1", "localhost"), ..sealed.clone() },
+            SealedRequest { headers, ..sealed.clone() },
+            SealedRequest { body: sealed.body.replace(':', ": "), ..sealed.clone() },
         ] {
             let (_, failure) = bench.perform(name, Some(&agreed)).await;
             assert!(matches!(&failure, Some(Failure::Guard(no)) if no.code == Code::ApprovalRequired), "{failure:?}");
@@ -220,7 +221,7 @@ async fn other_facts_and_another_nonce_seal_another_request() {
 
 #[tokio::test]
 async fn every_write_of_the_catalogue_seals_and_no_read_does() {
-    let nonce = Nonce::fresh(&SystemIds).unwrap();
+    let nonce = Nonce::fresh(&SystemRandom).unwrap();
     for operation in catalogue() {
         let declared = operation.declaration();
         let name = declared.action.as_str();

@@ -1,7 +1,6 @@
 //! All fifteen actions against a stateful GitHub, well and with every fault.
 
 use crate::providers::contract::{Failure, Probed};
-use crate::providers::execution::Planted;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::guardrails::Guardrails;
@@ -15,6 +14,7 @@ use crate::providers::github::{
     get_repo, list_branches, list_issues, list_prs, list_repos,
 };
 use http::Method;
+use model::EffectMarker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn thread(action: &str, issue: u64, pr: u64) -> Option<u64> {
 
 fn handle(caller: &Caller, n: Option<u64>) -> Value {
     let (owner, name) = (&"octocat".parse().unwrap(), &"hello-world".parse().unwrap());
-    let planted = Planted { request_id: "ext-1".parse().unwrap(), nonce: caller.nonce.clone() };
+    let planted = EffectMarker { request_id: "ext-1".parse().unwrap(), nonce: caller.nonce.clone() };
     Handle::stored(Repo { owner, name }, n.map(number), &planted).unwrap()
 }
 

@@ -368,9 +368,8 @@ async fn a_token_that_cannot_be_sent_or_comes_back_is_not_shown() {
     );
 
     let client =
-        Client::new(BaseUrl::parse("http://127.0.0.1:1").unwrap(), Arc::new(crate::effects::clock::SystemClock))
-            .unwrap();
-    let nonce = crate::effects::ids::Nonce::fresh(&crate::effects::ids::SystemIds).unwrap();
+        Client::new(BaseUrl::parse("http://127.0.0.1:1").unwrap(), Arc::new(platform::clock::SystemClock)).unwrap();
+    let nonce = model::Nonce::fresh(&platform::random::SystemRandom).unwrap();
     let opened = crate::providers::github::client::Session::open(&client, "CANARY\n", Instant::now(), &nonce);
     has_no_token(&opened.err().unwrap());
 }
@@ -387,8 +386,7 @@ async fn a_limit_that_ends_at_a_point_in_time_says_how_long_that_is() {
 
 #[test]
 fn without_a_runtime_there_is_no_client() {
-    let client =
-        Client::new(BaseUrl::parse("https://api.github.com").unwrap(), Arc::new(crate::effects::clock::SystemClock));
+    let client = Client::new(BaseUrl::parse("https://api.github.com").unwrap(), Arc::new(platform::clock::SystemClock));
     assert!(matches!(client.err(), Some(NoClient::NoRuntime)));
 }
 
@@ -399,7 +397,7 @@ async fn without_root_certificates_there_is_no_client_but_a_remedy() {
     const MARK: &str = "EXT_TEST_NO_CERTIFICATES";
     if std::env::var_os(MARK).is_some() {
         let base = BaseUrl::parse("https://api.github.com").unwrap();
-        let fault = Client::new(base, Arc::new(crate::effects::clock::SystemClock)).err().unwrap();
+        let fault = Client::new(base, Arc::new(platform::clock::SystemClock)).err().unwrap();
         let said = fault.to_string();
         assert!(said.contains("(no native root CA certificates found") && said.contains("ca-certificates"), "{said}");
         return;

@@ -2,9 +2,10 @@
 
 use super::{Brought, Desk, aside, no};
 use crate::linking::stored::Standing;
-use crate::providers::contract::{Aside, Declaration, Exposure, Failure, Guard, Needs, Progress, Refusal, Supplied};
+use crate::providers::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
+use model::{Declaration, Exposure, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, FlowId, Level, Timestamp};

@@ -1,9 +1,10 @@
 //! `auth_list`.
 
 use super::Desk;
-use crate::providers::contract::{Declaration, Exposure, Failure, Guard, Needs, Supplied};
+use crate::providers::contract::{Failure, Guard, Needs, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
+use model::{Declaration, Exposure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Level, Timestamp};

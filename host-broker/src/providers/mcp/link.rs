@@ -4,9 +4,9 @@ use super::http::{Client, HttpCause};
 use super::listener::Listener;
 use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_PATIENCE};
 use super::tools::{COUNT_MAX, Said};
-use crate::effects::commands::{Life, Opened};
-use crate::effects::http::Http;
 use crate::providers::execution::Execution;
+use platform::commands::{ChildGroup, Opened};
+use platform::http::Http;
 use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
@@ -77,13 +77,13 @@ impl Link {
     /// # Errors
     /// Why it does not answer as a server does; it is gone then.
     pub(super) async fn to_child(child: Opened, log: impl Fn(&str) + Send + 'static) -> Result<Self, String> {
-        let Opened { input, output, complaints, life } = child;
-        tokio::spawn(listen(complaints, log));
+        let Opened { input, output, stderr, process } = child;
+        tokio::spawn(listen(stderr, log));
         let closed = CancellationToken::new();
         let (output, input) = (Bounded::new(output, closed.clone()), Heard::new(input, WRITE_PATIENCE, closed.clone()));
         let transport = AsyncRwTransport::<RoleClient, _, _>::new_client(output, input);
         // What is too long ends the connection, rather than being waited for.
-        Self::open(Patient::new(transport.with_max_line_length(usize::MAX)), Some(life), closed).await
+        Self::open(Patient::new(transport.with_max_line_length(usize::MAX)), Some(process), closed).await
     }
 
     /// To a server elsewhere, with this bearer token.
@@ -101,7 +101,7 @@ impl Link {
 
     /// # Errors
     /// Why it does not answer as a server does.
-    async fn open<T, E, A>(transport: T, life: Option<Life>, closed: CancellationToken) -> Result<Self, String>
+    async fn open<T, E, A>(transport: T, process: Option<ChildGroup>, closed: CancellationToken) -> Result<Self, String>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
@@ -118,8 +118,8 @@ impl Link {
         let peer = service.peer().clone();
         // A server could say for how long its tools stay the same.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let (stop, is_child) = (CancellationToken::new(), life.is_some());
-        tokio::spawn(keep(service, life, stop.clone(), closed.clone()));
+        let (stop, is_child) = (CancellationToken::new(), process.is_some());
+        tokio::spawn(keep(service, process, stop.clone(), closed.clone()));
         let (looked, since) = (Mutex::new(None), Instant::now());
         Ok(Self { peer, listener, looked, closed, is_child, calls: Arc::new(()), since, _stop: stop.drop_guard() })
     }
@@ -250,14 +250,14 @@ impl Link {
 /// Holds service and child until the one is closed, the other has ended, or nobody wants them.
 async fn keep(
     service: RunningService<RoleClient, Listener>,
-    mut life: Option<Life>,
+    mut process: Option<ChildGroup>,
     stop: CancellationToken,
     closed: CancellationToken,
 ) {
     let _closed = closed.clone().drop_guard();
     let over = async {
-        match &mut life {
-            Some(life) => life.over().await,
+        match &mut process {
+            Some(process) => process.ended().await,
             None => std::future::pending().await,
         }
     };
@@ -305,9 +305,9 @@ impl Drop for Unwanted<'_> {
 }
 
 /// Reads what a child complains of, so that it never waits for a reader.
-async fn listen(complaints: Box<dyn AsyncRead + Send + Unpin>, log: impl Fn(&str) + Send + 'static) {
+async fn listen(stderr: Box<dyn AsyncRead + Send + Unpin>, log: impl Fn(&str) + Send + 'static) {
     let ceiling = u64::try_from(COMPLAINTS_MAX).unwrap_or(u64::MAX);
-    let mut reader = BufReader::new(complaints.take(ceiling));
+    let mut reader = BufReader::new(stderr.take(ceiling));
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line);

@@ -3,10 +3,9 @@
 
 use super::upstream::{START_PATIENCE, Upstream};
 use crate::providers::accepted::Accepted;
-use crate::providers::contract::{
-    Declaration, Exposure, Failure, Invocation, Operation, ParamFault, Probed, Refusal, Running,
-};
+use crate::providers::contract::{Failure, Invocation, Operation, Probed, Running};
 use crate::providers::execution::Execution;
+use model::{Declaration, Exposure, ParamError, Refusal};
 use serde_json::{Map, Value, json};
 use shared::Level;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +56,8 @@ impl Operation for Looking {
         None
     }
 
-    fn parse(&self, _params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamFault>> {
-        Err(vec![ParamFault { pointer: String::new(), fault: "it is no action".to_owned() }])
+    fn parse(&self, _params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+        Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
     }
 
     fn probe(&self, _handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {

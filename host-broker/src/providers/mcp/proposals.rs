@@ -4,7 +4,7 @@
 //! definition says too little, the stricter value is proposed.
 
 use super::tools::{Said, ToolTable};
-use crate::providers::contract::{Exposes, Tier};
+use model::{Exposes, Tier};
 use serde_json::Value;
 use shared::Level;
 

@@ -2,8 +2,8 @@
 
 use super::settings::Wanted;
 use crate::filter::inspect::{Reason, Verdict, inspect_definition};
-use crate::providers::contract::{Exposes, Tier};
 use crate::providers::schemas::validator;
+use model::{Exposes, Tier};
 use rmcp::model::Tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

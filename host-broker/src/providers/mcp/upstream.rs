@@ -2,17 +2,18 @@
 
 use super::link::{Link, Looked};
 use super::tools::{self, Said};
-use crate::effects::commands::{Command, CommandFault, Commands};
-use crate::effects::http::Http;
 use crate::filter::scrub::Scrubber;
 use crate::filter::{complaint, holds_own};
 use crate::providers::accepted::Accepted;
 use crate::providers::child::Child;
-use crate::providers::contract::{Failure, Refusal};
+use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
+use model::Refusal;
+use platform::commands::{Command, CommandError, Commands};
+use platform::http::Http;
 use serde::Serialize;
 use serde_json::Value;
 use shared::digest::Digest;
@@ -374,13 +375,13 @@ impl Upstream {
             Beginning::Address(url, token) => return Link::to_address(Arc::clone(&self.http), &url, token).await,
         };
         let opened = self.commands.open(command).map_err(|fault| match fault {
-            CommandFault::Start { program, source } => format!("{} cannot be started: {source}", program.display()),
-            CommandFault::BadName(_)
-            | CommandFault::NotFound(_)
-            | CommandFault::Write(_)
-            | CommandFault::Read(_)
-            | CommandFault::Wait(_)
-            | CommandFault::Deadline => fault.to_string(),
+            CommandError::Start { program, source } => format!("{} cannot be started: {source}", program.display()),
+            CommandError::BadName(_)
+            | CommandError::NotFound(_)
+            | CommandError::Write(_)
+            | CommandError::Read(_)
+            | CommandError::Wait(_)
+            | CommandError::Deadline => fault.to_string(),
         })?;
         let (provider, scrubber) = (self.name.clone(), self.scrubber.clone());
         let complaints = complaints.cloned();

@@ -2,8 +2,8 @@
 //! only to requests that have the very members of the recorded ones.
 
 use super::{answer, auth, poll, question};
-use host_broker::effects::commands::installed;
-use host_broker::identity::ChatType;
+use model::ChatType;
+use platform::commands::installed;
 use serde_json::{Value, json};
 use std::path::Path;
 use tests::bridges::{accept, call, directory, grant, home, token};

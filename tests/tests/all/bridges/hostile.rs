@@ -1,8 +1,8 @@
 //! Bridges that break every rule: what becomes of the call, and what stays of them.
 
 use super::{SECRET, odd, odd_home};
-use host_broker::identity::ChatType;
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
+use model::ChatType;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! Bridges that take all they can get of the machine: where each is stopped, and that nobody else notices.
 
 use super::{odd, odd_home};
-use host_broker::identity::ChatType;
+use model::ChatType;
 use serde_json::{Value, json};
 use tests::bridges::{accept, call, directory, grant, is_apart, said, token};
 use tests::group::{Group, code, error};

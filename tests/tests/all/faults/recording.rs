@@ -5,7 +5,7 @@
 //! forgotten that it was still to be written.
 
 use std::collections::BTreeMap;
-use tests::effects::CountedIds;
+use tests::fakes::CountedRandom;
 
 /// The files whose fate is followed.
 pub(super) const FILES: [&str; 2] = ["ledger.db", "ledger.db-wal"];
@@ -132,7 +132,7 @@ impl Recording {
     }
 
     /// What the files hold after the power was cut at that moment.
-    pub(super) fn files_after(&self, cut: usize, luck: Luck, ids: &CountedIds) -> Vec<Vec<u8>> {
+    pub(super) fn files_after(&self, cut: usize, luck: Luck, ids: &CountedRandom) -> Vec<Vec<u8>> {
         let begun: Vec<&Write> = self.writes.iter().filter(|write| write.begun < cut).collect();
         let uncertain = begun.iter().filter(|write| !self.is_certain(write, cut)).count();
         let mut left = ids.below(u64::try_from(uncertain).unwrap() + 1);

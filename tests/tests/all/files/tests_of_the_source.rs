@@ -4,8 +4,8 @@
 use super::{answer, apply, call, document, error, hash, propose, question, read, workspace, world, write};
 use host_broker::providers::files::change::{ChangeSet, FileState};
 use host_broker::providers::files::diff::Diff;
-use host_broker::providers::files::path::WorkspacePath;
 use host_broker::providers::files::rules::{CREATABLE, DENIED, PathRules};
+use model::WorkspacePath;
 use serde_json::json;
 use std::time::Duration;
 use tests::group::code;

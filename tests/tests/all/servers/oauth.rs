@@ -1,6 +1,6 @@
 //! Servers elsewhere that are called with persons' own accounts.
 
-use host_broker::identity::ChatType;
+use model::ChatType;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

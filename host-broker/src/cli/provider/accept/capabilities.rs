@@ -5,7 +5,7 @@ use crate::approvals::card::visible;
 use crate::cli::output::Output;
 use crate::filter::inspect::Verdict;
 use crate::providers::bridge::definitions::{Operation, Registered};
-use crate::providers::contract::Tier;
+use model::Tier;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -5,9 +5,9 @@ use crate::cli::Context;
 use crate::cli::group::edit;
 use crate::cli::output::Fault;
 use crate::config::Config;
-use crate::providers::contract::{Exposes, Tier};
 use crate::providers::mcp::proposals::Proposal;
 use crate::providers::mcp::tools::{Said, ToolTable};
+use model::{Exposes, Tier};
 use shared::Action;
 
 /// A proposed line.

@@ -17,7 +17,7 @@ impl Clock for Hand {
 
 struct Counted(AtomicU64);
 
-impl Ids for Counted {
+impl Random for Counted {
     fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
         let digest = Digest::of(&self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes());
         buffer.iter_mut().zip(digest.as_bytes()).for_each(|(to, from)| *to = *from);

@@ -1,7 +1,7 @@
 use super::*;
-use crate::effects::commands::{Command, CommandFault, Commands, Opened, SystemCommands};
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::severity::Severity;
+use platform::commands::{Command, CommandError, Commands, Opened, SystemCommands};
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
@@ -133,26 +133,26 @@ async fn services_severities_and_texts_are_filtered() {
 /// Notes what it is asked to run and answers what it is told.
 struct Scripted {
     asked: Mutex<Vec<Vec<OsString>>>,
-    answer: fn() -> Result<Finished, CommandFault>,
+    answer: fn() -> Result<Finished, CommandError>,
 }
 
 impl Commands for Scripted {
-    fn open(&self, command: Command) -> Result<Opened, CommandFault> {
-        Err(CommandFault::NotFound(command.program))
+    fn open(&self, command: Command) -> Result<Opened, CommandError> {
+        Err(CommandError::NotFound(command.program))
     }
 
     fn limits_in_force(&self) -> String {
         String::new()
     }
 
-    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandFault>> + Send + '_>> {
+    fn run(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Finished, CommandError>> + Send + '_>> {
         self.asked.lock().unwrap().push(command.args);
         let answer = (self.answer)();
         Box::pin(async move { answer })
     }
 }
 
-fn scripted(answer: fn() -> Result<Finished, CommandFault>) -> (Arc<Scripted>, Journald) {
+fn scripted(answer: fn() -> Result<Finished, CommandError>) -> (Arc<Scripted>, Journald) {
     let commands = Arc::new(Scripted { asked: Mutex::default(), answer });
     (Arc::clone(&commands), Journald::new(commands, Place::Machine))
 }
@@ -176,8 +176,8 @@ async fn what_an_agent_writes_stands_behind_the_end_of_the_options() {
 #[tokio::test]
 async fn what_goes_wrong_with_journalctl_is_told_apart() {
     let fault = |answer| async move { scripted(answer).1.search(&search(5), soon()).await.unwrap_err() };
-    assert_eq!(fault(|| Err(CommandFault::Deadline)).await, Fault::Deadline);
-    let absent = fault(|| Err(CommandFault::NotFound("journalctl".into()))).await;
+    assert_eq!(fault(|| Err(CommandError::Deadline)).await, Fault::Deadline);
+    let absent = fault(|| Err(CommandError::NotFound("journalctl".into()))).await;
     assert_eq!(absent, unavailable("journalctl is not installed"));
     let failed = fault(|| Ok(empty(Ending::Exited(1), b"/secret/path: broken"))).await;
     assert_eq!(failed, unavailable("journalctl failed with status 1"));

@@ -1,7 +1,7 @@
 //! `apply_patch`: proposes, and never writes.
 
 use super::{clipped, refuse};
-use crate::providers::contract::{Aside, Exposure, Failure, Guard};
+use crate::providers::contract::{Aside, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::patch::{Limits, first_name, plan};
@@ -10,6 +10,7 @@ use crate::providers::files::reply::Answer;
 use crate::providers::files::settings::SET_BYTES_MAX;
 use crate::providers::files::workspace::FileFault;
 use crate::providers::native::NativeAction;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

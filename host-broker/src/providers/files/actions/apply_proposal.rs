@@ -1,15 +1,17 @@
 //! `apply_proposal`: makes the changes that a person has agreed to, once.
 
 use super::{clipped, guarded, named, refuse};
-use crate::proposals::ProposalId;
-use crate::providers::contract::{Aside, Exposure, Failure, Guard, Needs, Probed, Stored, Success, Supplied, Tier};
-use crate::providers::execution::{Execution, Planted};
+use crate::providers::contract::{Aside, Failure, Guard, Needs, Probed, Stored, Success, Supplied};
+use crate::providers::execution::Execution;
 use crate::providers::files::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
+use model::EffectMarker;
+use model::ProposalId;
+use model::{Exposure, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -115,7 +117,7 @@ impl NativeAction for ApplyProposal {
         output.take_aside()
     }
 
-    fn probe_handle(&self, facts: Option<&Stored>, _planted: &Planted) -> Option<Value> {
+    fn probe_handle(&self, facts: Option<&Stored>, _planted: &EffectMarker) -> Option<Value> {
         let stored = facts?;
         serde_json::to_value(Handle { group: stored.group.clone(), id: stored.id.clone() }).ok()
     }

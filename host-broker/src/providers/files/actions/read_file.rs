@@ -1,7 +1,7 @@
 //! `read_file`.
 
 use super::{READS, clipped, guarded, named, refuse};
-use crate::providers::contract::{Aside, Exposure, Failure, Guard};
+use crate::providers::contract::{Aside, Failure, Guard};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no, unread};
 use crate::providers::files::reply::Answer;
@@ -9,6 +9,7 @@ use crate::providers::files::workspace::{Excerpt, Lines};
 use crate::providers::native::NativeAction;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,11 +1,12 @@
 //! `withdraw_proposal`.
 
-use crate::proposals::ProposalId;
-use crate::providers::contract::{Aside, Exposure, Failure, Guard, Needs, Supplied};
+use crate::providers::contract::{Aside, Failure, Guard, Needs, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
+use model::Exposure;
+use model::ProposalId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -4,12 +4,12 @@
 //! until nothing is left over. Then its mark is there, so that it can be known later that it was done: `done-<name>`.
 //! Whoever works with it holds its lock.
 
-use crate::lock::Lock;
 use crate::providers::files::apply::operation::Operation;
 use crate::providers::files::change::FileState;
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::record::{self, Damaged};
 use crate::providers::files::workspace::Workspace;
+use model::WorkspacePath;
+use platform::lock::Lock;
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,13 @@
 //! What happens to one name: a file comes, goes, or is replaced.
 
-use crate::effects::ids::{Ids, NoRandomness, Nonce};
 use crate::providers::files::apply::Reason;
 use crate::providers::files::change::{ChangeSet, FileState};
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::workspace::folder::{Folder, There};
 use crate::providers::files::workspace::{FileFault, Step};
+use model::NoRandomness;
+use model::Nonce;
+use model::Random;
+use model::WorkspacePath;
 use rustix::io::Errno;
 
 /// What happens to one name. A rename is two of these.
@@ -32,7 +34,7 @@ pub(super) enum Undone {
 
 impl Operation {
     /// What a set of changes means for each name, with names made up for what is written.
-    pub(super) fn of(set: &ChangeSet, ids: &dyn Ids) -> Result<Vec<Self>, NoRandomness> {
+    pub(super) fn of(set: &ChangeSet, ids: &dyn Random) -> Result<Vec<Self>, NoRandomness> {
         let mut all = Vec::new();
         for change in set.changes() {
             let mut add = |path: &WorkspacePath, before: Option<&FileState>, after: Option<&FileState>| {

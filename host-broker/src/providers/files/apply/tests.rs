@@ -1,6 +1,6 @@
 use super::*;
-use crate::effects::ids::NoRandomness;
 use crate::providers::files::rules::{CREATABLE, DENIED};
+use model::NoRandomness;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,7 +15,7 @@ mod hostile;
 #[derive(Default)]
 struct Counting(AtomicU64);
 
-impl Ids for Counting {
+impl Random for Counting {
     fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
         let next = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         buffer.iter_mut().rev().zip(next.iter().rev()).for_each(|(to, from)| *to = *from);

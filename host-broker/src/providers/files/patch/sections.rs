@@ -4,7 +4,7 @@
 //! because then something would be lost that its author meant.
 
 use crate::providers::files::patch::{PatchFault, name};
-use crate::providers::files::path::WorkspacePath;
+use model::WorkspacePath;
 use std::borrow::Cow;
 
 /// The part of a patch about one file.

@@ -1,8 +1,8 @@
 //! What is in a directory.
 
-use crate::providers::files::path::WorkspacePath;
 use crate::providers::files::rules::PathRules;
 use crate::providers::files::workspace::{FileFault, Step, Workspace};
+use model::WorkspacePath;
 use rustix::fs::{self, AtFlags, FileType, RawDir};
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;

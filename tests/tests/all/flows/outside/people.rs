@@ -4,7 +4,7 @@ use super::super::operators::{ALL, Operator};
 use super::shares::{ask_main, minted_by_main};
 use super::*;
 use std::os::unix::fs::MetadataExt as _;
-use tests::effects::real_now;
+use tests::fakes::real_now;
 use tests::world::SCRIPT;
 
 const MORE: &str = r#"

@@ -1,0 +1,31 @@
+//! The vocabulary of the domain: callers, persons, declarations, accounts, names, and the traits of time and randomness.
+//!
+//! The crate does no I/O and knows neither SQL nor Tokio. Every other crate of the broker uses it.
+
+mod account;
+mod caller;
+mod clock;
+mod declaration;
+mod effect_marker;
+mod identity;
+mod patterns;
+mod proposal_id;
+mod random;
+mod sealed_request;
+mod token_id;
+mod treatment;
+mod workspace_path;
+
+pub use account::{Account, Share, is_ref, owned};
+pub use caller::{Caller, KillScope, external};
+pub use clock::Clock;
+pub use declaration::{Declaration, Exposes, Exposure, ParamError, Refusal, Tier};
+pub use effect_marker::EffectMarker;
+pub use identity::{ChatType, Person, Subject, TokenError, claimed_in};
+pub use patterns::{NamePatterns, PatternError, Patterns};
+pub use proposal_id::{BadProposalId, ProposalId};
+pub use random::{NoRandomness, Nonce, Random};
+pub use sealed_request::SealedRequest;
+pub use token_id::{TokenId, TokenIdGrammar};
+pub use treatment::Treatment;
+pub use workspace_path::{PathError, WorkspacePath, conceals};

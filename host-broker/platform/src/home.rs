@@ -1,0 +1,82 @@
+//! The layout of the broker's home: one directory, mode 0700.
+
+use shared::{Group, Provider};
+use std::path::{Path, PathBuf};
+
+/// Returns a path as a word of a shell command: in quotes where it needs them.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The broker's home directory. A sandbox sees only `ipc/<group>` of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home(PathBuf);
+
+impl Home {
+    /// The home at this directory.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> PathBuf {
+        self.0.join("broker.toml")
+    }
+
+    /// The directory shared with a group's sandbox.
+    pub fn mailbox(&self, group: &Group) -> PathBuf {
+        self.0.join("ipc").join(group.as_str())
+    }
+
+    /// The operators' policy: rules and, below, profiles.
+    pub fn policy(&self) -> PathBuf {
+        self.0.join("policy")
+    }
+
+    /// The profiles of the groups.
+    pub fn profiles(&self) -> PathBuf {
+        self.policy().join("profiles")
+    }
+
+    /// A group's profile.
+    pub fn profile(&self, group: &Group) -> PathBuf {
+        self.profiles().join(format!("{group}.toml"))
+    }
+
+    /// A group's files, unless the configuration says that they are elsewhere.
+    pub fn workspace(&self, group: &Group) -> PathBuf {
+        self.0.join("workspaces").join(group.as_str())
+    }
+
+    /// The journal of changes to a group's files.
+    pub fn journal(&self, group: &Group) -> PathBuf {
+        self.0.join("journals").join(group.as_str())
+    }
+
+    /// The accepted definitions of a provider.
+    pub fn accepted(&self, provider: &Provider) -> PathBuf {
+        self.0.join("accepted").join(format!("{provider}.json"))
+    }
+
+    /// The state directory of a provider's program: the only one that it may write to.
+    pub fn state(&self, provider: &Provider) -> PathBuf {
+        self.0.join("state").join(provider.as_str())
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> PathBuf {
+        self.0.join("keys")
+    }
+
+    /// The control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.0.join("broker.sock")
+    }
+}

@@ -1,0 +1,231 @@
+//! Sandboxes of child processes: namespaces in which the broker's home does not exist.
+//!
+//! A child runs as the broker's user, and so could read the keys, the ledger and the control socket. Bubblewrap
+//! (bwrap(1)) gives it a file system of the system's programs, the configured paths and one state directory. Its
+//! processes die with it. It has no privilege, and no network unless the configuration gives it the network or
+//! [hosts](crate::egress). A namespace does not close the kernel's keyrings; a seccomp filter does (`confined`).
+
+use crate::commands::Command;
+use crate::egress::{Host, init};
+use crate::resources::PRLIMIT;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Bubblewrap.
+pub const BWRAP: &str = "bwrap";
+/// The start of the error messages of a sandbox that could not be created.
+const ERROR_PREFIXES: [&str; 2] = ["bwrap: ", init::ERROR_PREFIX];
+/// The names of hosts. A sandbox with hosts has its own file.
+const NAMES: &str = "/etc/hosts";
+/// The path of the state directory inside the sandbox.
+const STATE: &str = "/state";
+/// The size of the temporary directory, in bytes.
+const TMP_BYTES: &str = "67108864";
+/// The system settings that programs need to start, to resolve names and to verify certificates.
+const SETTINGS: [&str; 14] = [
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    NAMES,
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/resolv.conf",
+    // Not the whole directory: it also holds private keys of the machine's services.
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/mime.types",
+];
+/// The parts of `/proc` that belong to the machine. The owner of a file there may write to it. For a broker that runs as
+/// root, the child's user is that owner even without privileges.
+const MACHINE: [&str; 8] = [
+    "/proc/acpi",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/mtrr",
+    "/proc/scsi",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
+/// Directories of programs. On most systems they are links into `/usr`.
+const PROGRAMS: [&str; 5] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+
+/// The sandbox of a child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// The host name inside the sandbox.
+    pub name: String,
+    /// Its network.
+    pub network: Network,
+    /// Additional readable paths.
+    pub readable: Vec<PathBuf>,
+    /// Writable paths.
+    pub writable: Vec<PathBuf>,
+    /// The persistent directory. It is the child's `HOME`.
+    pub state: PathBuf,
+}
+
+/// The network of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// No network.
+    None,
+    /// These hosts, with the path of the broker's executable for `sandbox-init`.
+    Hosts(Vec<Host>, PathBuf),
+    /// The machine's network, with its loopback interface.
+    All,
+}
+
+impl Sandbox {
+    /// The command that runs `inner` in the sandbox.
+    #[must_use]
+    pub fn wrap(&self, inner: Command) -> Command {
+        let Command {
+            program,
+            args,
+            mut env,
+            stdin,
+            stdout_max,
+            stderr_max,
+            deadline,
+            is_sandbox: _,
+            hosts: _,
+            limits,
+        } = inner;
+        // SECURITY: environment variables, because every user of the machine can read arguments.
+        env.push(("HOME".into(), STATE.into()));
+        env.push(("TMPDIR".into(), "/tmp".into()));
+        let mut outer = self.arguments();
+        if program.is_absolute() && !program.starts_with("/usr") {
+            outer.extend(binding("--ro-bind", &program));
+        }
+        // Last, because the mounts before need a writable root.
+        outer.extend(["--remount-ro", "/"].map(OsString::from));
+        outer.extend(["--", PRLIMIT].map(OsString::from));
+        // Inside the sandbox: outside, the kernel counts all processes of the broker's user.
+        outer.extend(limits.arguments(true));
+        outer.push(program.into());
+        outer.extend(args);
+        let mut hosts = Vec::new();
+        if let Network::Hosts(named, this) = &self.network {
+            outer.insert(0, BWRAP.into());
+            outer.splice(..0, network_namespace(named, this));
+            hosts.clone_from(named);
+        }
+        Command {
+            program: BWRAP.into(),
+            args: outer,
+            env,
+            stdin,
+            stdout_max,
+            stderr_max,
+            deadline,
+            is_sandbox: true,
+            hosts,
+            limits,
+        }
+    }
+
+    /// Returns whether the sandbox could not be created, by the child's standard error. Then nothing ran in it.
+    pub fn failed_to_start(stderr: &[u8]) -> bool {
+        ERROR_PREFIXES.iter().any(|prefix| stderr.starts_with(prefix.as_bytes()))
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = [
+            // The sandbox dies with the broker. A signal to the process group reaches the first process of the sandbox,
+            // unless that process creates its own session.
+            "--die-with-parent",
+            "--unshare-user",
+            "--disable-userns",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--uid",
+            "65534",
+            "--gid",
+            "65534",
+            "--cap-drop",
+            "ALL",
+            "--hostname",
+        ]
+        .map(OsString::from)
+        .into();
+        arguments.push(self.name.clone().into());
+        if self.network == Network::None {
+            arguments.push("--unshare-net".into());
+        }
+        arguments.extend(binding("--ro-bind", Path::new("/usr")));
+        for directory in PROGRAMS.map(Path::new) {
+            match std::fs::read_link(directory) {
+                Ok(target) => arguments.extend(["--symlink".into(), target.into(), directory.into()]),
+                Err(_no_link) => arguments.extend(binding("--ro-bind-try", directory)),
+            }
+        }
+        for setting in self.settings() {
+            arguments.extend(binding("--ro-bind-try", setting));
+        }
+        arguments.extend(["--proc", "/proc"].map(OsString::from));
+        for path in MACHINE.map(Path::new) {
+            arguments.extend(binding("--ro-bind-try", path));
+        }
+        arguments.extend(["--dev", "/dev", "--size", TMP_BYTES, "--tmpfs", "/dev/shm"].map(OsString::from));
+        // The child must not read from or write to the broker's terminal.
+        arguments.extend(["--dev-bind", "/dev/null", "/dev/tty", "--remount-ro", "/dev"].map(OsString::from));
+        arguments.extend(["--size", TMP_BYTES, "--tmpfs", "/tmp"].map(OsString::from));
+        for path in &self.readable {
+            arguments.extend(binding("--ro-bind", path));
+        }
+        for path in &self.writable {
+            arguments.extend(binding("--bind", path));
+        }
+        arguments.extend(["--bind".into(), self.state.clone().into(), STATE.into()]);
+        arguments.extend(["--chdir".into(), STATE.into()]);
+        arguments
+    }
+
+    fn settings(&self) -> impl Iterator<Item = &Path> {
+        let has_own = matches!(self.network, Network::Hosts(..));
+        SETTINGS.into_iter().filter(move |setting| !has_own || *setting != NAMES).map(Path::new)
+    }
+
+    /// The paths of the machine that are visible inside, without the state directory.
+    pub fn visible_paths(&self) -> impl Iterator<Item = &Path> {
+        let system = std::iter::once("/usr").chain(PROGRAMS).map(Path::new).chain(self.settings());
+        let given = self.readable.iter().chain(&self.writable);
+        system.filter(|path| path.exists()).chain(given.map(PathBuf::as_path))
+    }
+}
+
+/// The command prefix that creates a network namespace with only a loopback interface, where `sandbox-init` may bind
+/// privileged ports. It is not the sandbox: only `sandbox-init` runs in it. The sandbox inside drops all privileges.
+fn network_namespace(hosts: &[Host], this: &Path) -> Vec<OsString> {
+    let network = [
+        "--die-with-parent",
+        "--unshare-user",
+        "--unshare-net",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--cap-drop",
+        "ALL",
+        "--cap-add",
+        "CAP_NET_BIND_SERVICE",
+        "--dev-bind",
+        "/",
+        "/",
+        "--",
+    ];
+    let network = network.into_iter().map(OsString::from);
+    network.chain([this.into()]).chain(init::arguments(hosts)).collect()
+}
+
+fn binding(how: &str, path: &Path) -> [OsString; 3] {
+    [how.into(), path.into(), path.into()]
+}

@@ -1,0 +1,53 @@
+//! The judgement of a call, step by step, for a person.
+
+use crate::decide::{Decision, Step, Verdict};
+use crate::facts::{Facts, RulesFact};
+use serde_json::{Value, json};
+
+/// Every step with its verdict, as an object.
+///
+/// ```json
+/// {"group": "Group 'developer'", "provider": "github", "action": "merge_pr", "verdict": "refuse",
+///  "code": "level_too_low", "reason": "…", "steps": [{"step": "grant", "verdict": "permit"},
+///  {"step": "rules", "verdict": "permit", "rule": "native-writes"}]}
+/// ```
+pub fn explain(facts: &Facts, decision: &Decision) -> Value {
+    let steps: Vec<Value> = decision
+        .judgements
+        .iter()
+        .map(|judgement| {
+            let mut step = describe(&judgement.verdict);
+            if let Some(object) = step.as_object_mut() {
+                object.insert("step".into(), judgement.step.to_string().into());
+                if let (Step::Rules, Some(rule)) = (judgement.step, deciding(&facts.rules)) {
+                    object.insert("rule".into(), rule.into());
+                }
+            }
+            step
+        })
+        .collect();
+    let mut whole = describe(&decision.verdict);
+    if let Some(object) = whole.as_object_mut() {
+        object.insert("caller".into(), facts.caller.clone().into());
+        object.insert("provider".into(), facts.provider.as_str().into());
+        object.insert("action".into(), facts.action.as_str().into());
+        object.insert("steps".into(), steps.into());
+    }
+    whole
+}
+
+fn deciding(rules: &RulesFact) -> Option<&str> {
+    match rules {
+        RulesFact::Permit { rule } | RulesFact::Forbid { rule, .. } | RulesFact::Failed { rule } => Some(rule),
+        RulesFact::Unasked | RulesFact::NotEvaluable { .. } | RulesFact::NoMatch => None,
+    }
+}
+
+fn describe(verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Permit => json!({ "verdict": "permit" }),
+        Verdict::NeedsRemote => json!({ "verdict": "needs remote facts" }),
+        Verdict::RequireApproval { reason, .. } => json!({ "verdict": "ask a person", "reason": reason }),
+        Verdict::Refuse { code, reason } => json!({ "verdict": "refuse", "code": code.word(), "reason": reason }),
+    }
+}

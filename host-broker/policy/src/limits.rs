@@ -1,0 +1,255 @@
+//! How much a group may do in a time: `[limits.<group>.<provider>]`.
+
+use model::external;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Action, Group, Level, Provider};
+use std::collections::BTreeMap;
+
+/// Every group, or every provider, that has no line of its own.
+const ANY: &str = "*";
+/// More calls a minute than this cannot be told apart from no limit.
+const RATE_MAX: u32 = 1_000_000;
+/// The largest amount, so that millionths of a day's sum can be counted.
+const AMOUNT_MAX: f64 = 1e12;
+
+/// The limits, by group and provider. Of several tables that fit a call the one that names the group holds, and of
+/// those the one that names the provider; they are not mixed.
+///
+/// ```toml
+/// [limits."*".github]
+/// write = { rate_per_minute = 10, soft_daily_quota = 80, daily_quota = 100 }
+///
+/// [limits.finance.bank]
+/// production = { daily_quota = 5 }
+/// amounts = { transfer = { param = "amount", per_call = 500, per_day = 1000 } }
+/// breaker = { faults = 3, open_s = 60 }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Limits(BTreeMap<String, BTreeMap<String, LimitTable>>);
+
+/// How much one group may do at one provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitTable {
+    /// Its reading calls.
+    pub read: RateTable,
+    /// Its writing calls.
+    pub write: RateTable,
+    /// Its production calls.
+    pub production: RateTable,
+    /// Parameters that are amounts, by action.
+    pub amounts: BTreeMap<Action, AmountTable>,
+    /// When the provider is left alone.
+    pub breaker: BreakerTable,
+}
+
+/// How many calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateTable {
+    /// So many a minute, at most so many at once.
+    pub rate_per_minute: Option<u32>,
+    /// So many in a day (UTC), and every further one says so.
+    pub soft_daily_quota: Option<u32>,
+    /// So many in a day (UTC), and no more.
+    pub daily_quota: Option<u32>,
+}
+
+/// A parameter that is an amount, of money for example.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AmountTable {
+    /// Which: a name, or a JSON pointer such as `/order/total`. A call without it, or in which it is no number from 0
+    /// on, is refused.
+    pub param: String,
+    /// At most this much in one call.
+    #[serde(default)]
+    pub per_call: Option<f64>,
+    /// At most this much in a day (UTC).
+    #[serde(default)]
+    pub per_day: Option<f64>,
+}
+
+/// When a provider that fails is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BreakerTable {
+    /// After so many faults of the provider in a row; 0 is never.
+    pub faults: u32,
+    /// For so many seconds; then one call finds out whether it works again.
+    pub open_s: u64,
+}
+
+impl Default for BreakerTable {
+    fn default() -> Self {
+        Self { faults: 5, open_s: 30 }
+    }
+}
+
+/// The default limits of a group: more than an agent needs, too little to fill a disk in a day.
+static DEFAULT: LimitTable = LimitTable {
+    read: RateTable::per_minute(1200),
+    write: RateTable::per_minute(120),
+    production: RateTable::per_minute(30),
+    amounts: BTreeMap::new(),
+    breaker: BreakerTable { faults: 5, open_s: 30 },
+};
+
+/// The same for each agent outside, however many accesses it has: what is looked up before a write is charged, too, and what a provider gives in
+/// an hour is for all.
+static OUTSIDE: LimitTable = LimitTable {
+    read: RateTable::per_minute(120),
+    write: RateTable::per_minute(30),
+    production: RateTable::per_minute(30),
+    amounts: BTreeMap::new(),
+    breaker: BreakerTable { faults: 5, open_s: 30 },
+};
+
+impl RateTable {
+    /// No limit.
+    pub const NONE: Self = Self { rate_per_minute: None, soft_daily_quota: None, daily_quota: None };
+
+    const fn per_minute(rate: u32) -> Self {
+        Self { rate_per_minute: Some(rate), ..Self::NONE }
+    }
+}
+
+impl LimitTable {
+    /// What holds for calls that demand this level.
+    pub fn rates(&self, demanded: Level) -> RateTable {
+        match demanded {
+            Level::None | Level::Read => self.read,
+            Level::Write => self.write,
+            Level::Production => self.production,
+        }
+    }
+}
+
+impl Limits {
+    /// What holds for this group at this provider.
+    pub fn of(&self, group: &Group, provider: &Provider) -> &LimitTable {
+        let tables = [group.as_str(), ANY].into_iter().filter_map(|group| self.0.get(group));
+        tables
+            .flat_map(|tables| {
+                let names = [Some(provider.as_str()), provider.namespace(), Some(ANY)];
+                names.into_iter().flatten().filter_map(|provider| tables.get(provider))
+            })
+            .next()
+            .unwrap_or(if group == external() { &OUTSIDE } else { &DEFAULT })
+    }
+
+    /// The actions whose parameters are declared amounts, by the key of their provider.
+    pub fn amounts(&self) -> impl Iterator<Item = (String, &str, &Action)> {
+        self.0.iter().flat_map(|(group, tables)| {
+            tables.iter().flat_map(move |(provider, table)| {
+                let place = format!("limits.{group}.{provider}.amounts");
+                table.amounts.keys().map(move |action| (place.clone(), provider.as_str(), action))
+            })
+        })
+    }
+
+    /// Checks that each table names an existing group and provider: a limit of anything else limits nothing.
+    ///
+    /// # Errors
+    /// The place, the error and the remedy.
+    pub fn check(&self, is_group: impl Fn(&str) -> bool, is_provider: impl Fn(&str) -> bool) -> Result<(), String> {
+        for (group, tables) in &self.0 {
+            if group != ANY && group != external().as_str() && !is_group(group) {
+                return Err(format!(
+                    "limits.{group}: there is no group `{group}`; add [groups.{group}] or write \"*\""
+                ));
+            }
+            for (provider, table) in tables {
+                let place = format!("limits.{group}.{provider}");
+                if provider != ANY && !is_provider(provider) {
+                    return Err(format!(
+                        "{place}: there is no provider `{provider}`; add [providers.{provider}] or write \"*\""
+                    ));
+                }
+                for (word, rates) in [("read", table.read), ("write", table.write), ("production", table.production)] {
+                    rates.check().map_err(|fault| format!("{place}.{word}: {fault}"))?;
+                }
+                for (action, amount) in &table.amounts {
+                    amount.check().map_err(|fault| format!("{place}.amounts.{action}: {fault}"))?;
+                }
+                if table.breaker.open_s == 0 {
+                    return Err(format!("{place}.breaker: open_s must be at least 1; faults = 0 switches it off"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RateTable {
+    fn check(self) -> Result<(), String> {
+        if self.rate_per_minute.is_some_and(|rate| !(1..=RATE_MAX).contains(&rate)) {
+            return Err(format!("rate_per_minute must be 1 to {RATE_MAX}; a profile's `off` stops all calls"));
+        }
+        if let (Some(soft), Some(hard)) = (self.soft_daily_quota, self.daily_quota)
+            && soft > hard
+        {
+            return Err(format!("soft_daily_quota is {soft}, which is more than daily_quota, {hard}"));
+        }
+        Ok(())
+    }
+}
+
+impl AmountTable {
+    fn check(&self) -> Result<(), String> {
+        let caps: Vec<f64> = self.per_call.into_iter().chain(self.per_day).collect();
+        if caps.is_empty() {
+            return Err("neither per_call nor per_day is given, so it limits nothing".into());
+        }
+        if caps.iter().any(|cap| !(0.0..=AMOUNT_MAX).contains(cap)) {
+            return Err(format!("an amount must be 0 to {AMOUNT_MAX:e}"));
+        }
+        if self.param.is_empty() {
+            return Err("param names the parameter that is the amount".into());
+        }
+        Ok(())
+    }
+
+    /// The parameter as a JSON pointer (RFC 6901).
+    pub fn pointer(&self) -> String {
+        if self.param.starts_with('/') {
+            return self.param.clone();
+        }
+        format!("/{}", self.param.replace('~', "~0").replace('/', "~1"))
+    }
+}
+/// What the intent of a permitted call uses up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Charge {
+    /// A place in a bucket that empties at this rate.
+    Rate {
+        /// Which bucket.
+        scope: String,
+        /// So many a minute.
+        per_minute: u32,
+    },
+    /// A part of a day's quota.
+    Quota {
+        /// Which.
+        scope: String,
+        /// How much: calls, or millionths of an amount.
+        uses: i64,
+        /// Where an auditor should see that most is used.
+        soft: Option<i64>,
+        /// Whether this call is beyond that.
+        near: bool,
+        /// The key under which it counts, where that is not the one of the call.
+        of: Option<String>,
+    },
+    /// It finds out whether the provider works again.
+    Trial,
+}
+
+impl Charge {
+    /// Whether most of a quota is used.
+    pub fn is_near(&self) -> bool {
+        matches!(self, Self::Quota { near: true, .. })
+    }
+}

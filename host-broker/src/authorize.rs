@@ -1,0 +1,490 @@
+//! Gathers the facts in the transaction, has them judged, and turns a permit into [`Authorized`].
+//!
+//! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
+
+mod external;
+
+use crate::accounts;
+use crate::approvals::{self, Approval, State, sealing};
+use crate::call::{Call, Target};
+use crate::config::flows::FlowsTable;
+use crate::filter::finished::Filters;
+use crate::flows::grants::session_of;
+use crate::gates;
+use crate::grants::{self, Grant};
+use crate::kill;
+use crate::ledger::LedgerError;
+use crate::ledger::transaction::{Effect, Probe, Transaction};
+use crate::limits;
+use crate::proposals;
+use crate::providers::contract::{Guard, Invocation, Needs, Operation};
+use crate::sessions;
+use model::{Caller, KillScope};
+use model::{ChatType, Person, Subject};
+use model::{Declaration, Exposure};
+use policy::decide::{Decision, Verdict, decide};
+use policy::facts::{
+    Agreed, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
+    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+};
+use policy::limits::Charge;
+use policy::limits::Limits;
+use policy::profile::{ApprovalMode, Profiles};
+use rules::{Asking, Rules};
+use rusqlite::Connection;
+use shared::digest::Digest;
+use shared::flow::GrantId;
+use shared::reply::Notice;
+use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the operators have laid down, beside what is stored.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    /// How many different approvers each gate needs.
+    pub quorum: BTreeMap<Gate, usize>,
+    /// Who else must agree, by group.
+    pub profiles: Profiles,
+    /// What is permitted where the profiles leave it to rules.
+    pub rules: Rules,
+    /// How much a group may do in a time.
+    pub limits: Limits,
+    /// What agents outside may be given.
+    pub flows: FlowsTable,
+    /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
+    pub settings: BTreeMap<Provider, Digest>,
+}
+
+/// An effect permitted inside this transaction: without one, no intent can be written.
+#[must_use]
+#[derive(Debug)]
+pub struct Authorized<'tx> {
+    effect: Effect,
+    obligations: Obligations,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// What goes with a permit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Obligations {
+    /// Gate approvals to be spent by the intent.
+    pub spend_gates: Vec<i64>,
+    /// The person's yes to be spent by it.
+    pub spend_approval: Option<Agreed>,
+    /// Whether the session learns what the action exposes.
+    pub exposes: bool,
+    /// The access of an agent outside of which a call is used up.
+    pub invokes: Option<GrantId>,
+    /// What it uses up.
+    pub charges: Vec<Charge>,
+    /// The key under which its use counts.
+    pub counted_as: String,
+}
+
+impl Authorized<'_> {
+    /// Spends the permit.
+    pub fn into_parts(self) -> (Effect, Obligations) {
+        (self.effect, self.obligations)
+    }
+}
+
+/// A no, before anything was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The stable reason.
+    pub code: Code,
+    /// One sentence with a period.
+    pub reason: String,
+    /// When to try again, if that is known.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// A no of which nobody knows how long it stands.
+    pub fn new(code: Code, reason: String) -> Self {
+        Self { code, reason, retry_after: None }
+    }
+}
+
+/// What became of a call at the decision.
+#[derive(Debug)]
+pub enum Outcome<'tx> {
+    /// It may be attempted, or its remote facts may be fetched.
+    Authorized(Authorized<'tx>),
+    /// It may not.
+    Refused(Box<Call>, Refusal),
+    /// It may, if a person agrees; for these reasons one is asked.
+    Ask(Box<Call>, Vec<(ApprovalReason, String)>),
+}
+
+/// Decides on a call with facts that were gathered in this transaction.
+pub fn authorize<'tx>(
+    _tx: &'tx Transaction<'_>,
+    mut call: Box<Call>,
+    facts: Facts,
+    decision: Decision,
+) -> Outcome<'tx> {
+    match decision.verdict {
+        Verdict::Permit => {
+            let spend_gates = match facts.gate {
+                GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
+                GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
+            };
+            let known =
+                |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
+            let exposes = !call.target.operation().is_some_and(known);
+            let charges = charges(facts.limits);
+            // Set and not added: what could not be written is decided again.
+            call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
+            // Whatever made a person be asked: the yes is spent, and stands on the row.
+            let invokes = match &call.header.caller {
+                Caller::External(access) => Some(access.clone()),
+                Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
+            };
+            let counted_as = facts.counted_as;
+            let obligations =
+                Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges, counted_as };
+            Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
+        }
+        // A call is prepared once: facts that do not satisfy the guard then will not do so later.
+        Verdict::NeedsRemote if !call.prepared => {
+            let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
+            let obligations = Obligations { charges, counted_as, ..Obligations::default() };
+            Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
+        }
+        Verdict::NeedsRemote => Outcome::Refused(
+            call,
+            Refusal::new(Code::Guardrail, "The remote could not tell what the guardrail needs.".into()),
+        ),
+        Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
+        Verdict::Refuse { code, reason } => {
+            let retry_after = match facts.limits {
+                LimitsFact::Exceeded { code: limit, retry_after, .. } if limit == code => retry_after,
+                LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
+            };
+            Outcome::Refused(call, Refusal { code, reason, retry_after })
+        }
+    }
+}
+
+/// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
+pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
+    Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
+}
+
+fn charges(limits: LimitsFact) -> Vec<Charge> {
+    match limits {
+        LimitsFact::Within(charges) => charges,
+        LimitsFact::Exceeded { .. } => Vec::new(),
+    }
+}
+
+fn demanded(operation: Option<OperationFact>) -> Level {
+    operation.map_or(Level::None, |operation| operation.demanded)
+}
+
+/// The facts of a call, and the decision on them; `filters` look at what would leave. `times` are what the machine's clock
+/// and the steady clock say.
+///
+/// # Errors
+/// [`LedgerError`] if a fact cannot be read; the call must then be refused.
+pub fn judge(
+    connection: &Connection,
+    times: (Timestamp, Timestamp),
+    call: &Call,
+    policy: &Policy,
+    filters: Option<&Filters>,
+) -> Result<(Facts, Decision), LedgerError> {
+    let facts = facts(connection, times, call, policy, filters)?;
+    let decision = decide(&facts);
+    Ok((facts, decision))
+}
+
+fn facts(
+    connection: &Connection,
+    (now, steady): (Timestamp, Timestamp),
+    call: &Call,
+    policy: &Policy,
+    filters: Option<&Filters>,
+) -> Result<Facts, LedgerError> {
+    let killed = kill::find(connection, call.header.caller.policy_group(), &call.provider)?;
+    let stored = match call.header.caller.group() {
+        Some(group) => grants::find(connection, group, &call.provider)?,
+        None => None,
+    };
+    let counted_as = counted_as(connection, call)?;
+    let limits = limits::fact(connection, (now, steady), (call, &counted_as), &policy.limits, stored.as_ref())?;
+    let session = session_fact(connection, call, policy)?;
+    let (grant, gate) = match &call.header.caller {
+        Caller::External(access) => external::grant_fact(connection, now, call, access, &policy.flows)?,
+        Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {
+            let gate = stored.as_ref().and_then(|grant| grant.gate.clone());
+            (grant_fact(stored, &call.action, call.header.behalf.person(), now), gate)
+        }
+    };
+    let departing = departing_fact(call, &grant, filters);
+    let rules = rules_fact(call, now, policy, &session, &grant);
+    Ok(Facts {
+        grant,
+        caller: sentence_subject(&call.header.caller),
+        provider: call.provider.clone(),
+        action: call.action.clone(),
+        kill: match &killed {
+            Some(KillScope::All) => Some(KilledBy::Everything),
+            Some(KillScope::Group(_)) => Some(KilledBy::Caller),
+            Some(KillScope::Provider(_)) | None => None,
+        },
+        person: person_fact(&call.header.behalf),
+        provider_state: match (&call.target, killed) {
+            (_, Some(KillScope::Provider(_))) => ProviderFact::Killed,
+            (Target::NoProvider, _) => ProviderFact::Missing,
+            (Target::Disabled(_, outage), _) => ProviderFact::Disabled(*outage),
+            (Target::Unusable, _) => ProviderFact::Disabled(Outage::Unusable),
+            (Target::NoAction | Target::Action(..) | Target::Started(..), _) => ProviderFact::Enabled,
+        },
+        operation: operation_fact(call, &policy.profiles),
+        account: accounts::fact(connection, call)?,
+        params: params_fact(call),
+        guard: guard_fact(&call.target, now),
+        task: task_fact(connection, &call.header.caller, call.task_id.as_ref())?,
+        gate: gate_fact(connection, &call.header.caller, call.task_id.as_ref(), gate, policy)?,
+        rules,
+        session,
+        departing,
+        limits,
+        counted_as,
+        agreed: agreed(connection, now, call, policy)?,
+    })
+}
+
+/// The yes to exactly this call. What has changed since it was asked is another call.
+fn agreed(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    policy: &Policy,
+) -> Result<Option<Agreed>, LedgerError> {
+    if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
+        let caller = &call.header.caller_key;
+        let Some(proposal) = proposals::find_at(connection, caller, id, path)? else { return Ok(None) };
+        let free = proposal.approval.quorum == 0;
+        let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
+        let approval = proposal.approval;
+        let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
+        return Ok(agreed.then(|| yes(approval)));
+    }
+    if !call.was_asked() {
+        return Ok(None);
+    }
+    let approval = approvals::of_request(connection, &call.header.caller_key, &call.header.request_id)?;
+    let Some(approval) = approval.filter(|approval| approval.state == State::Approved) else { return Ok(None) };
+    let agreed = sealing::is_about(connection, &approval, call, policy)?;
+    Ok(agreed.then(|| yes(approval)))
+}
+
+fn yes(approval: Approval) -> Agreed {
+    Agreed { id: approval.id, reference: approval.reference(), covers: approval.asks }
+}
+
+/// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
+/// parameters that fit.
+fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact, grant: &GrantFact) -> RulesFact {
+    // Only a call from a mailbox has a weight. Any other (`explain`, an agent outside, a readmitted call) reaches the
+    // rules without a grant, too.
+    let is_made = call.header.weight.is_some();
+    if is_made && !is_granted(grant, call) {
+        return RulesFact::Unasked;
+    }
+    let group = call.header.caller.policy_group();
+    let operation = operation_fact(call, &policy.profiles);
+    let (Some(OperationFact { setting, demanded, .. }), Some(group), Some(_fits)) =
+        (operation, group, call.target.invocation())
+    else {
+        return RulesFact::Unasked;
+    };
+    let decides = setting == ApprovalMode::Rules;
+    // The parameters are only read where there is somebody to ask about them.
+    if setting == ApprovalMode::Off || !policy.rules.are_asked(decides) {
+        return RulesFact::Unasked;
+    }
+    let asking = Asking {
+        group,
+        provider: &call.provider,
+        action: &call.action,
+        demanded,
+        decides,
+        task: call.task_id.as_ref(),
+        person: call.header.behalf.person(),
+        session: session.so_far(),
+        now,
+    };
+    match call.params.members() {
+        Some(params) => policy.rules.decide(&asking, params),
+        None => RulesFact::NotEvaluable { why: "its parameters cannot be read".to_owned() },
+    }
+}
+
+/// What would leave is looked at where it could: whoever has no authority costs the others no time.
+fn departing_fact(call: &Call, grant: &GrantFact, filters: Option<&Filters>) -> EgressFact {
+    let leaves = call.target.operation().is_some_and(|operation| operation.declaration().exposes.egress);
+    match (filters, call.target.invocation()) {
+        (Some(filters), Some(_fits)) if leaves && is_granted(grant, call) => {
+            call.departing.clone().unwrap_or_else(|| filters.departing(call.params.value()))
+        }
+        (Some(_) | None, Some(_) | None) => EgressFact::Clean,
+    }
+}
+
+/// Returns whether the caller has the authority for the call. Only then are the costly checks made: an attacker without
+/// a grant costs the others no time.
+fn is_granted(grant: &GrantFact, call: &Call) -> bool {
+    let GrantFact::Live(grant) = grant else { return false };
+    grant.level >= call.target.demanded() && grant.allowed && !grant.denied && grant.chats != ChatsFact::Elsewhere
+}
+
+/// Returns the key under which a call's use counts. All accesses of one external agent share one key.
+///
+/// # Errors
+/// [`LedgerError`] if the access cannot be read.
+fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
+    crate::flows::grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
+}
+
+fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
+    let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
+    Ok(SessionFact {
+        earlier: sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?,
+        adds,
+        waived: call.header.caller.policy_group().is_some_and(|group| policy.profiles.waives(group, &call.provider)),
+    })
+}
+
+fn sentence_subject(caller: &Caller) -> String {
+    match caller {
+        Caller::Group(group) => format!("Group '{group}'"),
+        Caller::Person(name) => format!("Person '{name}'"),
+        Caller::External(access) => format!("Agent outside '{access}'"),
+        Caller::Operator(token) => format!("Operator '{token}'"),
+        Caller::Broker => "The broker".to_owned(),
+    }
+}
+
+/// What a grant gives for this action, in the chat that this person asks in.
+pub(crate) fn grant_fact(grant: Option<Grant>, action: &Action, person: Option<&Person>, now: Timestamp) -> GrantFact {
+    match grant {
+        Some(grant) if grant.active && grant.is_expired(now) => GrantFact::Expired,
+        Some(grant) if grant.is_live(now) => GrantFact::Live(LiveGrant {
+            level: grant.level,
+            catalogued: grant.catalogue.get(action).copied(),
+            allowed: grant.allowed.as_ref().is_none_or(|allowed| allowed.contains(action)),
+            denied: grant.denied.contains(action),
+            chats: chats_fact(&grant, person),
+        }),
+        Some(_) | None => GrantFact::None,
+    }
+}
+
+/// From which chats a grant lets call, held against the one that this person asks in.
+pub(crate) fn chats_fact(grant: &Grant, person: Option<&Person>) -> ChatsFact {
+    let kind = person.and_then(|person| person.chat_type).map(ChatType::word);
+    let chat = person.and_then(|person| person.chat_id.as_deref());
+    let among = |listed: &Option<Vec<String>>, here: Option<&str>| {
+        listed.as_ref().is_none_or(|listed| here.is_some_and(|here| listed.iter().any(|chat| chat == here)))
+    };
+    match (&grant.chat_types, &grant.chat_ids) {
+        (None, None) => ChatsFact::Any,
+        (types, ids) if among(types, kind) && among(ids, chat) => ChatsFact::Here,
+        (_, _) => ChatsFact::Elsewhere,
+    }
+}
+
+/// In which kinds of chats an action may be used, held against the one that this person asks in.
+pub(crate) fn kinds_fact(declaration: &Declaration, person: Option<&Person>) -> ChatsFact {
+    let kind = person.and_then(|person| person.chat_type);
+    match declaration.chat_types.as_slice() {
+        [] => ChatsFact::Any,
+        kinds if kind.is_some_and(|kind| kinds.contains(&kind)) => ChatsFact::Here,
+        _ => ChatsFact::Elsewhere,
+    }
+}
+
+fn person_fact(behalf: &Subject) -> PersonFact {
+    match behalf {
+        Subject::Person(_) => PersonFact::Known,
+        Subject::Nobody(why) => PersonFact::Unknown { code: why.code(), reason: why.reason() },
+    }
+}
+
+fn operation_fact(call: &Call, profiles: &Profiles) -> Option<OperationFact> {
+    let declaration = call.target.operation()?.declaration();
+    let demanded = call.target.demanded();
+    Some(OperationFact {
+        declared: declaration.level,
+        demanded,
+        setting: profiles.setting(call.header.caller.policy_group(), declaration, demanded),
+        chats: kinds_fact(declaration, call.header.behalf.person()),
+    })
+}
+
+fn params_fact(call: &Call) -> ParamsFact {
+    let mut faults: Vec<String> = match &call.target {
+        Target::Action(_, Ok(_)) => Vec::new(),
+        Target::Action(_, Err(faults)) => faults
+            .iter()
+            .map(|fault| match fault.pointer.as_str() {
+                "" => fault.fault.clone(),
+                pointer => format!("{pointer}: {}", fault.fault),
+            })
+            .collect(),
+        Target::Started(..) | Target::Disabled(..) | Target::Unusable | Target::NoAction | Target::NoProvider => {
+            return ParamsFact::Unparsed;
+        }
+    };
+    let has_accounts = call.target.operation().is_some_and(|operation| operation.declaration().needs_account);
+    // Whoever names one means it, and would otherwise act with another's credentials.
+    if call.account_ref.is_some() && !has_accounts {
+        faults.push(format!("{} works with no account, so call again without account_ref", call.action));
+    }
+    if faults.is_empty() { ParamsFact::Valid } else { ParamsFact::Faulty(faults) }
+}
+
+fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
+    if let Some(refusal) = target.operation().and_then(|operation| operation.withdrawn()) {
+        return GuardFact::Refuse { code: refusal.code, reason: refusal.reason };
+    }
+    match target.invocation().map(|invocation| invocation.guard(now)) {
+        None => GuardFact::Unasked,
+        Some(Guard::Pass) => GuardFact::Pass,
+        Some(Guard::NeedsRemote) => GuardFact::NeedsRemote,
+        Some(Guard::Refuse(refusal)) => GuardFact::Refuse { code: refusal.code, reason: refusal.reason },
+    }
+}
+
+fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
+    let Some(id) = id else { return Ok(TaskFact::NotGiven) };
+    // For agents outside the operator has named it, and it need not be theirs.
+    let is_theirs = |group: &Group| matches!(caller, Caller::External(_)) || Some(group) == caller.group();
+    let usable =
+        gates::task(connection, id)?.is_some_and(|task| task.state == gates::TaskState::Open && is_theirs(&task.group));
+    Ok(if usable { TaskFact::Usable } else { TaskFact::Unusable })
+}
+
+fn gate_fact(
+    connection: &Connection,
+    caller: &Caller,
+    task: Option<&TaskId>,
+    gate: Option<Gate>,
+    policy: &Policy,
+) -> Result<GateFact, LedgerError> {
+    let Some((gate, quorum)) = gate.and_then(|gate| policy.quorum.get(&gate).copied().map(|quorum| (gate, quorum)))
+    else {
+        return Ok(GateFact::NotConfigured);
+    };
+    let Some(task) = task else { return Ok(GateFact::Closed(gate)) };
+    let spent = gates::unspent(connection, task, &gate, (&caller.to_string(), quorum))?;
+    Ok(if quorum > 0 && spent.len() == quorum { GateFact::Open(gate, spent) } else { GateFact::Closed(gate) })
+}

@@ -1,0 +1,45 @@
+//! What an agent outside has instead of a grant: its access, for the level of the action that its tool stands for.
+
+use crate::call::Call;
+use crate::config::flows::FlowsTable;
+use crate::flows::grants::{Use, standing};
+use crate::ledger::{LedgerError, store};
+use policy::facts::{ChatsFact, GrantFact, LiveGrant};
+use rusqlite::Connection;
+use shared::flow::GrantId;
+use shared::{Code, Gate, Level, Timestamp};
+
+/// The fact, and the gate that the operator has named for the tool.
+///
+/// # Errors
+/// [`LedgerError`] if it cannot be read; the call must then be refused.
+pub(super) fn grant_fact(
+    connection: &Connection,
+    now: Timestamp,
+    call: &Call,
+    access: &GrantId,
+    flows: &FlowsTable,
+) -> Result<(GrantFact, Option<Gate>), LedgerError> {
+    let no = |code| Ok((GrantFact::Refused(code), None));
+    let Some(tool) = &call.tool else { return no(Code::FlowExternalGrantDenied) };
+    // The same call once more is none more: it has the reply of the first.
+    let is_same = store::claimed(connection, call)?.is_some_and(|claimed| claimed.params_digest == call.params_digest);
+    let wanted = if is_same { Use::Again(tool) } else { Use::Tool(tool) };
+    if let Err(code) = standing(connection, flows, now, access, wanted)? {
+        return no(code);
+    }
+    // SECURITY: the tool may stand for something else by now than what this call was made of.
+    let bound = flows.tool(tool).filter(|bound| bound.provider == call.provider && bound.action == call.action);
+    let Some(bound) = bound else { return no(Code::FlowExternalToolDenied) };
+    let declared = call.target.operation().map(|operation| operation.declaration().level);
+    let most = if bound.gate.is_some() { Level::Production } else { Level::Write };
+    let live = LiveGrant {
+        // What demands more than its action declares, such as a write to a production branch, is beyond it.
+        level: declared.unwrap_or(Level::None).min(most),
+        catalogued: declared,
+        allowed: true,
+        denied: false,
+        chats: ChatsFact::Any,
+    };
+    Ok((GrantFact::Live(live), bound.gate.clone()))
+}

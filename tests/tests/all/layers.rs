@@ -1,0 +1,83 @@
+//! The crates depend on each other only in the directions of docs/internals/architecture.md.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Each crate with the workspace crates that it may use. The page has the same table.
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("shared", &[]),
+    ("mcp-shim", &["shared"]),
+    ("model", &["shared"]),
+    ("platform", &["model", "shared"]),
+    ("policy", &["model", "shared"]),
+    ("rules", &["model", "policy", "shared"]),
+    ("host-broker", &["model", "platform", "policy", "rules", "shared"]),
+    ("tests", &["host-broker", "mcp-shim", "model", "platform", "policy", "rules", "shared"]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    #[expect(clippy::disallowed_methods, reason = "cargo knows the dependencies")]
+    let mut command = Command::new(cargo);
+    command.current_dir(root()).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn each_crate_uses_only_the_crates_below_it() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    let names: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let listed: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, listed, "every crate of the workspace has a row");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let (_, allowed) = ALLOWED.iter().find(|(listed, _)| *listed == name).unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            assert!(!names.contains(used) || allowed.contains(&used), "{name} may not use {used}");
+        }
+    }
+}
+
+#[test]
+fn the_architecture_page_has_the_same_table() {
+    let page = std::fs::read_to_string(root().join("docs/internals/architecture.md")).unwrap();
+    for (name, allowed) in ALLOWED {
+        let row =
+            page.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap_or_else(|| panic!("{name}"));
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap().trim();
+        let used = if allowed.is_empty() { "—".to_owned() } else { words(allowed) };
+        assert_eq!(cell, used, "{name}");
+    }
+}
+
+fn words(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A re-export of a whole crate would give its users an edge that the table does not have.
+#[test]
+fn no_crate_reexports_another_crate_of_the_workspace() {
+    for (name, _) in ALLOWED {
+        let is_inner = !root().join(name).is_dir();
+        let directory = if is_inner { root().join("host-broker").join(name) } else { root().join(name) };
+        let lib = std::fs::read_to_string(directory.join("src/lib.rs")).unwrap();
+        for (other, _) in ALLOWED {
+            let other = other.replace('-', "_");
+            for reexport in
+                [format!("pub use {other};"), format!("pub use {other}::*"), format!("pub extern crate {other}")]
+            {
+                assert!(!lib.contains(&reexport), "{name}: {reexport}");
+            }
+        }
+    }
+}
