@@ -22,6 +22,9 @@ const DESCRIBING: [&str; 13] = [
     "sensitive",
 ];
 
+/// Beginnings of values that Ansible and SOPS have encrypted.
+const ENCRYPTED: [&str; 2] = ["$ANSIBLE_VAULT;", "ENC[AES256_GCM,"];
+
 /// How deep JSON is looked for inside strings: upstream servers like to send their results as text.
 const EMBEDDED_MAX: usize = 3;
 
@@ -80,11 +83,11 @@ fn credential(key: &str, value: &Value) -> Option<&'static str> {
 }
 
 fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
+    if holds_none(value, stamp) {
+        return false;
+    }
     let text = match value {
         Value::Null | Value::Bool(_) => return false,
-        Value::String(text) if text.is_empty() || stamp.is_mark(text) || values::is_reference(text) => return false,
-        Value::Array(items) if items.is_empty() => return false,
-        Value::Object(entries) if entries.is_empty() => return false,
         Value::String(text) => std::mem::take(text),
         Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
@@ -92,10 +95,39 @@ fn redact_whole(value: &mut Value, kind: &str, stamp: &Stamp) -> bool {
     true
 }
 
+/// Whether nothing in the value is a credential: it is empty, a mark, a reference, a placeholder or encrypted.
+fn holds_none(value: &Value, stamp: &Stamp) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => true,
+        Value::Number(_) => false,
+        Value::String(text) => {
+            text.is_empty()
+                || stamp.is_mark(text)
+                || values::is_reference(text)
+                || values::is_stand_in(text)
+                || ENCRYPTED.iter().any(|start| text.starts_with(start))
+        }
+        Value::Array(items) => items.iter().all(|item| holds_none(item, stamp)),
+        Value::Object(entries) => entries.values().all(|item| holds_none(item, stamp)),
+    }
+}
+
+/// Whether this is how OpenAPI says in which header, query or cookie a key is sent.
+fn is_security_scheme(entries: &serde_json::Map<String, Value>) -> bool {
+    let is =
+        |key: &str, words: &[&str]| entries.get(key).and_then(Value::as_str).is_some_and(|text| words.contains(&text));
+    is("type", &["apiKey"])
+        && is("in", &["header", "query", "cookie"])
+        && entries.keys().all(|key| matches!(key.as_str(), "type" | "in" | "name" | "description"))
+}
+
 /// Whether this is no value of the member but a schema for one: `"password": {"type": "string"}` in an API's
 /// description.
 fn describes(value: &Value) -> bool {
     let Value::Object(entries) = value else { return false };
+    if is_security_scheme(entries) {
+        return true;
+    }
     let says_what = match (entries.get("type"), entries.get("$ref")) {
         (Some(Value::String(name)), _) => name.parse::<jsonschema::JsonType>().is_ok(),
         (_, Some(Value::String(place))) => place.starts_with("#/"),
@@ -212,10 +244,34 @@ mod tests {
 
     #[test]
     fn a_reference_to_a_credential_stays() {
-        for value in [json!("${TOKEN}"), json!("Bearer $GITHUB_TOKEN"), json!("{{ token }}"), json!({}), json!([])] {
+        for value in [
+            json!("${TOKEN}"),
+            json!("Bearer $GITHUB_TOKEN"),
+            json!("{{ token }}"),
+            json!({}),
+            json!([]),
+            json!("<password>"),
+            json!("changeme"),
+            json!("Secret"),
+            json!({"constant_value": "secret", "references": []}),
+            json!({"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n34646264306632313333393636316562"}),
+            json!({"type": "apiKey", "in": "header", "name": "X-Key"}),
+        ] {
             assert_eq!(redacted(json!({ "api_key": value })), (false, json!({ "api_key": value }).to_string()));
         }
-        for value in [json!("${hunter2}"), json!("$hunter2"), json!("x ${TOKEN}"), json!([1])] {
+        for value in [
+            json!("${hunter2}"),
+            json!("$hunter2"),
+            json!("x ${TOKEN}"),
+            json!([1]),
+            json!("changeme2"),
+            json!("secrets"),
+            json!({"constant_value": "hunter2"}),
+            json!(["secret", "hunter2"]),
+            json!({"__ansible_vault": "hunter2"}),
+            json!({"type": "apiKey", "in": "header", "value": "hunter2"}),
+            json!({"type": "apiKey", "in": "hunter2"}),
+        ] {
             assert!(redacted(json!({ "api_key": value })).0, "{value}");
         }
     }

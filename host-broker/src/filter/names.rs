@@ -35,7 +35,7 @@ const fn likely(kind: &'static str, sort: Sort) -> Name {
 }
 
 /// The list. If two of its names end a name, the first one counts.
-const NAMES: [Name; 53] = [
+const NAMES: [Name; 58] = [
     sure("accesstoken", Sort::Key),
     sure("refreshtoken", Sort::Key),
     sure("idtoken", Sort::Key),
@@ -71,6 +71,11 @@ const NAMES: [Name; 53] = [
     likely("sharedkey", Sort::Key),
     likely("authkey", Sort::Key),
     likely("appkey", Sort::Key),
+    likely("consumerkey", Sort::Key),
+    likely("oauthverifier", Sort::Key),
+    likely("oauthsignature", Sort::Key),
+    likely("credentialvalue", Sort::Key),
+    likely("passwordconfirmation", Sort::Password),
     likely("appsecret", Sort::Key),
     likely("webhooksecret", Sort::Key),
     likely("sessionid", Sort::Key),

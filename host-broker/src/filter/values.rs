@@ -16,6 +16,7 @@ pub mod gitleaks;
 mod plausible;
 pub mod rule;
 
+pub(super) use self::checks::is_stand_in;
 pub(super) use self::plausible::{in_json, is_reference};
 
 use self::crafted::FORMATS;

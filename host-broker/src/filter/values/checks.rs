@@ -32,6 +32,11 @@ const PLACEHOLDERS: [&str; 20] = [
     "test",
 ];
 
+/// Returns whether the whole value is a word that stands for a password.
+pub(in crate::filter) fn is_stand_in(value: &str) -> bool {
+    PLACEHOLDERS.iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
 /// The shape is enough.
 pub(super) fn anything(_: &str) -> bool {
     true
@@ -110,8 +115,9 @@ pub(super) fn url_password(url: &str) -> bool {
     let password = userinfo.split_once(':').map_or("", |(_, password)| password);
     let is_variable = password.contains(['$', '{', '[', '(', '|']) || password.starts_with('%') && password.len() < 4;
     let is_masked = password.bytes().all(|b| matches!(b, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'));
-    // RFC 2606 reserves these hosts for manuals. What is no plain word there is taken for a leak all the same.
-    let is_reserved = ["example", "example.com", "example.org", "example.net"]
+    // RFC 2606 and 6761 reserve these hosts for manuals and tests. What is no plain word there is taken for a leak all
+    // the same.
+    let is_reserved = ["example", "example.com", "example.org", "example.net", "test", "invalid", "localhost"]
         .iter()
         .any(|name| host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
     let word = password.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -119,7 +125,7 @@ pub(super) fn url_password(url: &str) -> bool {
     let is_plain = word.split('%').all(is_word) && password.len() - word.len() <= 3;
     password.len() >= PASSWORD_BYTES_MIN
         && !(is_reserved && is_plain)
-        && !(is_variable || is_masked || PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word)))
+        && !(is_variable || is_masked || is_stand_in(password))
 }
 
 /// After the name of the header: a user and a password, or anything that is not plainly a word.
@@ -156,16 +162,24 @@ pub(super) fn is_user_and_password(credential: &str) -> bool {
 /// Returns whether a user and a password are those of RFC 7617, a placeholder, or two rows of one letter.
 fn is_from_a_manual(text: &str) -> bool {
     let is_row = |part: &str| part.len() <= 3 && part.bytes().zip(part.bytes().skip(1)).all(|(one, next)| one == next);
-    let is_placeholder = |password: &str| PLACEHOLDERS.iter().any(|word| password.eq_ignore_ascii_case(word));
     text.starts_with("Aladdin:")
         || text.split(':').all(is_row)
-        || text.split_once(':').is_some_and(|(_, password)| is_placeholder(password))
+        || text.split_once(':').is_some_and(|(_, password)| is_stand_in(password))
 }
 
 /// Returns whether the last word of the match is no placeholder, and not a plain word.
 pub(super) fn last_word(text: &str) -> bool {
     let word = text.rsplit([' ', '\t', '\n', '=', ':', '"', '\'']).find(|word| !word.is_empty()).unwrap_or_default();
     plausible::password(word)
+}
+
+/// Returns whether the last argument of a call is a password. Names of signals, hosts and ports are none.
+pub(super) fn last_argument(call: &str) -> bool {
+    let argument = call.trim_end_matches(['"', '\'']).rsplit(['"', '\'']).next().unwrap_or_default();
+    plausible::password(argument)
+        && !plausible::is_about_credentials(argument)
+        && !plausible::is_made_of_words(argument)
+        && !argument.ends_with([';', '{', '}', ','])
 }
 
 /// Returns whether the last field of a line of fields is no placeholder.

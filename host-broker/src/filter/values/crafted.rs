@@ -65,7 +65,7 @@ fn is_bounded(text: &str, range: &Range<usize>) -> bool {
 }
 
 /// All of them.
-pub(super) static FORMATS: [Format; 21] = [
+pub(super) static FORMATS: [Format; 23] = [
     Format::new(
         "github token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -195,6 +195,27 @@ pub(super) static FORMATS: [Format; 21] = [
             r"(?P<secret>[^\s']{4,256})'",
         ),
         checks::last_password,
+    )
+    .unbounded(),
+    // `.login("user", "password")`, and the third argument of a connection to a database.
+    Format::new(
+        "password",
+        &["connect(", "login(", "log_in(", "sign_in(", "authenticate(", "basic_auth(", "basicauth("],
+        concat!(
+            r#"\.(?i-u:connect|login|log_in|sign_in|authenticate|(?:set_?|with_?|http_?)?basic_?auth)"#,
+            r#"\([ \t]{0,4}["'][^"'\n]{1,128}["'][ \t]{0,4},[ \t]{0,4}["'](?P<secret>[^\s"']{5,256})["']"#,
+        ),
+        checks::last_argument,
+    )
+    .unbounded(),
+    Format::new(
+        "password",
+        &["mysql_connect(", "mysqli_connect(", "getconnection(", "mysqli("],
+        concat!(
+            r#"(?i-u:mysqli?_connect|getconnection|new[ \t]+mysqli)\((?:[^,()\n]{1,200},){2}[ \t]{0,4}"#,
+            r#"["'](?P<secret>[^\s"']{5,256})["']"#,
+        ),
+        checks::last_argument,
     )
     .unbounded(),
     // `host:port:database:user:password`, the lines of `.pgpass`.

@@ -90,9 +90,11 @@ const REFERENCES: [&str; 22] = [
     "projects/",
 ];
 
-/// The fewest bytes of a password, of one in a setting, of a key in quotes, of a key without.
+/// The fewest bytes of a password, of one in a setting, of one with signs and no digit, of a key in quotes, of a key
+/// without.
 const PASSWORD_BYTES_MIN: usize = 5;
 const SETTING_BYTES_MIN: usize = 4;
+const SIGNED_BYTES_MIN: usize = 8;
 const KEY_BYTES_MIN: usize = 10;
 const BARE_KEY_BYTES_MIN: usize = 16;
 
@@ -101,7 +103,8 @@ pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
     match sort {
         Sort::Header => header(value),
         Sort::Password if written.is_quoted => {
-            password(value) || written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+            password(value) && (written.is_setting || !is_about_credentials(value))
+                || written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
         }
         // `password = pass1`, `f(password=pass1)`: variables of programs.
         Sort::Password => {
@@ -130,7 +133,9 @@ pub(super) fn password(value: &str) -> bool {
     value.len() >= PASSWORD_BYTES_MIN
         && !is_placeholder(value)
         && !has_blank(value)
-        && (has_letter_and_digit(value) || digits == value.len() && digits >= 6 || has_sign && value.len() >= 12)
+        && (has_letter_and_digit(value)
+            || digits == value.len() && digits >= 6
+            || has_sign && value.len() >= SIGNED_BYTES_MIN && value.bytes().any(|byte| byte.is_ascii_alphabetic()))
         && (has_sign || !value.contains('/'))
         && !is_word_with_number(value)
 }
@@ -139,12 +144,14 @@ pub(super) fn password(value: &str) -> bool {
 pub(super) fn key(value: &str, least: usize) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let strange = value.bytes().filter(|byte| is_strong_sign(*byte)).count();
+    // A short text cannot have more.
+    let least_surprise = if value.len() < 20 { 2.7 } else { 3.0 };
     value.len() >= least
         && !is_placeholder(value)
         && (!has_blank(value) || strange >= 6)
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && (digits >= 2 || strange >= 4 && value.len() >= 24)
-        && surprise(value) >= 3.0
+        && (digits >= 2 || strange >= 4 && value.len() >= 24 || is_unspeakable(value))
+        && surprise(value) >= least_surprise
         && !is_made_of_words(value)
         && !is_camel_case(value)
 }
@@ -301,6 +308,42 @@ fn is_word_with_number(value: &str) -> bool {
     WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
+/// `testpass123`, `user1_pwd`, `my-secret-token-2`: nothing but words that tests and manuals make such values of, with
+/// at most four digits.
+pub(super) fn is_about_credentials(value: &str) -> bool {
+    const WORDS: &str = "password passwd pass pwd pw secret token key api user username admin root test testing tester my \
+        the new old valid invalid wrong right correct bad good fake mock dummy demo foo bar baz abc xyz some super db \
+        database proxy socks client server app auth access refresh bearer basic session bot login name id value string \
+        default temp tmp initial first second third another other different updated changed original current strong \
+        weak secure simple plain random hello world for not real is this a";
+    const DIGITS_MAX: usize = 4;
+    let lower = value.to_ascii_lowercase();
+    let digits = lower.bytes().filter(u8::is_ascii_digit).count();
+    digits <= DIGITS_MAX
+        && lower.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'!'))
+        && lower
+            .split(|c: char| !c.is_ascii_alphabetic())
+            .filter(|part| !part.is_empty())
+            .all(|part| is_joined_of(part, WORDS))
+}
+
+/// Returns whether the letters are one or several of the words, one after the other.
+fn is_joined_of(letters: &str, words: &str) -> bool {
+    // Whether the letters up to each place are.
+    let mut reached = vec![false; letters.len() + 1];
+    reached.iter_mut().take(1).for_each(|place| *place = true);
+    for at in 0..letters.len() {
+        if !reached.get(at).copied().unwrap_or_default() {
+            continue;
+        }
+        let rest = letters.get(at..).unwrap_or_default();
+        for word in words.split_ascii_whitespace().filter(|word| rest.starts_with(word)) {
+            reached.iter_mut().skip(at + word.len()).take(1).for_each(|place| *place = true);
+        }
+    }
+    reached.last().copied().unwrap_or_default()
+}
+
 /// Words with signs between them, and numbers of a few digits: names of things.
 pub(super) fn is_made_of_words(value: &str) -> bool {
     let is_word = |part: &str| {
@@ -325,6 +368,17 @@ fn is_camel_case(value: &str) -> bool {
         && (!is_one_word || value.ends_with(|c: char| c.is_ascii_digit()))
         && runs(u8::is_ascii_digit) <= 1
         && words.map(str::len).min().is_some_and(|shortest| shortest >= 2)
+}
+
+/// `gcperfxrtqymqmluvskxzyiyxxfnjduz`: letters of one case that no language writes in this order.
+fn is_unspeakable(value: &str) -> bool {
+    const BYTES_MIN: usize = 20;
+    const ROW_MIN: usize = 6;
+    let is_vowel = |byte: &u8| matches!(byte.to_ascii_lowercase(), b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+    let is_one_case =
+        value.bytes().all(|byte| byte.is_ascii_lowercase()) || value.bytes().all(|byte| byte.is_ascii_uppercase());
+    let mut rows = value.as_bytes().split(is_vowel);
+    value.len() >= BYTES_MIN && is_one_case && rows.any(|row| row.len() >= ROW_MIN)
 }
 
 fn is_uuid(parts: &[&str]) -> bool {

@@ -206,6 +206,9 @@ fn passwords_in_files_and_statements_are_known_by_their_place() {
         ("machine h login me password hunter22", "hunter22"),
         ("machine h\n  login me\n  password wossname\n", "wossname"),
         ("curl -u me:hunter22 https://h", "hunter22"),
+        ("client.login(\"ada\", \"hunter2xyz\")", "hunter2xyz"),
+        ("db.connect('ada', 'hunter2xyz');", "hunter2xyz"),
+        ("$db = mysqli_connect($host, \"ada\", \"hunter2xyz\", \"shop\");", "hunter2xyz"),
         ("CREATE USER sandy WITH PASSWORD 'Ride2Win@' NOSUPERUSER;", "Ride2Win@"),
         ("alter role app password 'wossname'", "wossname"),
         ("CREATE USER 'app'@'%' IDENTIFIED BY 'hunter22';", "hunter22"),
@@ -225,6 +228,11 @@ fn passwords_in_files_and_statements_are_known_by_their_place() {
         "Authorization: Basic dXNlcm5hbWU6cGFzc3dvcmQ=",
         "https://username%40gmail.com:pa%20ssword@example.com",
         "Authorization: Bearer my-test-token-12345",
+        "button.connect('clicked', 'on_button1_clicked')",
+        "socket.connect('tcp', 'localhost:8080')",
+        "client.login(\"ada\", \"password1\")",
+        "mysqli_connect($host, \"ada\", $password, \"shop1\");",
+        "http://ada:opensesame@localhost:8887",
     ] {
         assert_eq!(redacted(text), Vec::<String>::new(), "{text}");
     }

@@ -47,6 +47,11 @@ fn a_value_is_found_however_its_name_is_put_beside_it() {
         ("docker run -e DB_PASS=correct-horse img", "correct-horse"),
         ("oauth_token=kjerht2309uf90asd&x=1", "kjerht2309uf90asd"),
         ("user.set_password(\"hunter22\")", "hunter22"),
+        ("password = \"hunter2xyz\"", "hunter2xyz"),
+        ("password: 'p@ssword',", "p@ssword"),
+        ("password_confirmation: \"saweeeet2\",", "saweeeet2"),
+        ("consumer_secret: 'j49sk3j29djd',", "j49sk3j29djd"),
+        ("oauth_consumer_key: '9djdj82h48djs9d2',", "9djdj82h48djs9d2"),
         ("\"auth\": \"X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90\"", "X3Rva2VuOjEyMzQuMThqZjg0MWZrbDQwYU90"),
     ] {
         assert_eq!(secrets(text), [secret], "{text}");
@@ -119,6 +124,8 @@ fn what_stands_for_a_credential_stays() {
         "password: wachtwoord",
         "'password' => 'kennwort',",
         "password = \"butterfly\"",
+        "DEFAULT_ADMIN_PASS = \"admin123\"",
+        "password=\"testpass123\"",
         "should_pass(\"WinDLL('./_sqlite3.dll')\")",
     ] {
         assert_eq!(secrets(text), Vec::<&str>::new(), "{text}");

@@ -2,7 +2,9 @@ use super::*;
 
 #[test]
 fn a_password_is_no_word_and_no_placeholder() {
-    for value in ["hunter22", "admin123", "Mailpass1234!", "RedisPass1!", "481516", "correct!horse", "ключ-2026"] {
+    for value in
+        ["hunter22", "admin123", "Mailpass1234!", "RedisPass1!", "481516", "correct!horse", "ключ-2026", "p@ssword"]
+    {
         assert!(password(value), "{value}");
     }
     for value in [
@@ -54,6 +56,28 @@ fn a_random_value_of_small_letters_and_digits_is_no_camel_case() {
         assert!(key(value, 10), "{value}");
     }
     for value in ["refresh12345", "Curve25519SeedBin"] {
+        assert!(!key(value, 10), "{value}");
+    }
+}
+
+#[test]
+fn words_about_credentials_are_no_password_in_a_program_and_are_one_in_a_setting() {
+    let quoted = Written { is_quoted: true, is_tight: false, is_setting: false, next: Some(b'"') };
+    for value in ["admin123", "testpass123", "my-secret-token-2", "user1_pwd", "NewPassword1!"] {
+        assert!(!in_text(value, Sort::Password, quoted), "{value}");
+        assert!(in_text(value, Sort::Password, Written { is_setting: true, ..quoted }), "{value}");
+    }
+    for value in ["hunter2xyz", "admin481516", "testpelican1", "Harbor12345"] {
+        assert!(in_text(value, Sort::Password, quoted), "{value}");
+    }
+}
+
+#[test]
+fn letters_that_nobody_can_speak_are_a_key() {
+    for value in ["gcperfxrtqymqmluvskxzyiyxxfnjduzncoukyqe", "MNBVCXZQWRTPSDFGHJKL"] {
+        assert!(key(value, 10), "{value}");
+    }
+    for value in ["internationalisation", "ONETWOTHREEFOURFIVESIX", "gcperfxrtq", "gcperFXRTqymqmluvskxzyiyxx"] {
         assert!(!key(value, 10), "{value}");
     }
 }

@@ -6,6 +6,7 @@ use crate::filter::inspect::verdict::Reason::InstructionOverride;
 
 pub(super) fn rules() -> Vec<Rule> {
     let mut rules = addressed();
+    rules.extend(claimed());
     rules.extend(set_aside());
     rules.extend(authority());
     rules
@@ -100,6 +101,34 @@ fn addressed() -> Vec<Rule> {
     ]
 }
 
+/// Texts that claim to come from the user, or wait for an agent to read them.
+fn claimed() -> Vec<Rule> {
+    vec![
+        // `to you, GPT-4`: a message that names its sender and a model as its reader.
+        rule(
+            InstructionOverride,
+            &[" to you "],
+            "(?:message|note|request|order|instructions?) from<6> to you (?:the |an |my )?(?:gpt [0-9o]{1,2}|gemini|llama|mistral|<ai>)",
+        ),
+        // The one who gave the task does not write into what a tool returns.
+        rule(
+            InstructionOverride,
+            &[" i "],
+            "(?:task|tasks|assignment|job)(?: that| which)? i (?:gave|have given|assigned|have assigned|set)(?: to)? you",
+        ),
+        rule(
+            InstructionOverride,
+            &["rendering", "processing", "summari", "reading", "loading", "displaying", "parsing", "indexing"],
+            "(?:when|while|before|after) (?:you are )?(?:rendering|processing|summari[sz]ing|reading|loading|displaying|parsing|indexing) (?:this|the) (?:page|content|document|e ?mail|message|text|file|article)(?: content| contents| text| body)? (?:first|always|immediately|silently|also|you must|you have to) (?:execute|run|call|send|forward|invoke|fetch|visit|open|upload|post|delete)",
+        ),
+        rule(
+            InstructionOverride,
+            &["you see", "you read", "you encounter", "you receive", "you find"],
+            "(?:if|when|whenever|once) you (?:see|read|encounter|receive|find) the (?:keyword|code ?word|trigger|trigger word|secret word|magic word|password)<6> you (?:should|must|will|shall|are to|have to)",
+        ),
+    ]
+}
+
 /// Texts that set an agent's work aside.
 fn set_aside() -> Vec<Rule> {
     vec![
@@ -124,6 +153,11 @@ fn set_aside() -> Vec<Rule> {
             InstructionOverride,
             &["your ", "task ", "new objective", "new mission"],
             "(?:(?:your|the) (?:actual|real|true) task (?:starts|begins) now|your (?:actual|real|true|new|only|proper) (?:job|task|work|objective|goal|mission|assignment|instructions?|purpose|brief) (?:is|are|starts?|begins?|now|collect|will)|new (?:objective|mission) (?:is|collect|find|send|delete))",
+        ),
+        rule(
+            InstructionOverride,
+            &["normal "],
+            "you (?:must|should|have to|need to|shall|will|are to)(?: now| immediately)? (?:suspend|halt|stop|abandon|pause|cease)(?: all| any| your| the){0,2} normal (?:operations?|processing|work|behaviou?rs?|tasks?)",
         ),
         rule(
             InstructionOverride,

@@ -5,6 +5,39 @@ use crate::filter::inspect::terms::rule;
 use crate::filter::inspect::verdict::Reason::{InstructionOverride, PromptDisclosure, Secrecy};
 
 pub(super) fn rules() -> Vec<Rule> {
+    let mut rules = answers();
+    rules.extend(replies());
+    rules
+}
+
+/// Texts that add something to an agent's reply, or change the whole of it.
+fn replies() -> Vec<Rule> {
+    vec![
+        rule(
+            InstructionOverride,
+            &["your reply", "your response", "your answer", "your summary"],
+            "(?:add|include|integrate|insert|append|weave|embed|incorporate|place|put|mention|slip|introduce|feature) (?:an?|the|this|some|random|in|within|any|that|two|three) (?:[^ ]{1,24} ){0,12}?(?:in |into |to |within |throughout |at the end of )?your (?:reply|response|answer|summary)",
+        ),
+        rule(
+            InstructionOverride,
+            &["your reply", "your response", "your answer"],
+            "in your (?:reply|response|answer) (?:mention|suggest|recommend|tease|hint|claim|state|promote|advertise|insert|add|include|encourage|tell|urge|say)",
+        ),
+        rule(
+            InstructionOverride,
+            &["your reply", "your response", "your answer"],
+            "(?:(?:encipher|scramble|jumble|translate|modify|rewrite|alter|adjust|enhance|invert|obfuscate) (?:[^ ]{1,24} ){0,6}?your (?:reply|response|answer)(?: in| into| to| using| by| with| as)|(?:encrypt|encode|reverse|convert|render|reply|apply) (?:[^ ]{1,24} ){0,6}?your (?:reply|response|answer)(?: in| into| to| using| with| as)<3> (?:base[0-9a-z]{2}|cipher|caesar|rot[0-9a-z]{0,2}|morse|hex|hexadecimal|binary|emojis?|anagrams?))",
+        ),
+        rule(
+            InstructionOverride,
+            &["your reply", "your response", "your answer"],
+            "(?:provide|write|give|deliver|present|display|formulate|compose) your (?:entire |whole |full |complete |final )?(?:reply|response|answer) (?:in (?:[^ ]{1,16} )?(?:reverse|anagrams?|anagrammed|emojis?|morse|base[0-9]{2}|caps|uppercase|capitals|rhymes?|spanish|french|german|italian|chinese|japanese|russian|portuguese|arabic|korean|hindi|latin)|using|without)",
+        ),
+    ]
+}
+
+/// Texts that want secrecy, decide an answer, or ask for instructions.
+fn answers() -> Vec<Rule> {
     vec![
         rule(
             Secrecy,
@@ -78,7 +111,7 @@ pub(super) fn rules() -> Vec<Rule> {
         rule(
             PromptDisclosure,
             &["your "],
-            "(?:print|show|reveal|translate|repeat|output|rewrite|quote|convert|summari[sz]e|encode|give)(?: [^ ]{1,12}){0,4}? your (?:hidden|system|initial|original|secret|internal|own|full|first) (?:instructions?|prompt|rules|message|guidelines|configuration)",
+            "(?:print|show|reveal|translate|repeat|output|rewrite|quote|convert|summari[sz]e|encode|give)(?: [^ ]{1,12}){0,4}? your (?:actual |real |exact |entire |complete |current )?(?:hidden|system|initial|original|secret|internal|own|full|first) (?:instructions?|prompt|rules|message|guidelines|configuration)",
         ),
         rule(
             PromptDisclosure,

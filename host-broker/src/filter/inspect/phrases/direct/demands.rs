@@ -24,6 +24,22 @@ fn data() -> Vec<Rule> {
             &["key", "password", "credential", "secret", "id rsa", "token", "environment variable", "env file"],
             "(?:include|append|add|attach|paste|put|insert|embed|reveal|repeat|print|quote|give)<4> (?:api keys?|passwords?|credentials|secrets|private keys?|id rsa|ssh keys?|access tokens?|environment variables|env file)<6> (?:in|to|into|at|as) (?:your (?:answer|reply|response|output|message|summary|next)|the end of the (?:url|answer|reply)|an? (?:new )?(?:issue|comment|gist|pastebin|reply|message|public)|the (?:answer|reply|comments?|response))",
         ),
+        // A command that uploads a file of secrets.
+        rule(
+            ExfiltrationRequest,
+            &["etc passwd", "etc shadow", "id rsa", "id ed", "aws credentials", "ssh key"],
+            "(?:etc passwd|etc shadow|id rsa|id ed2ssi9|aws credentials|ssh keys?)<8> (?:curl|wget|nc|scp|requests post)<6> (?:https?|[^ ]{1,40} (?:com|net|org|io|xyz|ru))",
+        ),
+        rule(
+            ExfiltrationRequest,
+            &["etc passwd", "etc shadow", "id rsa", "id ed", "aws credentials"],
+            "(?:curl|wget|nc|requests post)<6> (?:etc passwd|etc shadow|id rsa|id ed2ssi9|aws credentials)<6> https?",
+        ),
+        rule(
+            ExfiltrationRequest,
+            &["password", "secret", "credential", "key", "user "],
+            "(?:locate|find|collect|gather|harvest|get|compile)(?: together)? (?:all|every|any|each)(?: of)?(?: the)? (?:passwords?|secrets?|credentials?|private key|api key|user)(?: keys?| files?| data| information| details)?<12> (?:upload|send|post|email|mail|forward|transmit)<6> to (?:https?|my |[^ ]{1,40} (?:[^ ]{1,30} )?(?:com|net|org|io|xyz|ru|example))",
+        ),
         rule(
             ExfiltrationRequest,
             &["key", "token", "password", "session log", "credential", "secret"],
@@ -64,6 +80,16 @@ fn acts() -> Vec<Rule> {
             InstructionOverride,
             &["tool"],
             "(?:use|using|with|through|via) (?:your|the) (?:mail|email|browser|shell|terminal|user|file|bash|payment|bank|calendar|slack|messaging|banking|chat|web)(?: [^ ]{1,12})? tools? (?:to|and) (?:write|send|visit|open|delete|create|transfer|pay|post|upload|read|run|fill|download|grant|invite)",
+        ),
+        rule(
+            InstructionOverride,
+            &["your assigned", "your current", "your original", "your task", "the assigned"],
+            "(?:navigate to|visit|open|go to|click|follow|connect to|load) (?:on )?(?:this|the|that|it|[^ ]{1,40} (?:com|net|org|io))(?: (?:link|url|page|site|address|following link))?<4> (?:to|and) (?:continue|complete|resume|finish|proceed with) (?:with )?(?:your|the) (?:assigned |current |original |own )?(?:task|work|assignment|job)",
+        ),
+        rule(
+            InstructionOverride,
+            &["mail", "message"],
+            "send<4> (?:e ?)?(?:mail|message|confirmation)s?<2> to [^ ]{1,60}(?: [^ ]{1,30})?<2> (?:with|and) (?:the |a )?(?:body|message body)",
         ),
         rule(
             InstructionOverride,
