@@ -366,7 +366,7 @@ impl Queue {
             let room = Arc::clone(&self.room);
             let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
             if is_long {
-                if worker.take(job, desk) {
+                if worker.take(job, self.snapshot.clone(), desk) {
                     self.worker = Worker::Parses;
                 }
             } else if let Some(inbound) = job.read() {

@@ -115,6 +115,33 @@ pub(super) struct Job {
     pub(super) wall: Timestamp,
 }
 
+/// A document to be parsed beside the loop.
+struct Alone {
+    job: Job,
+    /// What the group may do, as it was last made.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Alone {
+    fn run(self, desk: &Desk, into: &mut ParsedDocuments) {
+        let Some(inbound) = self.job.read() else {
+            into.again = true;
+            return;
+        };
+        into.parsed.push(parsed(inbound, self.snapshot.as_deref(), desk).0);
+    }
+}
+
+/// Parses a document, and inspects the data that it would let leave if the group may send it. Also returns its lane.
+fn parsed(inbound: Inbound, snapshot: Option<&Snapshot>, desk: &Desk) -> (Parsed, Lane) {
+    let mut parsed = call::parse(inbound, desk);
+    let lane = lane(snapshot, &parsed);
+    if lane == Lane::Permitted {
+        call::inspect(&mut parsed, desk);
+    }
+    (parsed, lane)
+}
+
 impl Job {
     /// Reads it; `None` if it cannot be read now, and is no longer in hand.
     pub(super) fn read(self) -> Option<Inbound> {
@@ -196,12 +223,9 @@ impl Look {
                 into.again = true;
                 continue;
             };
-            let mut parsed = call::parse(inbound, desk);
-            if lane(Some(&self.snapshot), &parsed) == Lane::Permitted {
-                call::inspect(&mut parsed, desk);
-                into.parsed.push(parsed);
-            } else {
-                into.refused.push((name, identity));
+            match parsed(inbound, Some(&self.snapshot), desk) {
+                (parsed, Lane::Permitted) => into.parsed.push(parsed),
+                (_, Lane::Refused) => into.refused.push((name, identity)),
             }
         }
         into.rest = self.names;
@@ -221,7 +245,7 @@ pub(super) struct Remade {
 
 /// One thing to be done beside the loop.
 enum Task {
-    Document(Box<Job>),
+    Document(Box<Alone>),
     Look(Look),
     Remade(Remade),
 }
@@ -238,8 +262,8 @@ impl ParseWorker {
     }
 
     /// Hands a document over. Returns `false` if the worker is gone, which happens only at the end.
-    pub(super) fn take(&self, job: Job, desk: &Arc<Desk>) -> bool {
-        self.send(Task::Document(Box::new(job)), desk)
+    pub(super) fn take(&self, job: Job, snapshot: Option<Arc<Snapshot>>, desk: &Arc<Desk>) -> bool {
+        self.send(Task::Document(Box::new(Alone { job, snapshot })), desk)
     }
 
     /// Hands documents over to be looked at. Returns `false` as [`Self::take`].
@@ -267,13 +291,10 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
                 let Some(news) = news(made) else { continue };
                 news
             }
-            Task::Document(job) => {
-                let (queue, group) = (job.queue, job.room.group.clone());
+            Task::Document(document) => {
+                let (queue, group) = (document.job.queue, document.job.room.group.clone());
                 let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
-                guarded(&group, || match job.read() {
-                    Some(inbound) => done.parsed.push(call::parse_beside(inbound, &desk)),
-                    None => done.again = true,
-                });
+                guarded(&group, || document.run(&desk, &mut done));
                 News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
             Task::Look(look) => {
