@@ -268,17 +268,21 @@ impl Queue {
         self.refused.extend(refused);
         rest.append(&mut self.names);
         self.names = rest;
-        parsed.into_iter().filter_map(|parsed| self.accept(parsed, desk)).collect()
+        parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, desk)).collect()
     }
 
-    /// Returns the event of a parsed document; `None` for one that is left alone.
-    fn accept(&self, mut parsed: Parsed, desk: &Desk) -> Option<Event> {
-        let lane = lane(self.snapshot.as_deref(), &parsed);
+    /// Returns the event of a parsed document; `None` for one that is left alone. `took` says how long the loop read and
+    /// parsed it; the group pays for that unless its snapshot permits what the document asks.
+    fn accept(&self, mut parsed: Parsed, took: Duration, desk: &Desk) -> Option<Event> {
+        let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
+        if lane == Lane::Refused {
+            self.room.pace(lane).spend(took, now);
+        }
         if let Origin::File(file) = parsed.origin_mut() {
             file.slot.set_lane(lane);
         }
         if let Parsed::Rubbish(rubbish) = &parsed {
-            self.room.pace(lane).count(Instant::now());
+            self.room.pace(lane).count(now);
             if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
                 return None;
             }
@@ -370,7 +374,8 @@ impl Queue {
                     self.worker = Worker::Parses;
                 }
             } else if let Some(inbound) = job.read() {
-                events.extend(self.accept(call::parse(inbound, desk), desk));
+                let parsed = call::parse(inbound, desk);
+                events.extend(self.accept(parsed, began.elapsed(), desk));
             } else {
                 self.again = true;
             }

@@ -16,6 +16,7 @@ use crate::host::Effects;
 use crate::identity::issuers::Issuers;
 use crate::ledger::LedgerKey;
 use crate::mailroom::Room;
+use crate::mailroom::pace::Lane;
 use crate::policy::profile::Profiles;
 use crate::providers::registry::Listed;
 use crate::providers::{mock, setup};
@@ -139,6 +140,20 @@ fn is_inspected(parsed: &Parsed) -> bool {
         Parsed::Call(call) => call.departing.is_some(),
         Parsed::Directive(_) | Parsed::Rubbish(_) => panic!("it is no call"),
     }
+}
+
+#[test]
+fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
+    let mut world = World::new(sending);
+    let text = "a b ".repeat(900);
+    let is_paced = (0..5_000).any(|n| {
+        world.write("a.json", &call_of_send(&format!("r-{n}"), &text));
+        // Nobody decides on it, so that only reading it can cost something.
+        drop(world.next());
+        !world.room.pace(Lane::Refused).permits(true, Instant::now())
+    });
+    assert!(is_paced);
+    assert!(world.room.pace(Lane::Permitted).permits(true, Instant::now()));
 }
 
 #[test]
