@@ -24,6 +24,8 @@ use crate::secrets::Secrets;
 use serde_json::json;
 use std::sync::mpsc::{Receiver, channel};
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// An intake with its worker, for the group `developer` and another one.
 struct World {
     home: Home,
@@ -104,6 +106,12 @@ impl World {
         Self { home, intake, news, room, _folder: folder }
     }
 
+    /// Has every further document of the group looked at beside the loop.
+    fn use_up_the_refused_pace(&self) {
+        let now = Instant::now();
+        (0..20_000).for_each(|_| self.room.pace(Lane::Refused).count(now));
+    }
+
     fn may(&mut self, snapshot: &Arc<Snapshot>) {
         self.intake.set_snapshot(&self.room.group.clone(), snapshot);
     }
@@ -132,6 +140,18 @@ impl World {
         let Some(Event::Arrived(parsed)) = event else { panic!("no request arrives: {event:?}") };
         parsed
     }
+
+    fn can_be_served(&self, at: Instant) -> bool {
+        self.intake.queues.iter().any(|queue| queue.can_be_served(at))
+    }
+}
+
+fn id_of(parsed: &Parsed) -> &str {
+    match parsed {
+        Parsed::Call(call) => call.header.request_id.as_str(),
+        Parsed::Directive(directive) => directive.header.request_id.as_str(),
+        Parsed::Rubbish(rubbish) => panic!("{rubbish:?}"),
+    }
 }
 
 /// Whether the data that the call would let leave was inspected.
@@ -140,6 +160,26 @@ fn is_inspected(parsed: &Parsed) -> bool {
         Parsed::Call(call) => call.departing.is_some(),
         Parsed::Directive(_) | Parsed::Rubbish(_) => panic!("it is no call"),
     }
+}
+
+#[test]
+fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() {
+    let mut world = World::new(|_| desk());
+    world.may(&snapshot(&json!({ "is_main": true })));
+    world.use_up_the_refused_pace();
+    // As much is under way as a group may have.
+    let under_way = world.room.weigh(16 * 1024 * 1024);
+    assert!(world.room.takes_short() && !world.room.takes_long());
+    let cancel = |id: &str| json!({ "type": "ext_cancel", "request_id": id, "of": "another" }).to_string();
+    world.write("a.json", &format!("{}{}", cancel("long"), " ".repeat(8 * 1024)));
+    world.write("b.json", &cancel("short"));
+    let short = world.next();
+    assert_eq!(id_of(&short), "short");
+    // The worker would be free again by then.
+    let is_idle = (0..200).any(|_| world.round().is_empty() && !world.can_be_served(Instant::now() + SECOND));
+    assert!(is_idle, "nothing is left to be looked at");
+    drop(under_way);
+    assert_eq!(id_of(&world.next()), "long");
 }
 
 #[test]

@@ -191,6 +191,8 @@ pub struct ParsedDocuments {
     pub(super) refused: Vec<(String, FileIdentity)>,
     /// Those that were not looked at, in their order.
     pub(super) rest: VecDeque<String>,
+    /// The long ones among them that have to wait until less of the group is under way.
+    pub(super) long: Vec<String>,
     /// Whether a file could not be read now.
     pub(super) again: bool,
     pub(super) took: Duration,
@@ -211,8 +213,8 @@ impl Look {
             let Some(reading) = reading else { continue };
             let identity = reading.identity();
             if reading.is_long() && !self.room.takes_long() {
-                self.names.push_front(name);
-                break;
+                into.long.push(name);
+                continue;
             }
             if !self.room.take(&name, identity) {
                 continue;
