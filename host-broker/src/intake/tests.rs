@@ -9,7 +9,7 @@ use crate::deputy::Deputy;
 use crate::effects::clock::SystemClock;
 use crate::effects::commands::SystemCommands;
 use crate::effects::http::SystemHttp;
-use crate::effects::ids::SystemIds;
+use crate::effects::ids::{Ids, NoRandomness, SystemIds};
 use crate::event::Reports;
 use crate::filter::values::Formats;
 use crate::host::Effects;
@@ -22,6 +22,7 @@ use crate::providers::registry::Listed;
 use crate::providers::{mock, setup};
 use crate::secrets::Secrets;
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -180,6 +181,27 @@ fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() 
     assert!(is_idle, "nothing is left to be looked at");
     drop(under_way);
     assert_eq!(id_of(&world.next()), "long");
+}
+
+/// A random source that panics at its first use.
+#[derive(Default)]
+struct PanicsOnce(AtomicBool);
+
+impl Ids for PanicsOnce {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        assert!(self.0.swap(true, Ordering::AcqRel), "a fault in the broker");
+        SystemIds.fill(buffer)
+    }
+}
+
+#[test]
+fn what_a_look_that_panicked_has_left_is_found_by_the_next_listing() {
+    let mut world = World::new(|_| Desk { ids: Arc::new(PanicsOnce::default()), ..desk() });
+    world.may(&may_send());
+    world.use_up_the_refused_pace();
+    world.write("a.json", &call_of_send("first", ""));
+    world.write("b.json", &call_of_send("second", ""));
+    assert_eq!(id_of(&world.next()), "second");
 }
 
 #[test]

@@ -199,8 +199,9 @@ pub struct ParsedDocuments {
 }
 
 impl Look {
-    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) {
-        let began = Instant::now();
+    /// Looks at some of the documents. Returns whether a file could not be read now.
+    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) -> bool {
+        let (began, mut again) = (Instant::now(), false);
         while let Some(name) = self.names.pop_front() {
             let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
             let slot = if is_enough || !self.room.takes_short() { None } else { self.room.slot() };
@@ -209,7 +210,7 @@ impl Look {
                 break;
             };
             let (reading, is_passing) = Reading::find(&self.room, &name);
-            into.again |= is_passing;
+            again |= is_passing;
             let Some(reading) = reading else { continue };
             let identity = reading.identity();
             if reading.is_long() && !self.room.takes_long() {
@@ -222,7 +223,7 @@ impl Look {
             let (room, arrived, wall) = (Arc::clone(&self.room), Instant::now(), self.clock.now());
             let job = Job { queue: self.queue, room, name: name.clone(), reading, slot, arrived, wall };
             let Some(inbound) = job.read() else {
-                into.again = true;
+                again = true;
                 continue;
             };
             match parsed(inbound, Some(&self.snapshot), desk) {
@@ -231,6 +232,7 @@ impl Look {
             }
         }
         into.rest = self.names;
+        again
     }
 }
 
@@ -301,11 +303,11 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
             }
             Task::Look(look) => {
                 let (queue, group) = (look.queue, look.room.group.clone());
-                // What is left of it if parsing panics is found by the next listing.
+                // If parsing panics, the look loses the names that it still has. The next listing finds them.
                 let mut done = ParsedDocuments { queue, again: true, ..ParsedDocuments::default() };
                 guarded(&group, || {
-                    done.again = false;
-                    look.run(&desk, &mut done);
+                    let again = look.run(&desk, &mut done);
+                    done.again = again;
                 });
                 News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
