@@ -5,8 +5,7 @@
 mod parsing;
 
 pub use parsing::{
-    Desk, Invoked, hypothetical, hypothetical_of_tool, inspect, invoked, made, parse, parse_beside, readmit,
-    readmit_grant,
+    Desk, Invoked, hypothetical, hypothetical_of_tool, inspect, invoked, made, parse, readmit, readmit_grant,
 };
 
 use crate::chat::Relayed;

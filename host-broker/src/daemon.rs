@@ -22,9 +22,10 @@ mod waiting;
 
 use crate::approvals::{self, Kind};
 use crate::broker::{Broker, run};
-use crate::call::{Header, Origin, Parsed};
+use crate::call::{Header, Invoked, Origin, Parsed};
 use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
+use crate::flows::grants::{Use, standing};
 use crate::grants;
 use crate::intake::Intake;
 use crate::ledger::health::Health;
@@ -318,7 +319,9 @@ impl Loop {
                 News::Back(back) if self.stopping.is_none() => self.bring_back(back),
                 News::Accepted(exchange) if self.stopping.is_none() => self.exchange(exchange),
                 News::Invoked(invocation) if self.stopping.is_none() => {
-                    self.daemon.intake.invoke(*invocation, Arc::clone(&self.daemon.broker.config));
+                    let is_permitted = self.may_call(&invocation.invoked);
+                    let config = Arc::clone(&self.daemon.broker.config);
+                    self.daemon.intake.invoke(*invocation, is_permitted, config);
                 }
                 News::Resumed(resumed) if self.stopping.is_none() => self.resumed(*resumed),
                 News::Checked(checked) if self.stopping.is_none() => self.checked(*checked),
@@ -344,6 +347,15 @@ impl Loop {
         let batch: Vec<Event> = self.pending.drain(..self.pending.len().min(BATCH_MAX)).collect();
         self.running -= batch.iter().filter(|event| matches!(event, Event::Finished(_))).count();
         batch
+    }
+
+    /// Returns whether an external agent may call this tool, as far as its access is known now. The decision looks again.
+    fn may_call(&self, invoked: &Invoked) -> bool {
+        let Daemon { ledger, broker, clock, .. } = &self.daemon;
+        // A repeated call is decided on, too, although the access may be used up.
+        let wanted = Use::Again(&invoked.tool);
+        let standing = standing(ledger.reader(), &broker.config.flows, clock.now(), &invoked.grant, wanted);
+        standing.is_ok_and(|standing| standing.is_ok())
     }
 
     fn patience(&self) -> Duration {

@@ -1,9 +1,10 @@
 //! What is reached over HTTP: connections, each with its limits, on an address of this machine.
 //!
 //! Nothing here decides, and nothing here can stop the broker's loop: a fault ends its connection. The server cuts off
-//! a client that is slow with the head of a request, its body or the reply. If there are too many connections, the
-//! oldest one gives way that neither is a signed-in person's nor has a request with a bearer under way. So neither
-//! unauthenticated clients nor external agents keep a signed-in person out.
+//! a client that is slow with the head of a request, its body or the reply. A
+//! signed-in person's connection never gives way. A connection with a bearer's request under way does not give way until
+//! the answer. If there are too many connections, the oldest of the others gives way. So neither unauthenticated clients
+//! nor external agents keep a signed-in person out.
 
 mod api;
 pub mod callback;

@@ -170,11 +170,14 @@ impl Intake {
         self.worker.remake(Remade { make: Box::new(make), news: Box::new(news) }, &self.desk)
     }
 
-    /// Parses what an agent outside wants of a tool, beside the loop. It arrives like a document.
-    pub fn invoke(&self, Invocation { invoked, answer }: Invocation, config: Arc<Config>) {
+    /// Parses an external agent's call of a tool beside the loop. It arrives like a document. `is_permitted` says whether
+    /// the agent may call the tool, as far as is known; only then the data that would leave is inspected here.
+    pub fn invoke(&self, Invocation { invoked, answer }: Invocation, is_permitted: bool, config: Arc<Config>) {
         let make = move |desk: &Desk| {
             let mut parsed = call::invoked(invoked, &config.flows, desk).map_or_else(|other| other, Parsed::Call);
-            call::inspect(&mut parsed, desk);
+            if is_permitted {
+                call::inspect(&mut parsed, desk);
+            }
             *parsed.origin_mut() = Origin::Socket(answer);
             Ok(Event::Arrived(parsed))
         };

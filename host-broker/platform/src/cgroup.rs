@@ -85,7 +85,12 @@ impl Cgroups {
         let leaf = self.base.join(&self.own);
         let moves = |to: &Path| fs::write(to.join("cgroup.procs"), std::process::id().to_string());
         if !was_moved {
-            let made = fs::create_dir(&leaf).and_then(|()| moves(&leaf));
+            // An earlier broker with the same number may have left it.
+            let made = match fs::create_dir(&leaf) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !is_populated(&leaf) => Ok(()),
+                made => made,
+            };
+            let made = made.and_then(|()| moves(&leaf));
             made.map_err(|error| format!("{} cannot be entered: {error}", leaf.display()))?;
         }
         let offered = controllers(&self.base);
@@ -118,10 +123,7 @@ impl Cgroups {
     /// # Errors
     /// It cannot be made, or cannot have a limit.
     pub(super) fn create(&self, limits: &ResourceLimits) -> io::Result<Cgroup> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = self.base.join(format!("{}.{number}", self.own));
-        fs::create_dir(&path)?;
-        let cgroup = Cgroup { path };
+        let cgroup = Cgroup { path: self.create_next()? };
         let offered = controllers(&cgroup.path);
         for (file, value) in settings(limits, &offered) {
             let path = cgroup.path.join(file);
@@ -131,6 +133,20 @@ impl Cgroups {
             }
         }
         Ok(cgroup)
+    }
+
+    /// Makes the directory of the next free number. Numbers begin again after a reload, and a group whose processes are
+    /// still dying keeps its number.
+    fn create_next(&self) -> io::Result<PathBuf> {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let path = self.base.join(format!("{}.{number}", self.own));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -53,14 +53,8 @@ pub struct Desk {
     pub filters: Option<Arc<Filters>>,
 }
 
-/// Parses a group's document beside the loop, and inspects the data that the call would let leave.
-pub fn parse_beside(inbound: Inbound, desk: &Desk) -> Parsed {
-    let mut parsed = parse(inbound, desk);
-    inspect(&mut parsed, desk);
-    parsed
-}
-
-/// Inspects the data that a parsed call would let leave. It runs beside the loop, because it takes long.
+/// Inspects the data that a parsed call would let leave. It takes long, so it runs beside the loop, and only for callers
+/// that may make the call as far as is known.
 pub fn inspect(parsed: &mut Parsed, desk: &Desk) {
     if let Parsed::Call(call) = parsed {
         inspect_call(call, desk);
@@ -466,9 +460,9 @@ fn each_number(
     goes_on
 }
 
-/// A call about which a person was asked, from its stored document: parsed and inspected beside the loop like the first
-/// time, for the same decision.
-/// Who it is was established when it arrived. Its reply goes where the first one waits, if it still does.
+/// Makes a call again, about which a person was asked, from its stored document. It is parsed and inspected for the same
+/// decision as the first time. The caller is known from the first time. The reply goes where the first one waits, if it
+/// still does.
 ///
 /// # Errors
 /// What is wrong with the document; it was right when it was stored.

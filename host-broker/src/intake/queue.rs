@@ -174,6 +174,10 @@ impl Queue {
         if self.names.len() < NAMES_MAX { self.names.push_back(name.to_owned()) } else { self.again = true }
     }
 
+    fn push_long(&mut self, name: String) {
+        if self.long.len() < NAMES_MAX { self.long.push_back(name) } else { self.again = true }
+    }
+
     /// Counts a notice about the group's directory. Returns how many there were within the second.
     pub(super) fn count_notice(&mut self, now: Instant) -> u32 {
         if now.saturating_duration_since(self.noticed_since) >= Duration::from_secs(1) {
@@ -261,24 +265,31 @@ impl Queue {
 
     /// Takes in what the worker has done. Returns what is to be decided on.
     pub(super) fn is_parsed(&mut self, done: ParsedDocuments, desk: &Desk) -> Vec<Event> {
-        let ParsedDocuments { parsed, refused, mut rest, again, took, queue: _ } = done;
+        let ParsedDocuments { parsed, refused, mut rest, long, again, took, queue: _ } = done;
         self.worker = Worker::Free;
         self.parses_from = Instant::now() + took * PARSING_REST;
         self.again |= again;
         self.refused.extend(refused);
         rest.append(&mut self.names);
         self.names = rest;
-        parsed.into_iter().filter_map(|parsed| self.accept(parsed, desk)).collect()
+        for name in long {
+            self.push_long(name);
+        }
+        parsed.into_iter().filter_map(|parsed| self.accept(parsed, Duration::ZERO, desk)).collect()
     }
 
-    /// Returns the event of a parsed document; `None` for one that is left alone.
-    fn accept(&self, mut parsed: Parsed, desk: &Desk) -> Option<Event> {
-        let lane = lane(self.snapshot.as_deref(), &parsed);
+    /// Returns the event of a parsed document; `None` for one that is left alone. `took` says how long the loop read and
+    /// parsed it; the group pays for that unless its snapshot permits what the document asks.
+    fn accept(&self, mut parsed: Parsed, took: Duration, desk: &Desk) -> Option<Event> {
+        let (lane, now) = (lane(self.snapshot.as_deref(), &parsed), Instant::now());
+        if lane == Lane::Refused {
+            self.room.pace(lane).spend(took, now);
+        }
         if let Origin::File(file) = parsed.origin_mut() {
             file.slot.set_lane(lane);
         }
         if let Parsed::Rubbish(rubbish) = &parsed {
-            self.room.pace(lane).count(Instant::now());
+            self.room.pace(lane).count(now);
             if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
                 return None;
             }
@@ -306,7 +317,7 @@ impl Queue {
         if refused_too && self.refused.is_empty() {
             return (!self.names.is_empty()).then_some(Next::Any);
         }
-        let has_some = !self.names.is_empty() || !self.long.is_empty();
+        let has_some = !self.names.is_empty() || !self.long.is_empty() && self.room.takes_long();
         let may_look = self.can_find() && self.worker == Worker::Free && self.parses_from <= now;
         (has_some && may_look).then_some(Next::Look)
     }
@@ -354,11 +365,7 @@ impl Queue {
         let Some(reading) = reading else { return true };
         let is_long = reading.is_long();
         if is_long && !self.may_parse(began) {
-            if self.long.len() < NAMES_MAX {
-                self.long.push_back(name);
-            } else {
-                self.again = true;
-            }
+            self.push_long(name);
         } else {
             if !self.room.take(&name, reading.identity()) {
                 return true;
@@ -366,11 +373,12 @@ impl Queue {
             let room = Arc::clone(&self.room);
             let job = Job { queue: index, room, name, reading, slot, arrived: began, wall: clock.now() };
             if is_long {
-                if worker.take(job, desk) {
+                if worker.take(job, self.snapshot.clone(), desk) {
                     self.worker = Worker::Parses;
                 }
             } else if let Some(inbound) = job.read() {
-                events.extend(self.accept(call::parse(inbound, desk), desk));
+                let parsed = call::parse(inbound, desk);
+                events.extend(self.accept(parsed, began.elapsed(), desk));
             } else {
                 self.again = true;
             }
@@ -382,7 +390,7 @@ impl Queue {
     /// Has the worker find the permitted documents among those that wait.
     fn look(&mut self, index: usize, (desk, clock): (&Arc<Desk>, &Arc<dyn Clock>), worker: &ParseWorker) -> bool {
         let Some(snapshot) = self.snapshot.clone() else { return false };
-        let mut names: VecDeque<String> = std::mem::take(&mut self.long);
+        let mut names = if self.room.takes_long() { std::mem::take(&mut self.long) } else { VecDeque::new() };
         let fresh = self.names.len().min(LOOKED_MAX.saturating_sub(names.len()));
         names.extend(self.names.drain(..fresh));
         let (room, clock) = (Arc::clone(&self.room), Arc::clone(clock));

@@ -1,15 +1,41 @@
 //! What the intake notices at once, and what it leaves to the worker.
 
 use super::*;
+use crate::call::Invoked;
+use crate::config::deputy::DeputyTable;
 use crate::config::{Config, Environment};
+use crate::deputy::Deputy;
 use crate::event::Reports;
+use crate::filter::values::Formats;
+use crate::host::Effects;
 use crate::identity::issuers::Issuers;
 use crate::ledger::LedgerKey;
-use model::Caller;
-use model::Subject;
+use crate::mailroom::Room;
+use crate::mailroom::pace::Lane;
+use crate::providers::registry::Listed;
+use crate::providers::{mock, setup};
+use crate::secrets::Secrets;
+use model::{NoRandomness, Random};
 use platform::clock::SystemClock;
+use platform::commands::SystemCommands;
 use platform::home::Home;
+use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use policy::profile::Profiles;
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An intake with its worker, for the group `developer` and another one.
+struct World {
+    home: Home,
+    intake: Intake,
+    news: Receiver<News>,
+    room: Arc<Room>,
+    _folder: tempfile::TempDir,
+}
 
 fn desk() -> Desk {
     Desk {
@@ -23,16 +49,208 @@ fn desk() -> Desk {
     }
 }
 
+/// An action that sends its parameters away, and the filters that inspect them.
+fn sending(folder: &Path) -> Desk {
+    let script = folder.join("mock.toml");
+    std::fs::write(&script, "[actions.send]\nlevel = 2\n").unwrap();
+    let mut catalogue = Catalogue::default();
+    let provider: shared::Provider = "mock".parse().unwrap();
+    let operations = mock::operations(&provider, &script).unwrap();
+    catalogue.insert(provider, Listed::ready("mock", operations));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let effects = Effects {
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(SystemRandom),
+        environment: Arc::default(),
+        commands: Arc::new(SystemCommands::default()),
+        http: Arc::new(SystemHttp::default()),
+        runtime: runtime.handle().clone(),
+    };
+    let (desk, secrets) = (desk(), Secrets::default());
+    let deputy = Deputy::new(&DeputyTable::default(), Profiles::default(), &secrets, &effects);
+    let scrubber = setup::scrubber(&secrets, &desk.key, Formats::with([]).unwrap()).unwrap();
+    let filters = Arc::new(setup::filters(&catalogue, scrubber, &desk.key, deputy).unwrap());
+    Desk { catalogue: Arc::new(catalogue), filters: Some(filters), ..desk }
+}
+
+fn snapshot(members: &serde_json::Value) -> Arc<Snapshot> {
+    let mut snapshot = json!({ "generatedAt": "", "capabilities": [] });
+    snapshot.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    Arc::new(serde_json::from_value(snapshot).unwrap())
+}
+
+/// The snapshot of a group that may send.
+fn may_send() -> Arc<Snapshot> {
+    let actions = json!({ "send": { "level": 2, "description": "Sends." } });
+    snapshot(&json!({ "capabilities": [{ "provider": "mock", "access_level": 2, "actions": actions }] }))
+}
+
+fn call_of_send(id: &str, text: &str) -> String {
+    let params = json!({ "text": text });
+    let call = json!({ "type": "ext_call", "request_id": id, "provider": "mock", "action": "send", "params": params });
+    call.to_string()
+}
+
+impl World {
+    fn new(desk: impl FnOnce(&Path) -> Desk) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().to_owned());
+        let text = "[groups.developer]\n[groups.security]\n";
+        let config = Config::parse(text, &home.config(), &Environment::new()).unwrap();
+        let mailroom = Mailroom::open(&home, &config).unwrap();
+        let (sender, news) = channel();
+        let (worker, work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
+        std::thread::spawn(work);
+        let room = Arc::clone(mailroom.room(&"developer".parse().unwrap()).unwrap());
+        let mut intake = Intake::new(mailroom, desk(folder.path()), Arc::new(SystemClock), worker);
+        // The first listing finds nothing.
+        intake.gather(Duration::ZERO, 8, &mut VecDeque::new());
+        Self { home, intake, news, room, _folder: folder }
+    }
+
+    /// Has every further document of the group looked at beside the loop.
+    fn use_up_the_refused_pace(&self) {
+        let now = Instant::now();
+        (0..20_000).for_each(|_| self.room.pace(Lane::Refused).count(now));
+    }
+
+    fn may(&mut self, snapshot: &Arc<Snapshot>) {
+        self.intake.set_snapshot(&self.room.group.clone(), snapshot);
+    }
+
+    fn write(&self, name: &str, document: &str) {
+        std::fs::write(self.home.mailbox(&self.room.group).join(TASKS).join(name), document).unwrap();
+    }
+
+    /// One round of the loop.
+    fn round(&mut self) -> VecDeque<Event> {
+        let mut events = VecDeque::new();
+        self.intake.gather(Duration::from_millis(20), 8, &mut events);
+        while let Ok(news) = self.news.try_recv() {
+            if let News::Parsed(documents) = news {
+                events.extend(self.intake.parsed(*documents));
+            } else if let News::Happened(event) = news {
+                events.push_back(event);
+            }
+        }
+        events
+    }
+
+    /// The next request.
+    fn next(&mut self) -> Parsed {
+        let event = (0..200).find_map(|_| self.round().pop_front());
+        let Some(Event::Arrived(parsed)) = event else { panic!("no request arrives: {event:?}") };
+        parsed
+    }
+
+    fn can_be_served(&self, at: Instant) -> bool {
+        self.intake.queues.iter().any(|queue| queue.can_be_served(at))
+    }
+}
+
+fn id_of(parsed: &Parsed) -> &str {
+    match parsed {
+        Parsed::Call(call) => call.header.request_id.as_str(),
+        Parsed::Directive(directive) => directive.header.request_id.as_str(),
+        Parsed::Rubbish(rubbish) => panic!("{rubbish:?}"),
+    }
+}
+
+/// Whether the data that the call would let leave was inspected.
+fn is_inspected(parsed: &Parsed) -> bool {
+    match parsed {
+        Parsed::Call(call) => call.departing.is_some(),
+        Parsed::Directive(_) | Parsed::Rubbish(_) => panic!("it is no call"),
+    }
+}
+
+#[test]
+fn a_long_document_that_has_to_wait_is_looked_at_once_and_delays_no_short_one() {
+    let mut world = World::new(|_| desk());
+    world.may(&snapshot(&json!({ "is_main": true })));
+    world.use_up_the_refused_pace();
+    // As much is under way as a group may have.
+    let under_way = world.room.weigh(16 * 1024 * 1024);
+    assert!(world.room.takes_short() && !world.room.takes_long());
+    let cancel = |id: &str| json!({ "type": "ext_cancel", "request_id": id, "of": "another" }).to_string();
+    world.write("a.json", &format!("{}{}", cancel("long"), " ".repeat(8 * 1024)));
+    world.write("b.json", &cancel("short"));
+    let short = world.next();
+    assert_eq!(id_of(&short), "short");
+    // The worker would be free again by then.
+    let is_idle = (0..200).any(|_| world.round().is_empty() && !world.can_be_served(Instant::now() + SECOND));
+    assert!(is_idle, "nothing is left to be looked at");
+    drop(under_way);
+    assert_eq!(id_of(&world.next()), "long");
+}
+
+/// A random source that panics at its first use.
+#[derive(Default)]
+struct PanicsOnce(AtomicBool);
+
+impl Random for PanicsOnce {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), NoRandomness> {
+        assert!(self.0.swap(true, Ordering::AcqRel), "a fault in the broker");
+        SystemRandom.fill(buffer)
+    }
+}
+
+#[test]
+fn what_a_look_that_panicked_has_left_is_found_by_the_next_listing() {
+    let mut world = World::new(|_| Desk { ids: Arc::new(PanicsOnce::default()), ..desk() });
+    world.may(&may_send());
+    world.use_up_the_refused_pace();
+    world.write("a.json", &call_of_send("first", ""));
+    world.write("b.json", &call_of_send("second", ""));
+    assert_eq!(id_of(&world.next()), "second");
+}
+
+#[test]
+fn reading_what_is_refused_uses_up_the_pace_of_its_group() {
+    let mut world = World::new(sending);
+    let text = "a b ".repeat(900);
+    let is_paced = (0..5_000).any(|n| {
+        world.write("a.json", &call_of_send(&format!("r-{n}"), &text));
+        // Nobody decides on it, so that only reading it can cost something.
+        drop(world.next());
+        !world.room.pace(Lane::Refused).permits(true, Instant::now())
+    });
+    assert!(is_paced);
+    assert!(world.room.pace(Lane::Permitted).permits(true, Instant::now()));
+}
+
+#[test]
+fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send() {
+    let mut world = World::new(sending);
+    let text = "a b ".repeat(4_000);
+    world.write("a.json", &call_of_send("first", &text));
+    assert!(!is_inspected(&world.next()));
+    world.may(&may_send());
+    world.write("b.json", &call_of_send("second", &text));
+    assert!(is_inspected(&world.next()));
+    // The same of an external agent.
+    let mut config = Config::parse("", &world.home.config(), &Environment::new()).unwrap();
+    let tool = json!({ "id": "sender", "description": "", "provider": "mock", "action": "send", "open": ["text"] });
+    config.flows = serde_json::from_value(json!({ "external_agent": { "allowed_tools": [tool] } })).unwrap();
+    let config = Arc::new(config);
+    for may_call in [false, true] {
+        let invoked = Invoked {
+            grant: crate::flows::grants::fresh_id(&SystemRandom).unwrap(),
+            tool: "sender".parse().unwrap(),
+            given: json!({ "text": text }).as_object().unwrap().clone(),
+            request_id: "out-1".parse().unwrap(),
+            idempotency_key: None,
+            patience: None,
+        };
+        let (answer, _receiver) = tokio::sync::oneshot::channel();
+        world.intake.invoke(Invocation { invoked, answer }, may_call, Arc::clone(&config));
+        assert_eq!(is_inspected(&world.next()), may_call);
+    }
+}
+
 #[test]
 fn a_group_whose_whole_directory_is_replaced_is_noticed_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = Home::at(folder.path().to_owned());
-    let text = "[groups.developer]\n[groups.security]\n";
-    let config = Config::parse(text, &home.config(), &Environment::new()).unwrap();
-    let mailroom = Mailroom::open(&home, &config).unwrap();
-    let (sender, _news) = std::sync::mpsc::channel();
-    let (worker, _work) = ParseWorker::new(Reports::new(sender, Arc::clone(mailroom.waker())));
-    let mut intake = Intake::new(mailroom, desk(), Arc::new(SystemClock), worker);
+    let World { mut intake, home, _folder, .. } = World::new(|_| desk());
     let mut heard_within = |wait| {
         let mut events = VecDeque::new();
         intake.gather(wait, 8, &mut events);

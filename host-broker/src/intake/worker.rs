@@ -116,6 +116,33 @@ pub(super) struct Job {
     pub(super) wall: Timestamp,
 }
 
+/// A document to be parsed beside the loop.
+struct Alone {
+    job: Job,
+    /// What the group may do, as it was last made.
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Alone {
+    fn run(self, desk: &Desk, into: &mut ParsedDocuments) {
+        let Some(inbound) = self.job.read() else {
+            into.again = true;
+            return;
+        };
+        into.parsed.push(parsed(inbound, self.snapshot.as_deref(), desk).0);
+    }
+}
+
+/// Parses a document, and inspects the data that it would let leave if the group may send it. Also returns its lane.
+fn parsed(inbound: Inbound, snapshot: Option<&Snapshot>, desk: &Desk) -> (Parsed, Lane) {
+    let mut parsed = call::parse(inbound, desk);
+    let lane = lane(snapshot, &parsed);
+    if lane == Lane::Permitted {
+        call::inspect(&mut parsed, desk);
+    }
+    (parsed, lane)
+}
+
 impl Job {
     /// Reads it; `None` if it cannot be read now, and is no longer in hand.
     pub(super) fn read(self) -> Option<Inbound> {
@@ -165,14 +192,17 @@ pub struct ParsedDocuments {
     pub(super) refused: Vec<(String, FileIdentity)>,
     /// Those that were not looked at, in their order.
     pub(super) rest: VecDeque<String>,
+    /// The long ones among them that have to wait until less of the group is under way.
+    pub(super) long: Vec<String>,
     /// Whether a file could not be read now.
     pub(super) again: bool,
     pub(super) took: Duration,
 }
 
 impl Look {
-    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) {
-        let began = Instant::now();
+    /// Looks at some of the documents. Returns whether a file could not be read now.
+    fn run(mut self, desk: &Desk, into: &mut ParsedDocuments) -> bool {
+        let (began, mut again) = (Instant::now(), false);
         while let Some(name) = self.names.pop_front() {
             let is_enough = into.parsed.len() >= PERMITTED_MAX || began.elapsed() >= LOOK_MAX;
             let slot = if is_enough || !self.room.takes_short() { None } else { self.room.slot() };
@@ -181,12 +211,12 @@ impl Look {
                 break;
             };
             let (reading, is_passing) = Reading::find(&self.room, &name);
-            into.again |= is_passing;
+            again |= is_passing;
             let Some(reading) = reading else { continue };
             let identity = reading.identity();
             if reading.is_long() && !self.room.takes_long() {
-                self.names.push_front(name);
-                break;
+                into.long.push(name);
+                continue;
             }
             if !self.room.take(&name, identity) {
                 continue;
@@ -194,18 +224,16 @@ impl Look {
             let (room, arrived, wall) = (Arc::clone(&self.room), Instant::now(), self.clock.now());
             let job = Job { queue: self.queue, room, name: name.clone(), reading, slot, arrived, wall };
             let Some(inbound) = job.read() else {
-                into.again = true;
+                again = true;
                 continue;
             };
-            let mut parsed = call::parse(inbound, desk);
-            if lane(Some(&self.snapshot), &parsed) == Lane::Permitted {
-                call::inspect(&mut parsed, desk);
-                into.parsed.push(parsed);
-            } else {
-                into.refused.push((name, identity));
+            match parsed(inbound, Some(&self.snapshot), desk) {
+                (parsed, Lane::Permitted) => into.parsed.push(parsed),
+                (_, Lane::Refused) => into.refused.push((name, identity)),
             }
         }
         into.rest = self.names;
+        again
     }
 }
 
@@ -222,7 +250,7 @@ pub(super) struct Remade {
 
 /// One thing to be done beside the loop.
 enum Task {
-    Document(Box<Job>),
+    Document(Box<Alone>),
     Look(Look),
     Remade(Remade),
 }
@@ -239,8 +267,8 @@ impl ParseWorker {
     }
 
     /// Hands a document over. Returns `false` if the worker is gone, which happens only at the end.
-    pub(super) fn take(&self, job: Job, desk: &Arc<Desk>) -> bool {
-        self.send(Task::Document(Box::new(job)), desk)
+    pub(super) fn take(&self, job: Job, snapshot: Option<Arc<Snapshot>>, desk: &Arc<Desk>) -> bool {
+        self.send(Task::Document(Box::new(Alone { job, snapshot })), desk)
     }
 
     /// Hands documents over to be looked at. Returns `false` as [`Self::take`].
@@ -268,22 +296,19 @@ fn work(tasks: &Receiver<(Task, Arc<Desk>)>, reports: &Reports) {
                 let Some(news) = news(made) else { continue };
                 news
             }
-            Task::Document(job) => {
-                let (queue, group) = (job.queue, job.room.group.clone());
+            Task::Document(document) => {
+                let (queue, group) = (document.job.queue, document.job.room.group.clone());
                 let mut done = ParsedDocuments { queue, ..ParsedDocuments::default() };
-                guarded(&group, || match job.read() {
-                    Some(inbound) => done.parsed.push(call::parse_beside(inbound, &desk)),
-                    None => done.again = true,
-                });
+                guarded(&group, || document.run(&desk, &mut done));
                 News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }
             Task::Look(look) => {
                 let (queue, group) = (look.queue, look.room.group.clone());
-                // What is left of it if parsing panics is found by the next listing.
+                // If parsing panics, the look loses the names that it still has. The next listing finds them.
                 let mut done = ParsedDocuments { queue, again: true, ..ParsedDocuments::default() };
                 guarded(&group, || {
-                    done.again = false;
-                    look.run(&desk, &mut done);
+                    let again = look.run(&desk, &mut done);
+                    done.again = again;
                 });
                 News::Parsed(Box::new(ParsedDocuments { took: began.elapsed(), ..done }))
             }

@@ -75,6 +75,26 @@ fn a_group_that_is_not_delegated_is_left_as_it_is() {
     assert_eq!(back, std::process::id().to_string());
 }
 
+#[test]
+fn a_group_that_an_earlier_broker_of_this_number_has_left_is_passed_over_or_used() {
+    let base = tempfile::tempdir().unwrap();
+    let inside = |name: &str| base.path().join(name);
+    let own = format!("broker.{}", std::process::id());
+    fs::write(inside("cgroup.subtree_control"), "").unwrap();
+    // Its processes are still dying, so the sweep could not remove it.
+    fs::create_dir(inside(&format!("{own}.0"))).unwrap();
+    fs::create_dir(inside(&own)).unwrap();
+    let cgroups = Cgroups { base: base.path().to_owned(), own: own.clone(), next: AtomicU64::new(0) };
+    assert_eq!(cgroups.delegate(false), Ok(()));
+    let inside_leaf = fs::read_to_string(inside(&own).join("cgroup.procs")).unwrap();
+    assert_eq!(inside_leaf, std::process::id().to_string());
+    let paths = [(); 2].map(|()| cgroups.create(&ResourceLimits::default()).unwrap().path.clone());
+    assert_eq!(paths, [inside(&format!("{own}.1")), inside(&format!("{own}.2"))]);
+    // Somebody else is in it.
+    fs::write(inside(&own).join("cgroup.events"), "populated 1\n").unwrap();
+    assert!(cgroups.delegate(false).unwrap_err().contains("cannot be entered"));
+}
+
 /// A group of the kernel's, for a test; `None` where none can be made.
 fn real(name: &str) -> Option<PathBuf> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

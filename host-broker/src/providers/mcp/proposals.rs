@@ -164,16 +164,12 @@ fn exposes(
 ) -> Vec<Exposes> {
     let is_public = is_public(name);
     let takes_address = parameters(said).iter().any(|word| ADDRESSES.contains(&word.as_str()));
-    let mut exposes = Vec::new();
-    if !reads && returns_receipt(said) {
-        why.push("its output schema is that of a receipt, so it brings no content");
+    // SECURITY: an output schema binds only the structured part of a result. Its `content` is free text.
+    let mut exposes = vec![Exposes::Untrusted];
+    if is_public {
+        why.push("its name is about what is public, so it brings nothing private");
     } else {
-        exposes.push(Exposes::Untrusted);
-        if is_public {
-            why.push("its name is about what is public, so it brings nothing private");
-        } else {
-            exposes.push(Exposes::Sensitive);
-        }
+        exposes.push(Exposes::Sensitive);
     }
     if !has_network {
         why.push("its server reaches nothing, so no data leaves");
@@ -192,23 +188,6 @@ fn is_public(name: &[String]) -> bool {
     let is_of = |list: &[&str], word: &String| list.contains(&word.as_str());
     name.iter().any(|word| is_of(&PUBLIC, word))
         && name.iter().all(|word| [&PUBLIC[..], &BESIDE_PUBLIC, &READS].iter().any(|list| is_of(list, word)))
-}
-
-/// Returns whether its output schema leaves no place for content: flags, numbers, fixed words and times only.
-fn returns_receipt(said: &Said) -> bool {
-    let Some(schema) = said.output_schema() else { return false };
-    let is_bare = |property: &Value| {
-        let is = |key: &str, words: &[&str]| {
-            property.get(key).and_then(Value::as_str).is_some_and(|word| words.contains(&word))
-        };
-        property.get("const").is_some()
-            || property.get("enum").is_some()
-            || is("type", &["boolean", "integer", "number", "null"])
-            || is("type", &["string"]) && is("format", &["uuid", "date", "time", "date-time"])
-    };
-    schema.get("additionalProperties") == Some(&Value::Bool(false))
-        && schema.get("patternProperties").is_none()
-        && schema.get("properties").and_then(Value::as_object).is_some_and(|all| all.values().all(is_bare))
 }
 
 /// Returns the words of a name: `getFile_info` has three.
@@ -301,30 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_whose_schema_leaves_no_place_for_content_brings_none() {
+    fn an_output_schema_without_a_place_for_content_makes_no_tool_trusted() {
         use Exposes::{Egress, Sensitive, Untrusted};
-        let receipt = json!({
-            "type": "object", "additionalProperties": false,
-            "properties": { "ok": { "type": "boolean" }, "id": { "type": "string", "format": "uuid" },
-                            "state": { "enum": ["open", "closed"] } },
+        // It says nothing of `content`, and nothing of a result with `isError`.
+        let schema = json!({
+            "type": "object", "additionalProperties": false, "properties": { "ok": { "type": "boolean" } },
         });
-        let mut open = receipt.clone();
-        open["additionalProperties"] = json!(true);
-        let mut text = receipt.clone();
-        text["properties"]["note"] = json!({ "type": "string" });
-        let mut nested = receipt.clone();
-        nested["properties"]["made"] = json!({ "type": "object" });
-        for (name, schema, expected) in [
-            ("close_issue", receipt.clone(), vec![Egress]),
-            ("close_issue", open, vec![Untrusted, Sensitive, Egress]),
-            ("close_issue", text, vec![Untrusted, Sensitive, Egress]),
-            ("close_issue", nested, vec![Untrusted, Sensitive, Egress]),
-            ("close_issue", json!({ "type": "object" }), vec![Untrusted, Sensitive, Egress]),
-            // A number that is read may be private.
-            ("get_balance", receipt, vec![Untrusted, Sensitive]),
-        ] {
-            let tool = json!({ "name": name, "inputSchema": {}, "outputSchema": schema });
-            assert_eq!(proposed(tool, true).2, expected, "{name} {schema}");
-        }
+        let tool = json!({ "name": "close_issue", "inputSchema": {}, "outputSchema": schema });
+        assert_eq!(proposed(tool, true).2, [Untrusted, Sensitive, Egress]);
     }
 }
