@@ -302,7 +302,7 @@ impl Broker {
         if !call.prepared
             && !call.was_asked()
             && !call.is_on_behalf()
-            && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.in_flight
+            && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
@@ -339,7 +339,7 @@ impl Broker {
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
     pub(crate) fn may_wait(&self, header: &Header) -> bool {
         let waiting = self.waiting.get(&header.caller_key).copied().unwrap_or(0);
-        Instant::now() < header.reply_deadline() && waiting < self.config.broker.in_flight
+        Instant::now() < header.reply_deadline() && waiting < self.config.broker.max_concurrent_calls
     }
 
     /// Documents that are no requests. The first of a caller has its own row, the next ones are counted in a later
@@ -471,7 +471,7 @@ impl Broker {
         limits::forget_old(tx)?;
         linking::stored::forget_old(tx)?;
         grants::forget_old(tx)?;
-        notices::store::forget_old(tx, !self.config.notify.is_empty())?;
+        notices::store::forget_old(tx, !self.config.channels.is_empty())?;
         tx.write_counts(false)
     }
 

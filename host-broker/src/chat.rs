@@ -149,7 +149,8 @@ impl Broker {
         };
         if !relayed.may_relay {
             let relay = handed_in.by.strip_prefix("person:").unwrap_or(&handed_in.by);
-            let reason = format!("{relay} may not answer for others: [people.{relay}] needs `relays = true`.");
+            let reason =
+                format!("{relay} may not answer for others: [people.{relay}] needs `can_relay_answers = true`.");
             return refuse(tx, header, &handed_in, None, Code::Guardrail, &reason).map(|(answer, _)| answer);
         }
         let person = self.config.speaker(&relayed.from);
@@ -172,7 +173,7 @@ impl Broker {
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
         if let Some(channel) = channel {
-            let table = self.config.notify.iter().find(|table| table.name == *channel);
+            let table = self.config.channels.iter().find(|table| table.name == *channel);
             let speaks = table.is_some_and(|table| {
                 (table.approvers.is_empty() || table.approvers.iter().any(|name| name == person))
                     && self.concerns(table, &approval)

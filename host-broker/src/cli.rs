@@ -13,13 +13,12 @@ pub mod output;
 pub mod reading;
 
 pub mod account;
-pub mod answer;
 pub mod calls;
 pub mod capabilities;
-pub mod codes;
 pub mod config;
 pub mod demo;
 pub mod evidence;
+pub mod exposure;
 pub mod explain;
 pub mod flow;
 pub mod gate;
@@ -32,14 +31,15 @@ pub mod limits;
 pub mod mock;
 pub mod proposals;
 pub mod notices;
+pub mod operator_token;
 pub mod policy;
 pub mod provider;
 pub mod reload;
 pub mod revoke;
 pub mod scrub;
 pub mod quarantine;
+pub mod reason_codes;
 pub mod serve;
-pub mod session;
 pub mod status;
 pub mod stop;
 pub mod task;
@@ -104,16 +104,16 @@ enum Command {
     Approvals(approvals::Approvals),
     Proposals(proposals::Proposals),
     Web(web::Web),
-    Answer(answer::Answer),
     Notices(notices::Notices),
     Task(task::Task),
     Token(token::Token),
+    OperatorToken(operator_token::OperatorToken),
     Account(account::Account),
     Vault(vault::Vault),
     Flow(flow::Flow),
     Gate(gate::Gate),
     Kill(kill::Kill),
-    Session(session::Session),
+    Exposure(exposure::Exposure),
     Quarantine(quarantine::Quarantine),
     Limits(limits::Limits),
     Group(group::Group),
@@ -122,7 +122,7 @@ enum Command {
     Evidence(evidence::Evidence),
     Inspect(inspect::Inspect),
     Config(config::Configuration),
-    Codes(codes::Codes),
+    ReasonCodes(reason_codes::ReasonCodes),
     Scrub(scrub::Scrub),
     Mock(mock::Mock),
 }
@@ -233,16 +233,16 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Approvals(command) => command.run(context),
         Command::Proposals(command) => command.run(context),
         Command::Web(command) => command.run(context),
-        Command::Answer(command) => command.run(context),
         Command::Notices(command) => command.run(context),
         Command::Task(command) => command.run(context),
         Command::Token(command) => command.run(context),
+        Command::OperatorToken(command) => command.run(context),
         Command::Account(command) => command.run(context),
         Command::Vault(command) => command.run(context),
         Command::Flow(command) => command.run(context),
         Command::Gate(command) => command.run(context),
         Command::Kill(command) => command.run(context),
-        Command::Session(command) => command.run(context),
+        Command::Exposure(command) => command.run(context),
         Command::Quarantine(command) => command.run(context),
         Command::Limits(command) => command.run(context),
         Command::Group(command) => command.run(context),
@@ -251,7 +251,7 @@ fn execute(command: Command, context: &Context) -> Result<(), Fault> {
         Command::Evidence(command) => command.run(context),
         Command::Inspect(command) => command.run(context),
         Command::Config(command) => command.run(context),
-        Command::Codes(command) => command.run(context),
+        Command::ReasonCodes(command) => command.run(context),
         Command::Scrub(command) => command.run(context),
         Command::Mock(command) => command.run(context),
     }

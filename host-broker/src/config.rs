@@ -5,10 +5,10 @@
 
 pub mod filter;
 pub mod administrators;
-pub mod deputy;
+pub mod inspection;
 pub mod flows;
 pub mod identity;
-pub mod notify;
+pub mod channels;
 pub mod permissions;
 pub mod profiles;
 pub mod provider;
@@ -23,12 +23,12 @@ use crate::identity::issuers::OWN;
 use crate::providers::mcp::settings::Address;
 use ::rules::RulesError;
 use administrators::Administrators;
-use deputy::DeputyTable;
+use channels::{ChannelTable, NoticesTable};
 use filter::FilterTable;
 use flows::FlowsTable;
 use identity::IdentityTable;
+use inspection::InspectionTable;
 use model::external;
-use notify::{NoticesTable, NotifyTable};
 use policy::limits::Limits;
 use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ pub struct Config {
     pub broker: BrokerTable,
     /// What the main group's agent may grant by itself.
     #[serde(default)]
-    pub main_grants: Ceiling,
+    pub grant_ceiling: Ceiling,
     /// The groups, by the name of their directory.
     #[serde(default)]
     pub groups: BTreeMap<Group, GroupTable>,
@@ -75,7 +75,7 @@ pub struct Config {
     pub vault: VaultTable,
     /// What becomes of results that others may have written.
     #[serde(default)]
-    pub deputy: DeputyTable,
+    pub inspection: InspectionTable,
     /// Flows, and what agents outside may be given.
     #[serde(default)]
     pub flows: FlowsTable,
@@ -93,7 +93,7 @@ pub struct Config {
     pub notices: NoticesTable,
     /// The channels through which they are.
     #[serde(default)]
-    pub notify: Vec<NotifyTable>,
+    pub channels: Vec<ChannelTable>,
 }
 
 /// How the broker works.
@@ -101,11 +101,11 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 pub struct BrokerTable {
     /// How long a caller waits unless its provider says otherwise, in milliseconds; at most 120000.
-    pub patience_ms: u64,
+    pub call_timeout_ms: u64,
     /// How many calls of one group may be under way at once.
-    pub in_flight: usize,
+    pub max_concurrent_calls: usize,
     /// What to do with documents whose type is not ours.
-    pub foreign_types: ForeignTypes,
+    pub unknown_requests: UnknownRequests,
     /// The hourly bound on evidence of one group or one external grant: rows and stored replies, in MiB. Above it, the
     /// broker refuses its calls. Rows about requests that change nothing may take an eighth of it. Above that, the
     /// broker counts them in one row a minute. 0 is no bound.
@@ -124,20 +124,20 @@ pub struct BrokerTable {
 /// What to do with documents whose type is not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ForeignTypes {
-    /// Refuse them.
+pub enum UnknownRequests {
+    /// Reject them.
     #[default]
-    Refuse,
-    /// Leave them to another host that shares the directory.
-    Leave,
+    Reject,
+    /// Ignore them: another host shares the directory.
+    Ignore,
 }
 
 impl Default for BrokerTable {
     fn default() -> Self {
         Self {
-            patience_ms: u64::try_from(shared::limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
-            in_flight: shared::limits::IN_FLIGHT_PER_GROUP,
-            foreign_types: ForeignTypes::Refuse,
+            call_timeout_ms: u64::try_from(shared::limits::PATIENCE_DEFAULT.as_millis()).unwrap_or(30_000),
+            max_concurrent_calls: shared::limits::IN_FLIGHT_PER_GROUP,
+            unknown_requests: UnknownRequests::Reject,
             evidence_mib_per_hour: 64,
             free_space_mib: 256,
             ledger_mib: 1024,
@@ -196,7 +196,7 @@ pub struct PersonTable {
     pub admin: bool,
     /// Whether the person's processes may hand in what others have answered in a chat.
     #[serde(default)]
-    pub relays: bool,
+    pub can_relay_answers: bool,
 }
 
 /// What a person may agree to; an empty table is everything.
@@ -371,7 +371,7 @@ impl Config {
         for group in config.groups.values_mut() {
             group.signing_key_file = group.signing_key_file.take().map(|file| folder.join(file));
         }
-        config.notify.iter_mut().for_each(|table| table.settle(folder));
+        config.channels.iter_mut().for_each(|table| table.settle(folder));
         config.filter.settle(folder);
         config.flows.administrators = Administrators::of(&config.people, &config.groups);
         config.check(path)?;
@@ -381,7 +381,7 @@ impl Config {
     fn apply(&mut self, environment: &Environment) -> Result<(), ConfigError> {
         self.flows.apply(environment)?;
         if let Some(text) = environment.get("EXT_CALL_TIMEOUT") {
-            self.broker.patience_ms = text.parse().map_err(|_bad| ConfigError::Environment {
+            self.broker.call_timeout_ms = text.parse().map_err(|_bad| ConfigError::Environment {
                 name: "EXT_CALL_TIMEOUT",
                 fault: "must be a number of milliseconds".into(),
             })?;
@@ -404,11 +404,11 @@ impl Config {
             ));
         }
         let longest = u64::try_from(shared::limits::PATIENCE_MAX.as_millis()).unwrap_or(u64::MAX);
-        if !(100..=longest).contains(&self.broker.patience_ms) {
-            return fault(format!("broker.patience_ms must be 100 to {longest}"));
+        if !(100..=longest).contains(&self.broker.call_timeout_ms) {
+            return fault(format!("broker.call_timeout_ms must be 100 to {longest}"));
         }
-        if self.broker.in_flight == 0 {
-            return fault("broker.in_flight must be at least 1".into());
+        if self.broker.max_concurrent_calls == 0 {
+            return fault("broker.max_concurrent_calls must be at least 1".into());
         }
         self.check_approvals().or_else(fault)?;
         self.check_people().or_else(fault)?;
@@ -419,7 +419,7 @@ impl Config {
         let is_group = |name: &str| self.groups.keys().any(|group| group.as_str() == name);
         let is_provider = |name: &str| name.parse().is_ok_and(|name| self.table_of(&name).is_some());
         self.limits.check(is_group, is_provider).or_else(fault)?;
-        self.deputy.check().or_else(fault)?;
+        self.inspection.check().or_else(fault)?;
         self.identity.check().or_else(fault)?;
         self.vault.check().or_else(fault)?;
         self.flows.check().or_else(fault)?;
@@ -512,8 +512,8 @@ impl Config {
             }
         }
         // A name that means nobody would leave results unseen, or questions unanswered.
-        let judged = self.deputy.judge.iter().filter_map(|judge| judge.providers.as_ref()).flatten();
-        let judged = judged.map(|provider| ("deputy.judge.providers".to_owned(), provider));
+        let judged = self.inspection.classifier.iter().filter_map(|classifier| classifier.providers.as_ref()).flatten();
+        let judged = judged.map(|provider| ("inspection.classifier.providers".to_owned(), provider));
         let approved = self.people.iter().flat_map(|(person, table)| {
             let named = table.approves.iter().filter_map(|approves| approves.providers.as_ref()).flatten();
             named.map(move |provider| (format!("people.{person}.approves.providers"), provider))
@@ -655,7 +655,7 @@ impl Config {
 
     /// How long a caller waits unless its provider says otherwise.
     pub fn patience(&self) -> Duration {
-        Duration::from_millis(self.broker.patience_ms)
+        Duration::from_millis(self.broker.call_timeout_ms)
     }
 
     /// How many different approvers each gate needs.
@@ -750,14 +750,14 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_an_error_with_its_line_and_a_suggestion() {
-        let fault = fault("[broker]\nin_flight = 3\npatiense_ms = 5\n");
-        assert!(fault.contains("line 3") && fault.contains("did you mean `patience_ms`?"), "{fault}");
+        let fault = fault("[broker]\nmax_concurrent_calls = 3\npatiense_ms = 5\n");
+        assert!(fault.contains("line 3") && fault.contains("did you mean `call_timeout_ms`?"), "{fault}");
     }
 
     #[test]
     fn nothing_is_granted_by_default() {
         let config = parse("").unwrap();
-        assert_eq!(config.main_grants, Ceiling { max_level: Level::Read, sensitive: false });
+        assert_eq!(config.grant_ceiling, Ceiling { max_level: Level::Read, sensitive: false });
         assert!(config.groups.is_empty() && config.providers.is_empty() && config.gates.is_empty());
     }
 

@@ -11,16 +11,16 @@ pub use listening::listen;
 use crate::broker::{Broker, run};
 use crate::call::{Directive, FlowOrder, Header, Order, Origin, Parsed, Rubbish};
 use crate::chat::{self, Relayed};
-use crate::config::notify::is_identity;
+use crate::config::channels::is_identity;
 use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
-use crate::deputy::Deputy;
 use crate::event::{Event, News, Reports};
 use crate::filter::holds_own;
 use crate::filter::scrub::Scrubber;
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
+use crate::inspection::Inspector;
 use crate::ledger::health::Health;
 use crate::ledger::transaction::{Committed, Probe};
 use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
@@ -284,7 +284,7 @@ pub struct Clerk {
     /// Where browsers bring persons back to, if they do.
     pub callback: Option<String>,
     /// What looks at results in the running daemon.
-    pub deputy: Option<Arc<Deputy>>,
+    pub inspector: Option<Arc<Inspector>>,
     /// The configuration of the running daemon; `None` in a command that works in place.
     pub foundation: Option<Arc<Foundation>>,
     /// How the running daemon reads its configuration again, if it does.
@@ -339,7 +339,7 @@ impl Clerk {
     /// Returns whether this user may hand in the chat answers of others: the daemon's own user, root, or a relay.
     fn may_relay(&self, uid: u32) -> bool {
         let person = self.config.person(uid).and_then(|name| self.config.people.get(name));
-        uid == self.uid || uid == ROOT || person.is_some_and(|table| table.relays)
+        uid == self.uid || uid == ROOT || person.is_some_and(|table| table.can_relay_answers)
     }
 
     /// Puts what a person asks to the broker, and waits for its reply.
@@ -643,7 +643,7 @@ mod tests {
             uid: 1,
             inbox: None,
             callback: None,
-            deputy: None,
+            inspector: None,
             foundation: None,
             reload: None,
             start: String::new(),
@@ -666,7 +666,7 @@ mod tests {
     fn what_concerns_the_process_takes_a_right_too() {
         let config = clerk(
             "[people.adam]\nuid = 5\nadmin = true\n[people.anna]\nuid = 6\napproves = {}\n[people.rita]\nuid = 7\n\
-             relays = true\n",
+             can_relay_answers = true\n",
         )
         .config;
         let digest = format!("sha256:{}", "0".repeat(64));

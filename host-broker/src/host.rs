@@ -230,7 +230,7 @@ impl Office {
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
-            deputy: None,
+            inspector: None,
             foundation: None,
             reload: None,
             start: String::new(),
@@ -306,7 +306,7 @@ impl Host {
             issuers: Arc::clone(&office.issuers),
             ids: Arc::clone(&effects.ids),
             patience: office.config.patience(),
-            foreign_types: office.config.broker.foreign_types,
+            unknown_requests: office.config.broker.unknown_requests,
             filters: Some(Arc::clone(&office.terms.filters)),
         };
         let info = HostInfo {
@@ -349,7 +349,7 @@ impl Host {
         clerk.catalogue = listed;
         clerk.health = seen;
         clerk.foundation = Some(Arc::clone(&office.foundation));
-        clerk.deputy = Some(Arc::clone(&office.terms.filters.deputy));
+        clerk.inspector = Some(Arc::clone(&office.terms.filters.inspector));
         clerk.reload.clone_from(&office.reload);
         Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));

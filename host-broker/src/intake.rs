@@ -24,7 +24,7 @@ pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 use crate::approvals::{Kind, Waiting};
 use crate::call::{self, Call, Desk, Origin, Parsed};
 use crate::config::flows::FlowsTable;
-use crate::config::{Config, ForeignTypes};
+use crate::config::{Config, UnknownRequests};
 use crate::event::{Event, Invocation, News};
 use crate::filter::finished::Filters;
 use crate::mailroom::Mailroom;

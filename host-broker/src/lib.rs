@@ -28,7 +28,7 @@ pub mod vault;
 pub mod keys;
 pub mod filter;
 pub mod own_secrets;
-pub mod deputy;
+pub mod inspection;
 pub mod quarantine;
 pub mod outbox;
 

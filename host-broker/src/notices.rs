@@ -4,7 +4,7 @@
 //! a question is asked, or over ──► event ──► a notice for each channel that is concerned: due
 //! due ──► row `notifying` ──► attempt ──► row `notified`: sent
 //!  ▲                             └─ failed: later again, until the question is over ──► row `notice_failed`: failed
-//!  └── not before its channel's `after_s`; if the question is over by then: dropped
+//!  └── not before its channel's `escalate_after_s`; if the question is over by then: dropped
 //! ```
 //!
 //! The events are written by the database itself, with the question. What is due is a row, so a restart tells on. One
@@ -21,7 +21,7 @@ mod text;
 use crate::approvals::{self, Approval, State};
 use crate::broker::Broker;
 use crate::chat;
-use crate::config::notify::{NoticeEvent, NotifyTable};
+use crate::config::channels::{ChannelTable, NoticeEvent};
 use crate::ledger::LedgerError;
 use crate::ledger::chain::{Draft, Kind};
 use crate::ledger::transaction::Transaction;
@@ -82,7 +82,7 @@ impl Broker {
             if busy.contains_key(&channel) {
                 continue;
             }
-            let table = self.config.notify.iter().find(|table| table.name == channel).cloned();
+            let table = self.config.channels.iter().find(|table| table.name == channel).cloned();
             while let Some(notice) = store::due(tx.connection(), &channel, tx.now())? {
                 let Some(table) = &table else {
                     give_up(tx, &notice, "the channel is no longer configured")?;
@@ -119,7 +119,7 @@ impl Broker {
             // It happened while no channel was there to be told.
             return Ok(());
         }
-        for table in &self.config.notify {
+        for table in &self.config.channels {
             if !table.events.contains(&event) || !self.concerns(table, approval) {
                 continue;
             }
@@ -131,7 +131,7 @@ impl Broker {
             let (due_at, until) = if is_over {
                 (tx.now(), tx.now().plus(OVER_KEEP))
             } else {
-                let wanted = approval.asked_at.plus(Duration::from_secs(table.after_s));
+                let wanted = approval.asked_at.plus(Duration::from_secs(table.escalate_after_s));
                 (spaced(tx, &table.name, approval, wanted)?, approval.expires_at)
             };
             let notice = store::add(tx, approval.id, event, said, &table.name, due_at, until)?;
@@ -143,7 +143,7 @@ impl Broker {
     }
 
     /// Whether a channel is told of this question: its filters, and what the people behind it may answer.
-    pub(crate) fn concerns(&self, table: &NotifyTable, approval: &Approval) -> bool {
+    pub(crate) fn concerns(&self, table: &ChannelTable, approval: &Approval) -> bool {
         let may = |name: &String| may_answer(&self.config, name, approval);
         table.groups.as_ref().is_none_or(|groups| approval.group.as_ref().is_some_and(|group| groups.contains(group)))
             && table
@@ -158,7 +158,7 @@ impl Broker {
     fn take(
         &self,
         tx: &Transaction<'_>,
-        table: &NotifyTable,
+        table: &ChannelTable,
         notice: &Notice,
     ) -> Result<Option<Outgoing>, LedgerError> {
         let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? else {
@@ -190,7 +190,7 @@ impl Broker {
     fn word(
         &self,
         tx: &Transaction<'_>,
-        table: &NotifyTable,
+        table: &ChannelTable,
         notice: &Notice,
         approval: &Approval,
     ) -> Result<Outgoing, LedgerError> {

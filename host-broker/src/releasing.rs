@@ -33,7 +33,7 @@ impl Broker {
             );
             return Ok(Said::no(Code::Guardrail, reason));
         }
-        if !self.filters.as_ref().is_some_and(|filters| filters.deputy.fence_whole(&mut kept.data)) {
+        if !self.filters.as_ref().is_some_and(|filters| filters.inspector.fence_whole(&mut kept.data)) {
             return Ok(Said::no(Code::EvidenceUnavailable, "The system's random source failed."));
         }
         quarantine::forget(tx, seq)?;

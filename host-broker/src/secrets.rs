@@ -11,8 +11,8 @@ mod file;
 mod keyring;
 pub mod source;
 
-use crate::deputy::Submission;
 use crate::identity::shared_secret;
+use crate::inspection::Submission;
 use crate::notices::Outgoing;
 use crate::providers::execution::Execution;
 use crate::vault::{self, KeyBytes};

@@ -45,7 +45,7 @@ impl FromStr for SessionName {
             return Ok(Self::External(text.to_owned()));
         }
         text.parse().map(Self::Group).map_err(|error: shared::names::BadName| {
-            format!("{error}; a session is a group's, or of an access (fgrnt_…), or as `session list` names it")
+            format!("{error}; a session is a group's, or of an access (fgrnt_…), or as `exposure list` names it")
         })
     }
 }

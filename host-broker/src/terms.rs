@@ -11,11 +11,11 @@ use crate::authorize::Policy;
 use crate::config::profiles::Written;
 use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
-use crate::deputy::Deputy;
 use crate::event::{Event, Reports};
 use crate::filter::finished::{Filters, Schemas};
 use crate::filter::{declared, holds_own};
 use crate::host::{Effects, StartError};
+use crate::inspection::Inspector;
 use crate::ledger::LedgerKey;
 use crate::providers::accepted::Accepted;
 use crate::providers::mcp::tools::Said;
@@ -90,8 +90,8 @@ impl Foundation {
         let schemas = setup::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
         let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
-        let deputy = Deputy::new(&self.config.deputy, policy.profiles.clone(), &self.secrets, &self.effects);
-        Ok(self.over(catalogue, policy, schemas, Arc::new(deputy)))
+        let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.effects);
+        Ok(self.over(catalogue, policy, schemas, Arc::new(inspector)))
     }
 
     /// These terms, with this in the place of what was accepted of one provider before. Everything else is as it was when it
@@ -111,7 +111,7 @@ impl Foundation {
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
         schemas.extend(kept.map(|(of, schema)| (of.clone(), Arc::clone(schema))));
         let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
-        Ok(self.over(catalogue, policy, schemas, Arc::clone(&present.filters.deputy)))
+        Ok(self.over(catalogue, policy, schemas, Arc::clone(&present.filters.inspector)))
     }
 
     /// Where what is accepted of a provider lies.
@@ -190,10 +190,10 @@ impl Foundation {
         catalogue
     }
 
-    fn over(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, deputy: Arc<Deputy>) -> Terms {
+    fn over(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, inspector: Arc<Inspector>) -> Terms {
         let (scrubber, key) = (Arc::clone(&self.running.scrubber), Arc::clone(&self.key));
         let version = self.version(&catalogue, &policy);
-        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, deputy });
+        let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, inspector });
         Terms { catalogue: Arc::new(catalogue), policy, filters, version }
     }
 

@@ -1,6 +1,6 @@
 //! The closed list of reason codes.
 //!
-//! Every reply that is not `executed` carries one. A code is stable; its texts may improve. `host-broker codes`
+//! Every reply that is not `executed` carries one. A code is stable; its texts may improve. `host-broker reason-codes`
 //! prints this list, and a test compares it with the README.
 
 use crate::reply::Status;
@@ -657,7 +657,7 @@ impl Code {
             Self::OperatorTokenDenied => denied(
                 "operator_token_denied",
                 "The operator token does not permit this, or it is over, or was ended, or never was one.",
-                "Ask for another one: host-broker token mint-operator.",
+                "Ask for another one: host-broker operator-token create.",
             ),
             Self::ProviderFailed => failed(
                 "provider_failed",

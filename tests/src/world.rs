@@ -30,7 +30,7 @@ use tokio::runtime::Runtime;
 /// The configuration of a world unless a test says otherwise.
 pub const CONFIG: &str = r#"
 [broker]
-patience_ms = 60000
+call_timeout_ms = 60000
 
 [groups.main]
 main = true

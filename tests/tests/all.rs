@@ -9,7 +9,7 @@ mod all {
     mod bridges;
     mod budgets;
     mod clock;
-    mod deputy;
+
     mod documents;
     mod exactly_once;
     mod faults;
@@ -21,6 +21,7 @@ mod all {
     mod governance;
     mod granting;
     mod hostile;
+    mod inspection;
     mod json;
     mod layers;
     mod late_replies;

@@ -39,9 +39,9 @@ pub struct ProviderProfile {
     pub production: Option<ApprovalMode>,
     /// Single actions, whatever their level says.
     pub actions: BTreeMap<Action, ApprovalMode>,
-    /// What becomes of results that look suspicious; absent is what `[deputy]` says.
+    /// What becomes of results that look suspicious; absent is what `[inspection]` says.
     pub suspicious: Option<Treatment>,
-    /// What becomes of results that look hostile; absent is what `[deputy]` says.
+    /// What becomes of results that look hostile; absent is what `[inspection]` says.
     pub hostile: Option<Treatment>,
     /// Why this provider's actions may bring private data, content that others wrote and a way out together without a
     /// person; absent means that they may not.

@@ -8,7 +8,7 @@
 use super::{Asked, Call, Directive, FileOrigin, Header, Order, Origin, Params, Parsed, Rubbish, Target, Written};
 use crate::call::FlowOrder;
 use crate::config::flows::FlowsTable;
-use crate::config::{FLOWS, ForeignTypes};
+use crate::config::{FLOWS, UnknownRequests};
 use crate::filter::finished::Filters;
 use crate::identity::issuers::Issuers;
 use crate::identity::token;
@@ -48,7 +48,7 @@ pub struct Desk {
     /// How long a caller waits unless the provider says otherwise.
     pub patience: Duration,
     /// What to do with documents whose type is not ours.
-    pub foreign_types: ForeignTypes,
+    pub unknown_requests: UnknownRequests,
     /// The filters for the parameters of calls that let data leave. Without them, the decision finds nothing.
     pub filters: Option<Arc<Filters>>,
 }

@@ -1,5 +1,6 @@
 //! `approvals`: what waits for a person, and the person's answer.
 
+mod relay;
 mod watch;
 
 use crate::approvals::{self as stored, Approval, Kind, State};
@@ -9,6 +10,7 @@ use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
 use clap::{Args, Subcommand};
+use relay::Relay;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -33,8 +35,10 @@ enum Command {
     Approve(Approve),
     /// Say no.
     Deny(Deny),
-    /// Watch for questions and answer them as they come.
+    /// Watch for approval requests and answer them as they arrive.
     Watch(Watch),
+    /// Relay the answer that a person gave in a chat.
+    Relay(Relay),
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +99,7 @@ impl Approvals {
                 ask(context, &Control::Answer { code, yes: false, reason, apply: false })
             }
             Command::Watch(Watch {}) => Watch::run(context),
+            Command::Relay(relay) => relay.run(context),
         }
     }
 }

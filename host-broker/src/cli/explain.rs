@@ -7,8 +7,8 @@ use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, person};
 use crate::config::flows::FlowsTable;
-use crate::deputy::Deputy;
 use crate::identity::issuers::Issuers;
+use crate::inspection::Inspector;
 use crate::ledger::{LedgerKey, steady};
 use crate::proposing;
 use crate::providers::setup;
@@ -98,16 +98,16 @@ impl Explain {
         let key = Arc::new(LedgerKey::new(Vec::new()));
         // A program that prints a secret is not run to explain something, so the broker's own are not looked for.
         let secrets = Secrets::default();
-        let deputy = Deputy::new(&config.deputy, policy.profiles.clone(), &secrets, &context.effects);
+        let inspector = Inspector::new(&config.inspection, policy.profiles.clone(), &secrets, &context.effects);
         let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
-        let filters = setup::filters(&catalogue, setup::scrubber(&secrets, &key, formats)?, &key, deputy)?;
+        let filters = setup::filters(&catalogue, setup::scrubber(&secrets, &key, formats)?, &key, inspector)?;
         let desk = Desk {
             catalogue,
             key,
             issuers: Arc::new(Issuers::nobody()),
             ids: Arc::clone(&context.effects.ids),
             patience: config.patience(),
-            foreign_types: config.broker.foreign_types,
+            unknown_requests: config.broker.unknown_requests,
             filters: None,
         };
         let mut call = match &self.caller {

@@ -1,4 +1,4 @@
-//! `inspect`: the deputy's look at texts, without a home and without a daemon.
+//! `inspect`: the inspector's look at texts, without a home and without a daemon.
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The longest line that is read, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Say what the deputy thinks of texts: clean, suspicious or hostile, and why.
+/// Say what the inspector thinks of texts: clean, suspicious or hostile, and why.
 ///
 /// It knows the marks of known tricks and nothing else. `clean` does not mean harmless.
 #[derive(Debug, Args)]

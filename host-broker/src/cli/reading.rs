@@ -130,7 +130,7 @@ impl Context {
         if hello.as_ref().is_some_and(is_behind) {
             found.push(BEHIND.to_owned());
         }
-        let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/judge_fault")?.as_str());
+        let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/classifier_fault")?.as_str());
         found.extend(fault.map(|fault| {
             format!("the judge did not answer as it should, so the last result counted as suspicious: {fault}")
         }));

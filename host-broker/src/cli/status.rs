@@ -94,7 +94,7 @@ impl Status {
         let read = |ledger: &Connection| Recorded::read(ledger, &config, now);
         let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
         // What is not configured any more fails nobody.
-        recorded.silent.retain(|notice| config.notify.iter().any(|table| table.name == notice.channel));
+        recorded.silent.retain(|notice| config.channels.iter().any(|table| table.name == notice.channel));
         let page = Page {
             home: context.home.path().display().to_string(),
             daemon: running(context),

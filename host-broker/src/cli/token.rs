@@ -1,6 +1,4 @@
-//! `token`: on whose behalf a group asks, and who works with flows from elsewhere.
-
-mod operator;
+//! `token`: context tokens, which name the person for whom a group's agent acts.
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
@@ -21,23 +19,20 @@ use std::time::Duration;
 /// More than any token has.
 const STDIN_MAX: u64 = 64 * 1024;
 
-/// Tokens: on whose behalf a group asks, and who works with flows from elsewhere.
+/// Create and verify context tokens, which name the person for whom an agent acts.
 ///
-/// A group is known from its directory; the person at the other end of its chat only from a signed token. Whatever
-/// starts a group's sandbox for a person mints one and hands it over: in `EXT_CONTEXT_TOKEN`, or in a file that
-/// `EXT_CONTEXT_TOKEN_FILE` names and that is written anew before the token is over.
+/// The broker knows a group from its directory. It knows the person in the chat only from a signed token. The program that
+/// starts a sandbox for a person creates a token and passes it in `EXT_CONTEXT_TOKEN`, or in the file that
+/// `EXT_CONTEXT_TOKEN_FILE` names. It replaces that file before the token expires.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   EXT_CONTEXT_TOKEN=$(host-broker token mint ann --group family --chat-type private)
   host-broker token mint ann --group family --for 1h --chat-id c7 > token.new && mv token.new token
   host-broker token verify --group family < token
   host-broker token key
-  host-broker token mint-operator --scopes flows:read,flows:write --label ci --for 8h
 
---json prints, of mint, {token, audience, expires_at}; of verify, {valid, person: {issuer, sub, …}} or
-{valid: false, code, reason}; of key, {public_key, audience}; of mint-operator and revoke-operator, {token_id, label,
-scopes, tiers, vault_id, issued_by, issued_at, expires_at, revoked_at}, the first one with bearer; of list-operators,
-{tokens: […]}")]
+--json prints, for mint, {token, audience, expires_at}; for verify, {valid, person: {issuer, sub, …}} or
+{valid: false, code, reason}; for key, {public_key, audience}")]
 pub struct Token {
     #[command(subcommand)]
     command: Command,
@@ -45,56 +40,50 @@ pub struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a token. Whoever has it speaks for the person until it is over.
+    /// Create a token. Its holder acts for the person until it expires.
     Mint(Mint),
-    /// Say what the token on standard input proves.
+    /// Verify the token on standard input and print its claims.
     Verify {
-        /// As if this group sent it.
+        /// The group that sends the token.
         #[arg(long)]
         group: Group,
     },
-    /// Print the key that verifies the broker's tokens, and what tokens must call this broker.
+    /// Print the public key of the broker's tokens and their audience.
     Key,
-    /// Make a token for an operator elsewhere, who works with flows over HTTP.
-    MintOperator(operator::Mint),
-    /// End such a token, at once and for good.
-    RevokeOperator(operator::Named),
-    /// List such tokens.
-    ListOperators,
 }
 
 #[derive(Debug, Args)]
 struct Mint {
-    /// The person, by the name that is used in every token of theirs.
+    /// The id of the person, the same in all tokens of the person.
     person: String,
-    /// The one group that may use it.
+    /// The only group that may use it.
     #[arg(long, required_unless_present = "any_group")]
     group: Option<Group>,
-    /// Any group that gets hold of it may use it.
+    /// Any group may use it.
     #[arg(long, conflicts_with = "group")]
     any_group: bool,
-    /// How long it lives: 90s, 15m; at most 1h.
+    /// The lifetime: 90s, 15m; at most 1h.
     #[arg(long = "for", value_name = "DURATION", value_parser = seconds, default_value = "15m")]
     life: u64,
-    /// The chat in which the person asks.
+    /// The chat of the person.
     #[arg(long)]
     chat_id: Option<String>,
-    /// The kind of that chat: private, group or channel.
+    /// The kind of the chat: private, group or channel.
     #[arg(long, value_parser = chat_type)]
     chat_type: Option<ChatType>,
-    /// The thread within it.
+    /// The thread in the chat.
     #[arg(long)]
     thread_id: Option<String>,
-    /// The messenger that the chat belongs to.
+    /// The messenger of the chat.
     #[arg(long)]
     provider: Option<String>,
-    /// The conversation that the agent is in.
+    /// The conversation of the agent.
     #[arg(long)]
     session_key: Option<String>,
-    /// What the person is called there.
+    /// The person's user name there.
     #[arg(long)]
     username: Option<String>,
-    /// What the person chose to be shown as.
+    /// The person's display name there.
     #[arg(long)]
     display_name: Option<String>,
 }
@@ -116,9 +105,6 @@ impl Token {
                 context.output.show(&document, || format!("public key  {}\naudience    {audience}", own.public_text()));
                 Ok(())
             }
-            Command::MintOperator(mint) => mint.run(context),
-            Command::RevokeOperator(named) => named.run(context),
-            Command::ListOperators => operator::list(context),
         }
     }
 }
@@ -130,7 +116,7 @@ impl Mint {
         }
         let life = Duration::from_secs(self.life);
         if life > LIFE_MAX || life.is_zero() {
-            return Err(Fault::usage("a token lives for an hour at most; mint another one before it is over"));
+            return Err(Fault::usage("a token lasts at most one hour; create another one before it expires"));
         }
         let issuers = issuers(context, config, own);
         let wanted = Wanted {

@@ -7,7 +7,7 @@
 //! A path is judged as it is written: each directory on the way, each link and the directories of the link. A user who can
 //! replace one of them can replace the file.
 
-use crate::config::notify::Way;
+use crate::config::channels::Way;
 use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
 use crate::providers::child::{self, started};
@@ -36,15 +36,15 @@ const SINGLE: [&str; 7] = ["broker.toml", "ledger.db", "ledger.db-wal", "ledger.
 /// # Errors
 /// [`ConfigError::Unsafe`] with the paths, their modes and the command that mends them; [`ConfigError::Read`].
 pub fn check(home: &Home) -> Result<(), ConfigError> {
-    let mut judge = Judge::new(rustix::process::geteuid().as_raw());
-    judge.file(home.path())?;
+    let mut classifier = Judge::new(rustix::process::geteuid().as_raw());
+    classifier.file(home.path())?;
     for name in SINGLE {
-        judge.file(&home.path().join(name))?;
+        classifier.file(&home.path().join(name))?;
     }
     for name in WHOLE {
-        judge.tree(&home.path().join(name))?;
+        classifier.tree(&home.path().join(name))?;
     }
-    judge.verdict()
+    classifier.verdict()
 }
 
 /// Judges the files that the configuration names: scripts, keys, rule sets, programs, the absolute paths among their
@@ -53,28 +53,28 @@ pub fn check(home: &Home) -> Result<(), ConfigError> {
 /// # Errors
 /// As [`check`].
 pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
-    let mut judge = Judge::new(rustix::process::geteuid().as_raw());
+    let mut classifier = Judge::new(rustix::process::geteuid().as_raw());
     for path in named(config) {
-        judge.file(&home.path().join(path))?;
+        classifier.file(&home.path().join(path))?;
     }
     for command in commands(config) {
         let program = started(command).map(Path::new).and_then(located);
         for path in command.first().map(Path::new).and_then(located).iter().chain(&program) {
-            judge.file(path)?;
+            classifier.file(path)?;
         }
     }
     let children: Vec<&child::Settings> = children(config).collect();
     for path in children.iter().flat_map(|child| &child.readable).filter(|path| path.is_absolute()) {
-        judge.given(path)?;
+        classifier.given(path)?;
     }
     // What a program may write is its own data, also where an argument names it.
     let is_data = |path: &Path| children.iter().flat_map(|child| &child.writable).any(|data| path.starts_with(data));
     for path in commands(config).flat_map(|command| command.iter().skip(1)).flat_map(|argument| paths_in(argument)) {
         if !is_data(path) {
-            judge.given(path)?;
+            classifier.given(path)?;
         }
     }
-    judge.verdict()
+    classifier.verdict()
 }
 
 /// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a shell
@@ -109,11 +109,11 @@ fn children(config: &Config) -> impl Iterator<Item = &child::Settings> {
 /// Returns the commands that the broker starts.
 fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
     let providers = children(config).map(|child| &child.command);
-    let channels = config.notify.iter().filter_map(|table| match &table.way {
+    let channels = config.channels.iter().filter_map(|table| match &table.way {
         Way::Command(command) => Some(command),
         Way::Webhook { .. } | Way::Nanoclaw { .. } => None,
     });
-    let judge = config.deputy.judge.iter().filter_map(|judge| judge.command.as_ref());
+    let classifier = config.inspection.classifier.iter().filter_map(|classifier| classifier.command.as_ref());
     let secrets = config.providers.values().flat_map(|table| table.kind.secrets().into_values());
     let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
     let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
@@ -124,7 +124,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
         | SecretSource::EnvFile { .. }
         | SecretSource::Keyring { .. } => None,
     });
-    providers.chain(channels).chain(judge).chain(helpers).map(Vec::as_slice)
+    providers.chain(channels).chain(classifier).chain(helpers).map(Vec::as_slice)
 }
 
 /// The most links on the way to a file, as the kernel has it.
@@ -379,9 +379,9 @@ mod tests {
     fn what_belongs_to_another_user_is_refused_and_what_is_roots_is_not() {
         let (_root, home) = made();
         let judged = |own: u32| {
-            let mut judge = Judge::new(own);
-            judge.file(&home.config()).unwrap();
-            judge.verdict()
+            let mut classifier = Judge::new(own);
+            classifier.file(&home.config()).unwrap();
+            classifier.verdict()
         };
         let own = std::fs::metadata(home.path()).unwrap().uid();
         judged(own).unwrap();

@@ -1,7 +1,7 @@
 //! Warnings about a valid home that may differ from the operator's intent. `serve` logs them; `status` and
 //! `config check` print them. They change no decision.
 
-use crate::config::deputy::JudgeTable;
+use crate::config::inspection::ClassifierTable;
 use crate::config::profiles::{entries, profile_name, read};
 use crate::config::rules::is_rule_file;
 use crate::config::{Config, ConfigError, socket};
@@ -21,8 +21,8 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
     let mut found = strict_groups(home, config)?;
     found.extend(unused_files(home)?);
     found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
-    found.extend(config.deputy.judge.as_ref().and_then(JudgeTable::fault).map(|fault| {
-        format!("{fault}, so every result that it should look at counts as suspicious; correct [deputy.judge] of broker.toml")
+    found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
+        format!("{fault}, so every result that it should look at counts as suspicious; correct [inspection.classifier] of broker.toml")
     }));
     found.extend(config.broker.socket_group.iter().filter_map(|group| socket::unreachable(home, group)));
     Ok(found)

@@ -63,7 +63,7 @@ impl Own {
                     "servers": servers(clerk),
                     "evidence": &*clerk.health.borrow(),
                     "unready": unready(clerk),
-                    "judge_fault": clerk.deputy.as_ref().and_then(|deputy| deputy.judge_fault()),
+                    "classifier_fault": clerk.inspector.as_ref().and_then(|inspector| inspector.classifier_fault()),
                     "limits": clerk.limits,
                 },
             }),

@@ -252,7 +252,7 @@ impl Broker {
     /// Why a main group's agent may not grant this by itself, if it may not. What a person has set, revoked or not,
     /// is never widened by an agent.
     fn above_the_ceiling(&self, granter: &Group, grant: &Grant, stored: Option<&Grant>) -> Option<String> {
-        let ceiling = self.config.main_grants;
+        let ceiling = self.config.grant_ceiling;
         let set_by_person = stored.filter(|stored| stored.was_set_by_person());
         if granter == &grant.group {
             Some("The main group may not grant access to itself; a person must.".to_owned())

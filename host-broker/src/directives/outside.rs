@@ -165,7 +165,7 @@ impl Broker {
         tools: &BTreeSet<&Opaque>,
     ) -> Result<Result<(), String>, LedgerError> {
         const PERSON: &str = "a person must give it: host-broker flow grant mint";
-        let ceiling = self.config.main_grants;
+        let ceiling = self.config.grant_ceiling;
         for bound in tools_of(&self.config.flows, tools.iter().copied()) {
             let (level, is_sensitive) = self.demands(bound);
             let why = if level > ceiling.max_level {

@@ -15,8 +15,9 @@ impl Broker {
     /// Forgets what the session has been exposed to.
     pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, LedgerError> {
         let connection = tx.connection();
-        let unknown =
-            || Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker session list.")));
+        let unknown = || {
+            Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker exposure list.")))
+        };
         let session = match name {
             SessionName::Group(group) => {
                 if let Some(fault) = self.unknown_group(group) {

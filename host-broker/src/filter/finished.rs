@@ -2,11 +2,11 @@
 //!
 //! To audit: `Filtered { ` is constructed in this file only, in [`filter`].
 
-use crate::deputy::{Deputy, Looked};
 use crate::filter::credentials::{self, Extent, Scrubbed};
 use crate::filter::inspect::{self, Verdict};
 use crate::filter::scrub::Scrubber;
 use crate::filter::{Cleaned, Rules, Strictness, clean, clean_text, redacted, shorten};
+use crate::inspection::{Inspector, Looked};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
 use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
@@ -43,7 +43,7 @@ pub struct Filters {
     /// The key of digests.
     pub key: Arc<LedgerKey>,
     /// Looks at what others may have written.
-    pub deputy: Arc<Deputy>,
+    pub inspector: Arc<Inspector>,
 }
 
 impl Filters {
@@ -53,7 +53,7 @@ impl Filters {
             scrubber: Arc::new(scrubber),
             schemas: Arc::clone(&self.schemas),
             key: Arc::clone(&self.key),
-            deputy: Arc::clone(&self.deputy),
+            inspector: Arc::clone(&self.inspector),
         };
         Ok(witnessed.beside(&self.scrubber)?.map(with))
     }
@@ -93,7 +93,7 @@ impl Filters {
         let declaration = operation.declaration();
         let until = call.header.reply_deadline();
         let looked =
-            self.deputy.look(call.header.caller.policy_group(), declaration, data, &self.scrubber, until).await;
+            self.inspector.look(call.header.caller.policy_group(), declaration, data, &self.scrubber, until).await;
         seen = seen.shortened();
         if looked.verdict.is_clean() {
             return seen;
@@ -105,7 +105,7 @@ impl Filters {
                 Treatment::Annotate if declaration.verbatim => {
                     seen.cleaned.notices.extend([Notice::UntrustedContent, Notice::Unmarked]);
                 }
-                Treatment::Annotate if self.deputy.fence(data, &looked.verdict) => {
+                Treatment::Annotate if self.inspector.fence(data, &looked.verdict) => {
                     seen.cleaned.notices.push(Notice::UntrustedContent);
                 }
                 Treatment::Annotate | Treatment::Withhold => {

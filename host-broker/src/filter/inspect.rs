@@ -1,4 +1,4 @@
-//! The deputy's own look at a text that came from outside, before an agent reads it, and at what is about to leave.
+//! The inspector's own look at a text that came from outside, before an agent reads it, and at what is about to leave.
 //!
 //! **Nothing relies on it.** It knows the marks of known tricks: characters that nobody sees, phrases that set
 //! instructions aside, imitated turns and tools, addresses that are to be filled with data, and all of that in an

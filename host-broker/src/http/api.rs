@@ -6,13 +6,13 @@
 //!
 //! {"from": "telegram:12345", "text": "approve k7f3qd"}
 //! ```
-//! The same as `host-broker answer`: the channel is believed about who wrote, and whether it counts is decided by the
+//! The same as `host-broker approvals relay`: the channel is believed about who wrote, and whether it counts is decided by the
 //! broker. A browser has no business here, so whatever names an origin is turned away.
 
 use crate::call::Order;
 use crate::chat::{self, Relayed};
 use crate::config::Config;
-use crate::config::notify::is_identity;
+use crate::config::channels::is_identity;
 use crate::control::{Asked, Clerk, Control};
 use crate::event::Reports;
 use crate::http::pace::Pace;
@@ -96,7 +96,7 @@ impl Api {
         let digest = Digest::of(token.unwrap_or_default().as_bytes()).hex();
         // Every channel is compared, so that the time tells nothing.
         let mut found = None;
-        for table in &self.config.notify {
+        for table in &self.config.channels {
             let known = table.token_sha256.as_deref().unwrap_or_default();
             if bool::from(known.as_bytes().ct_eq(digest.as_bytes())) {
                 found = Some(table.name.clone());
@@ -110,7 +110,7 @@ impl Api {
             Ok(()) => refused(
                 StatusCode::UNAUTHORIZED,
                 Code::OperatorTokenDenied,
-                "This is the token of no channel with answers = true.",
+                "This is the token of no channel with accepts_answers = true.",
             ),
             Err(seconds) => {
                 let mut response = refused(StatusCode::TOO_MANY_REQUESTS, Code::RateLimited, "Too many wrong tokens.");

@@ -2,7 +2,7 @@
 
 use super::lane::{has_any, lane};
 use super::worker::{Job, Look, ParsedDocuments, Reading};
-use super::{ForeignTypes, ParseWorker};
+use super::{ParseWorker, UnknownRequests};
 use crate::call::{self, Desk, Origin, Parsed};
 use crate::event::Event;
 use crate::mailroom::pace::Lane;
@@ -290,7 +290,7 @@ impl Queue {
         }
         if let Parsed::Rubbish(rubbish) = &parsed {
             self.room.pace(lane).count(now);
-            if rubbish.code == Code::UnknownType && desk.foreign_types == ForeignTypes::Leave {
+            if rubbish.code == Code::UnknownType && desk.unknown_requests == UnknownRequests::Ignore {
                 return None;
             }
         }

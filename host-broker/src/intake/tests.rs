@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::call::Invoked;
-use crate::config::deputy::DeputyTable;
+use crate::config::inspection::InspectionTable;
 use crate::config::{Config, Environment};
-use crate::deputy::Deputy;
 use crate::event::Reports;
 use crate::filter::values::Formats;
 use crate::host::Effects;
 use crate::identity::issuers::Issuers;
+use crate::inspection::Inspector;
 use crate::ledger::LedgerKey;
 use crate::mailroom::Room;
 use crate::mailroom::pace::Lane;
@@ -44,7 +44,7 @@ fn desk() -> Desk {
         issuers: Arc::new(Issuers::nobody()),
         ids: Arc::new(SystemRandom),
         patience: Duration::from_secs(60),
-        foreign_types: ForeignTypes::Leave,
+        unknown_requests: UnknownRequests::Ignore,
         filters: None,
     }
 }
@@ -67,9 +67,9 @@ fn sending(folder: &Path) -> Desk {
         runtime: runtime.handle().clone(),
     };
     let (desk, secrets) = (desk(), Secrets::default());
-    let deputy = Deputy::new(&DeputyTable::default(), Profiles::default(), &secrets, &effects);
+    let inspector = Inspector::new(&InspectionTable::default(), Profiles::default(), &secrets, &effects);
     let scrubber = setup::scrubber(&secrets, &desk.key, Formats::with([]).unwrap()).unwrap();
-    let filters = Arc::new(setup::filters(&catalogue, scrubber, &desk.key, deputy).unwrap());
+    let filters = Arc::new(setup::filters(&catalogue, scrubber, &desk.key, inspector).unwrap());
     Desk { catalogue: Arc::new(catalogue), filters: Some(filters), ..desk }
 }
 

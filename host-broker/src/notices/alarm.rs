@@ -25,7 +25,7 @@ impl Broker {
             Verification::Waiting | Verification::Running { .. } => return Ok(()),
         };
         let seq = append(tx, found)?;
-        for table in &self.config.notify {
+        for table in &self.config.channels {
             let text = format!("[{title}] row {row}\n{error}\n{then}");
             let name = format!("evidence-{row}");
             let document = json!({

@@ -2,8 +2,8 @@
 
 use super::Outgoing;
 use crate::config::Config;
-use crate::config::notify::fit::is_closed;
-use crate::config::notify::{Format, NotifyTable, Way};
+use crate::config::channels::fit::is_closed;
+use crate::config::channels::{ChannelTable, Format, Way};
 use crate::host::Effects;
 use crate::secrets::{Secret, Secrets};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -45,7 +45,7 @@ pub struct Courier {
 }
 
 struct Channel {
-    table: NotifyTable,
+    table: ChannelTable,
     // Each of its secrets, or why there is none.
     secrets: BTreeMap<&'static str, Result<Arc<Secret>, String>>,
 }
@@ -53,7 +53,7 @@ struct Channel {
 impl Courier {
     /// With the channels of this configuration.
     pub fn new(config: &Config, secrets: &Secrets, effects: &Effects) -> Self {
-        let channel = |table: &NotifyTable| {
+        let channel = |table: &ChannelTable| {
             let load = |key: &'static str| {
                 let name = table.secret_name(key);
                 let fault = || secrets.fault(&name).map_or_else(|| "missing".to_owned(), ToString::to_string);
@@ -63,7 +63,7 @@ impl Courier {
             (table.name.clone(), Channel { table: table.clone(), secrets })
         };
         Self {
-            channels: config.notify.iter().map(channel).collect(),
+            channels: config.channels.iter().map(channel).collect(),
             main: config.groups.iter().find(|(_, table)| table.main).map(|(group, _)| group.clone()),
             commands: Arc::clone(&effects.commands),
             http: Arc::clone(&effects.http),

@@ -1,6 +1,6 @@
 //! The notices' tables: what is due, what was sent, what could not be.
 
-use crate::config::notify::NoticeEvent;
+use crate::config::channels::NoticeEvent;
 use crate::ledger::transaction::Transaction;
 use crate::ledger::{LedgerError, at};
 use rusqlite::{Connection, Row, params};

@@ -6,7 +6,7 @@
 
 use crate::approvals::Approval;
 use crate::approvals::card::Card;
-use crate::config::notify::NoticeEvent;
+use crate::config::channels::NoticeEvent;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::fmt::Write as _;

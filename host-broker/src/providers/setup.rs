@@ -4,10 +4,9 @@
 //! from working.
 
 use crate::config::Config;
-use crate::config::deputy::JUDGE_TOKEN;
+use crate::config::inspection::CLASSIFIER_TOKEN;
 use crate::config::provider::{Kind, ProviderTable, Reach};
 use crate::config::web::Loopback;
-use crate::deputy::Deputy;
 use crate::filter::finished::{Filters, Schemas};
 use crate::filter::mark::Stamp;
 use crate::filter::scrub::Scrubber;
@@ -15,6 +14,7 @@ use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
 use crate::http::callback;
 use crate::identity::issuers::{self, OwnKey};
+use crate::inspection::Inspector;
 use crate::keys;
 use crate::ledger::{self, LedgerKey};
 use crate::linking::stored;
@@ -64,11 +64,13 @@ fn load(config: &Config, effects: &Effects, wanted: impl Fn(&SecretSource) -> bo
             sources.insert(secret_name(provider, name), source.clone());
         }
     }
-    if let Some(source) = config.deputy.judge.as_ref().and_then(|judge| judge.token.as_ref()).filter(|s| wanted(s)) {
-        sources.insert(JUDGE_TOKEN.to_owned(), source.clone());
+    if let Some(source) =
+        config.inspection.classifier.as_ref().and_then(|classifier| classifier.token.as_ref()).filter(|s| wanted(s))
+    {
+        sources.insert(CLASSIFIER_TOKEN.to_owned(), source.clone());
     }
     sources.extend(sources_of_issuers(config, &wanted));
-    for table in &config.notify {
+    for table in &config.channels {
         for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
             sources.insert(table.secret_name(key), source.clone());
         }
@@ -634,10 +636,10 @@ pub fn filters(
     catalogue: &Catalogue,
     scrubber: Arc<Scrubber>,
     key: &Arc<LedgerKey>,
-    deputy: Deputy,
+    inspector: Inspector,
 ) -> Result<Filters, StartError> {
     let schemas = Arc::new(schemas(catalogue)?);
-    Ok(Filters { scrubber, schemas, key: Arc::clone(key), deputy: Arc::new(deputy) })
+    Ok(Filters { scrubber, schemas, key: Arc::clone(key), inspector: Arc::new(inspector) })
 }
 
 /// The schemas of what every action answers.

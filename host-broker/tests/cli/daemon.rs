@@ -46,7 +46,7 @@ fn a_daemon_on_an_earlier_configuration_is_named_wherever_that_matters() {
         &["explain", "developer", "mock.echo"],
         &["policy", "check"],
         &["config", "show"],
-        &["session", "list"],
+        &["exposure", "list"],
         &["kill", "provider", "mock"],
         &["--json", "group", "list"],
     ] {

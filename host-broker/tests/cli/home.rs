@@ -176,10 +176,10 @@ fn the_effective_configuration_says_what_holds_and_means_the_same() {
     let values = &shown.json()["values"];
     assert_eq!(
         values["broker"],
-        serde_json::json!({ "patience_ms": 5000, "in_flight": 16, "foreign_types": "refuse",
+        serde_json::json!({ "call_timeout_ms": 5000, "max_concurrent_calls": 16, "unknown_requests": "reject",
             "evidence_mib_per_hour": 64, "free_space_mib": 256, "ledger_mib": 1024 })
     );
-    assert_eq!(values["main_grants"], serde_json::json!({ "max_level": 1, "sensitive": false }));
+    assert_eq!(values["grant_ceiling"], serde_json::json!({ "max_level": 1, "sensitive": false }));
     let github = &values["providers"]["github"];
     assert_eq!((&github["enabled"], &github["repos"][0]), (&true.into(), &"a/b".into()));
     assert_eq!(github["token"], serde_json::json!({ "env": "GITHUB_TOKEN" }));

@@ -11,13 +11,13 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
         "broker.toml",
         &format!(
             "[people.alice]\nuid = 77001\napproves = {{}}\nchat = [\"telegram:12345\"]\n\
-             [[notify]]\nname = \"ops\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat > $0\", {log:?}]\n\
-             [[notify]]\nname = \"gone\"\nkind = \"command\"\ncommand = [\"no-such-program\"]\n"
+             [[channels]]\nname = \"ops\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat > $0\", {log:?}]\n\
+             [[channels]]\nname = \"gone\"\nkind = \"command\"\ncommand = [\"no-such-program\"]\n"
         ),
     );
     world.run(&["config", "check"]).ok();
     let shown = world.run(&["config", "show", "--effective"]).ok();
-    assert!(shown.contains("[[notify]]") && shown.contains("telegram:12345"), "{shown}");
+    assert!(shown.contains("[[channels]]") && shown.contains("telegram:12345"), "{shown}");
     assert!(world.run(&["notices", "list"]).ok().contains("Nobody was told of anything."));
     world.run(&["grant", "developer", "mock", "2"]).ok();
     let _daemon = world.serve();
@@ -30,7 +30,7 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
         wait_for(|| world.run(&["status"]).ok().contains("People are not told"));
         let status = world.run(&["status"]).ok();
         assert!(status.contains("there is no program `no-such-program`"), "{status}");
-        let answer = |from: &str, text: &str| world.run(&["answer", "--from", from, text]);
+        let answer = |from: &str, text: &str| world.run(&["approvals", "relay", "--from", from, text]);
         answer("telegram:12345", "yes please").fails(3, &["'approve CODE'"]);
         answer("12345", &format!("approve {code}")).fails(3, &["telegram:12345"]);
         answer("telegram:1", &format!("approve {code}")).fails(3, &["nobody known here"]);
@@ -51,7 +51,7 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
 #[test]
 fn a_channel_that_cannot_be_is_a_fault_of_the_configuration_with_its_remedy() {
     let world = World::with_mock();
-    world.append("broker.toml", "[[notify]]\nname = \"ops\"\nkind = \"command\"\ncomand = [\"x\"]\n");
+    world.append("broker.toml", "[[channels]]\nname = \"ops\"\nkind = \"command\"\ncomand = [\"x\"]\n");
     world.run(&["config", "check"]).fails(4, &["comand", "did you mean `command`?"]);
     let schema = world.run(&["config", "schema"]).json();
     assert!(schema.to_string().contains("link_base"));

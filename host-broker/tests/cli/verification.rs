@@ -42,7 +42,7 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admit
     world.run(&["grant", "developer", "mock", "2"]).ok();
     let told = world.home.join("told");
     let command = json!(["/bin/sh", "-c", "cat >> \"$0\"", told]);
-    world.append("broker.toml", &format!("\n[[notify]]\nname = \"log\"\nkind = \"command\"\ncommand = {command}\n"));
+    world.append("broker.toml", &format!("\n[[channels]]\nname = \"log\"\nkind = \"command\"\ncommand = {command}\n"));
     tamper(&world, "UPDATE ledger SET caller = 'group:security' WHERE seq = 5");
     let (daemon, log) = world.serve_with_log();
     let error = "row 5 does not have the hash of its content";

@@ -280,18 +280,19 @@ fn an_effect_that_is_no_harmless_read_never_starts_before_its_sync() {
 
 #[test]
 fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
-    let mut world = World::new();
-    world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
-    // A sync after the commit fails; a synced commit does not change this table.
-    world
-        .ledger
-        .reader()
-        .execute_batch(
-            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
-        )
-        .unwrap();
     for durability in [Durability::Normal, Durability::Deferred] {
         for action in ["write", "ask"] {
+            let mut world = World::new();
+            world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
+            // A sync after the commit fails; a synced commit does not change this table.
+            world
+                .ledger
+                .reader()
+                .execute_batch(
+                    "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered
+                     BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
+                )
+                .unwrap();
             let Tally { commits, syncs } = world.ledger.tally();
             let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
             let batch = world.admit(durability, calls.into());
@@ -355,7 +356,7 @@ fn a_held_refusal_whose_sync_fails_is_not_told() {
 
 #[test]
 fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() {
-    let mut world = World::with_people("[[notify]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
+    let mut world = World::with_people("[[channels]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
     // A constraint that is looked at by the commit, not by the statement.
     world
         .ledger

@@ -27,7 +27,7 @@ fn whoever_may_not_relay_hands_in_nothing_and_is_on_record() {
     let head = world.ledger.head().seq;
     let reply = hand_in(&mut world, Caller::Person("bob".into()), false);
     assert_eq!(reply["code"], "guardrail");
-    assert!(reply["error"].as_str().unwrap().contains("[people.bob] needs `relays = true`"), "{reply}");
+    assert!(reply["error"].as_str().unwrap().contains("[people.bob] needs `can_relay_answers = true`"), "{reply}");
     let row = world.ledger.row(head + 1).unwrap().unwrap();
     assert_eq!((row.kind.as_str(), row.caller.as_str()), ("refused", "person:bob"));
     assert!(row.body.contains("telegram:1"), "{}", row.body);

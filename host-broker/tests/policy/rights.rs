@@ -17,7 +17,7 @@ uid = 77002
 approves = {}
 [people.rita]
 uid = 77003
-relays = true
+can_relay_answers = true
 [people.greg]
 uid = 77004
 ";

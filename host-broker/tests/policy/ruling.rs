@@ -60,7 +60,7 @@ impl Ruled {
             issuers: Arc::new(Issuers::nobody()),
             ids: Arc::clone(&world.clerk.ids),
             patience: Duration::from_secs(30),
-            foreign_types: world.clerk.config.broker.foreign_types,
+            unknown_requests: world.clerk.config.broker.unknown_requests,
             filters: None,
         };
         let groups = world.clerk.config.groups.keys().cloned();

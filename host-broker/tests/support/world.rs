@@ -169,11 +169,11 @@ pub(crate) const ACTIONS: [(&str, Level); 4] =
     [("read", Level::Read), ("write", Level::Write), ("produce", Level::Production), ("ask", Level::Write)];
 
 const CONFIG: &str = r#"
-[main_grants]
+[grant_ceiling]
 max_level = 3
 sensitive = true
 [broker]
-in_flight = 100000
+max_concurrent_calls = 100000
 [groups.main]
 main = true
 [groups.developer]
@@ -243,7 +243,7 @@ impl World {
                 uid,
                 inbox: None,
                 callback: None,
-                deputy: None,
+                inspector: None,
                 foundation: None,
                 reload: None,
                 start: String::new(),

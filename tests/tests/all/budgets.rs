@@ -7,7 +7,9 @@ use tests::{World, evidence, until};
 
 /// A world in which evidence is scarce, and one request of a group may wait for another.
 fn scarce() -> World {
-    World::builder().config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1\nin_flight = 1")).up()
+    World::builder()
+        .config(&CONFIG.replace("[broker]", "[broker]\nevidence_mib_per_hour = 1\nmax_concurrent_calls = 1"))
+        .up()
 }
 
 fn count(world: &World, condition: &str) -> usize {

@@ -64,7 +64,7 @@ fn the_main_groups_agent_grants_up_to_its_ceiling_and_no_further() {
 
 #[test]
 fn a_higher_ceiling_is_a_line_of_configuration() {
-    let config = format!("{CONFIG}\n[main_grants]\nmax_level = 2\n");
+    let config = format!("{CONFIG}\n[grant_ceiling]\nmax_level = 2\n");
     let world = World::builder().config(&config).up();
     let main = world.group("main");
     assert_eq!(code(&main.ask(grant("developer", 2))), "executed");

@@ -41,7 +41,7 @@ fn world(more: impl FnOnce(&World) -> String) -> World {
 fn appends(world: &World, name: &str, more: &str) -> String {
     let file = world.outside().join(name).display().to_string();
     format!(
-        "[[notify]]\nname = \"{name}\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> \\\"$0\\\"\", {file:?}]\n{more}\n"
+        "[[channels]]\nname = \"{name}\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> \\\"$0\\\"\", {file:?}]\n{more}\n"
     )
 }
 
@@ -258,7 +258,7 @@ fn a_full_card_and_its_code_go_only_where_they_may_and_the_row_is_there_first() 
 fn a_notice_that_could_not_leave_leaves_once_after_a_restart() {
     let mut world = world_down(|world| {
         let program = world.outside().join("program").display().to_string();
-        format!("[[notify]]\nname = \"ops\"\nkind = \"command\"\ncommand = [{program:?}]\n")
+        format!("[[channels]]\nname = \"ops\"\nkind = \"command\"\ncommand = [{program:?}]\n")
     });
     world.start_process();
     world.grant("developer", 2);
@@ -304,7 +304,7 @@ fn a_channel_that_hangs_or_floods_holds_nobody_up() {
     let world = world(|world| {
         let channel = |name: &str, script: &str| {
             format!(
-                "[[notify]]\nname = \"{name}\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"
+                "[[channels]]\nname = \"{name}\"\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"
             )
         };
         channel("hangs", "sleep 1000") + &channel("floods", "yes") + &appends(world, "ops", "")
@@ -328,7 +328,7 @@ fn a_channel_that_hangs_or_floods_holds_nobody_up() {
 
 #[test]
 fn a_channel_that_never_works_is_given_up_with_the_question_and_is_visible() {
-    let world = world(|_| "[[notify]]\nname = \"ops\"\nkind = \"command\"\ncommand = [\"/bin/false\"]\n".to_owned());
+    let world = world(|_| "[[channels]]\nname = \"ops\"\nkind = \"command\"\ncommand = [\"/bin/false\"]\n".to_owned());
     let developer = world.group("developer");
     let (_id, question) = ask(&world, &developer, call("charge", json!({})));
     for attempts in 1..4_u32 {
@@ -355,7 +355,7 @@ fn a_nanoclaw_document_appears_whole_and_the_sandbox_that_reads_it_learns_no_cod
         let channel = |name: &str, directory: &Path, full: bool| {
             let directory = directory.display().to_string();
             format!(
-                "[[notify]]\nname = \"{name}\"\nkind = \"nanoclaw\"\nchat_jid = \"4917@s.whatsapp.net\"\ndirectory = {directory:?}\nfull_cards = {full}\n"
+                "[[channels]]\nname = \"{name}\"\nkind = \"nanoclaw\"\nchat_jid = \"4917@s.whatsapp.net\"\ndirectory = {directory:?}\nfull_cards = {full}\n"
             )
         };
         channel("outside", &outside, true) + &channel("inside", &inside, false)
@@ -392,7 +392,7 @@ fn a_nanoclaw_document_appears_whole_and_the_sandbox_that_reads_it_learns_no_cod
 #[test]
 fn a_full_card_where_a_group_could_read_it_keeps_the_host_from_starting() {
     let mut world = world_down(|_| {
-        "[[notify]]\nname = \"c\"\nkind = \"nanoclaw\"\nchat_jid = \"1\"\ndirectory = \"ipc/main/messages\"\nfull_cards = true\n"
+        "[[channels]]\nname = \"c\"\nkind = \"nanoclaw\"\nchat_jid = \"1\"\ndirectory = \"ipc/main/messages\"\nfull_cards = true\n"
             .to_owned()
     });
     let fault = world.try_start().unwrap_err().to_string();

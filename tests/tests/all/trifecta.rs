@@ -106,7 +106,7 @@ fn no_write_and_no_read_that_lets_data_leave_gets_out_after_both_kinds_of_readin
 #[test]
 fn a_grant_of_the_main_groups_agent_is_a_way_out() {
     // Only the calls expose: the ceiling would let the agent give everything.
-    let config = format!("{CONFIG}\n[main_grants]\nmax_level = 2\nsensitive = true\n");
+    let config = format!("{CONFIG}\n[grant_ceiling]\nmax_level = 2\nsensitive = true\n");
     let world = World::builder()
         .config(&config)
         .script("demo", &format!("{SCRIPT}\n{EXPOSING}"))

@@ -212,7 +212,7 @@ fn an_old_request_is_stale_and_not_executed() {
 
 #[test]
 fn a_group_at_its_in_flight_limit_hears_busy_and_others_do_not() {
-    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nin_flight = 3")).up();
+    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nmax_concurrent_calls = 3")).up();
     world.grant("developer", 2);
     world.grant("security", 2);
     let developer = world.group("developer");
@@ -234,7 +234,7 @@ fn a_group_at_its_in_flight_limit_hears_busy_and_others_do_not() {
 
 #[test]
 fn timeout_ms_only_shortens() {
-    let config = CONFIG.replace("patience_ms = 60000", "patience_ms = 900");
+    let config = CONFIG.replace("call_timeout_ms = 60000", "call_timeout_ms = 900");
     let world = World::builder().config(&config).up();
     world.grant("developer", 2);
     let developer = world.group("developer");

@@ -76,7 +76,7 @@ fn described() -> Value {
             "securitySchemes": {
                 "operator": {
                     "type": "http", "scheme": "bearer",
-                    "description": "A token of `host-broker token mint-operator`: optk_bearer_…",
+                    "description": "A token of `host-broker operator-token create`: optk_bearer_…",
                 },
                 "agent": {
                     "type": "http", "scheme": "bearer",
@@ -237,7 +237,7 @@ fn refusal() -> Value {
         "required": ["status", "error"],
         "properties": {
             "status": { "enum": ["denied", "failed", "timeout"] },
-            "code": { "type": "string", "description": "One of `host-broker codes`." },
+            "code": { "type": "string", "description": "One of `host-broker reason-codes`." },
             "error": { "type": "string" },
             "request_id": { "type": "string" },
             "timestamp": { "type": "string", "format": "date-time" },

@@ -30,7 +30,7 @@ pub(super) const ALL: &str = "flows:read,flows:write,flows:grants";
 impl Operator {
     /// By a person at the command line; the bearer must be found nowhere when the world ends.
     pub(super) fn with(world: &mut World, arguments: &[&str]) -> Self {
-        let output = world.cli(&[&["--json", "token", "mint-operator"], arguments].concat());
+        let output = world.cli(&[&["--json", "operator-token", "create"], arguments].concat());
         let minted: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
         let bearer = minted["bearer"].as_str().unwrap().to_owned();
         world.keep_secret(bearer.clone());
@@ -292,16 +292,16 @@ fn a_token_ends_with_time_with_a_word_and_with_the_person_who_made_it() {
     assert_eq!(short.ask(&wanted).0, 200);
     world.clock.advance(Duration::from_secs(61));
     let over = short.ask(&wanted);
-    let revoked = said(&world.cli(&["token", "revoke-operator", &ended.token]));
+    let revoked = said(&world.cli(&["operator-token", "revoke", &ended.token]));
     assert!(revoked.contains("is ended"), "{revoked}");
     let bearer = format!("optk_bearer_{}", "0".repeat(64));
     let forged = Operator { visitor: Visitor::of(&world), token: ended.token.clone(), bearer };
     for (status, reply) in [over, ended.ask(&wanted), forged.ask(&wanted)] {
         assert_eq!((status, code(&reply)), (403, "operator_token_denied"), "{reply}");
     }
-    let listed = said(&world.cli(&["token", "list-operators"]));
+    let listed = said(&world.cli(&["operator-token", "list"]));
     assert!(listed.contains("gateway") && listed.contains("ended ") && !listed.contains("bearer"), "{listed}");
-    assert!(!world.cli(&["token", "revoke-operator", "optk_000000000000000000000000"]).status.success());
+    assert!(!world.cli(&["operator-token", "revoke", "optk_000000000000000000000000"]).status.success());
     // It outlives the broker, and not the person.
     world.restart();
     let last = last.again(&world);
@@ -371,7 +371,7 @@ fn what_a_token_has_given_ends_with_it_and_it_ends_nothing_that_people_agreed_to
     flow(&world, &with("flow_propose", &bundle("2.0.0", "Note it well.", &[])));
     assert_eq!(code(&operator.ask(&version("flow_deprecate", "2.0.0")).1), "guardrail");
     assert_eq!(code(&operator.ask(&with("flow_propose", &bundle("2.0.0", "Note nothing.", &[]))).1), "guardrail");
-    let ended = said(&world.cli(&["token", "revoke-operator", &operator.token]));
+    let ended = said(&world.cli(&["operator-token", "revoke", &operator.token]));
     assert!(ended.contains("every access that it has given"), "{ended}");
     assert_eq!(theirs.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
     assert_eq!(own.invoke("note", &json!({})).0, 200, "another's is what it was");

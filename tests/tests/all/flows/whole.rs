@@ -233,7 +233,7 @@ fn one_who_gives_access_without_end_takes_nobody_elses_places() {
     assert!(refused["error"].as_str().unwrap().contains("You have given as many"), "{refused}");
     assert_eq!(code(&mint(&mut world, &other)), "executed");
     // All of them end with the token, and are forgotten a day after they would have been over.
-    said(&world.cli(&["token", "revoke-operator", &greedy.token]));
+    said(&world.cli(&["operator-token", "revoke", &greedy.token]));
     let in_force = "SELECT issued_by FROM flow_grants WHERE revoked_at IS NULL";
     assert_eq!(world.query(in_force), [json!({ "issued_by": format!("operator:{}", other.token) })]);
     world.clock.advance(Duration::from_hours(26));

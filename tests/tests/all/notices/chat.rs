@@ -156,8 +156,11 @@ fn two_answers_at_once_are_one() {
 fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
     let digest = |token: &str| String::from(host_broker::config::web::TokenDigest::of(token));
     let world = world(|world| {
-        let channel =
-            appends(world, "bridge", &format!("answers = true\ntoken_sha256 = \"{}\"", digest("bridges-token")));
+        let channel = appends(
+            world,
+            "bridge",
+            &format!("accepts_answers = true\ntoken_sha256 = \"{}\"", digest("bridges-token")),
+        );
         let more = format!("groups = [\"security\"]\nanswers = true\ntoken_sha256 = \"{}\"", digest("others-token"));
         format!("[web]\nlisten = \"127.0.0.1:0\"\n{channel}{}", appends(world, "other", &more))
     });

@@ -77,7 +77,7 @@ fn a_webhook_that_fails_twice_accepts_one_signed_notice() {
         }
         let file = |name: &str| format!("{{ file = {:?} }}", world.path(name).display().to_string());
         format!(
-            "[[notify]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nsigning = {}\nbearer = {}\n",
+            "[[channels]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nsigning = {}\nbearer = {}\n",
             file("signing.key"),
             file("token.key")
         )
@@ -117,7 +117,7 @@ fn a_webhook_whose_secret_is_missing_sends_nothing_and_says_so() {
     let (url, seen) = server(Vec::new());
     let world = world(|_| {
         format!(
-            "[[notify]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nsigning = {{ env = \"NOT_THERE\" }}\n"
+            "[[channels]]\nname = \"hook\"\nkind = \"webhook\"\nurl = \"{url}\"\nsigning = {{ env = \"NOT_THERE\" }}\n"
         )
     });
     let developer = world.group("developer");
@@ -134,7 +134,7 @@ fn a_webhook_that_never_answers_holds_nobody_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let world =
-        world(|_| format!("[[notify]]\nname = \"hook\"\nkind = \"webhook\"\nformat = \"ntfy\"\nurl = \"{url}\"\n"));
+        world(|_| format!("[[channels]]\nname = \"hook\"\nkind = \"webhook\"\nformat = \"ntfy\"\nurl = \"{url}\"\n"));
     let developer = world.group("developer");
     let (id, question) = ask(&world, &developer, call("charge", json!({})));
     let (mut held, _) = listener.accept().unwrap();

@@ -101,7 +101,7 @@ fn proposed_exposures_count_once_they_are_accepted_and_then_a_read_asks_nobody()
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     assert!(config.contains(line) && config.contains("write = { level = 2"), "{config}");
     world.start_process();
-    let reset = world.cli(&["session", "reset", "developer"]);
+    let reset = world.cli(&["exposure", "reset", "developer"]);
     assert!(reset.status.success(), "{}", said(&reset));
     for _ in 0..3 {
         assert_eq!(code(&developer.ask(read("echo"))), "executed");

@@ -24,7 +24,7 @@ const TOOLS: &str = r#"
 [web]
 listen = "127.0.0.1:0"
 
-[main_grants]
+[grant_ceiling]
 max_level = 2
 sensitive = true
 
@@ -125,7 +125,7 @@ fn a_person_ends_the_session_of_an_external_agent_with_evidence_and_what_it_was_
     // The main group's agent cannot; a name of nothing ends nothing.
     assert_eq!(code(&world.group("main").ask(json!({ "type": "reset_session", "group": session }))), "unknown_type");
     for wrong in ["fgrnt_000000000000000000000000", "agent:nobody", "issuer:group:nobody"] {
-        assert!(!world.cli(&["session", "reset", wrong]).status.success(), "{wrong}");
+        assert!(!world.cli(&["exposure", "reset", wrong]).status.success(), "{wrong}");
     }
     assert!(asks(&second, "search"));
     answer(
@@ -134,14 +134,14 @@ fn a_person_ends_the_session_of_an_external_agent_with_evidence_and_what_it_was_
         false,
     );
     // By the name of any of its accesses.
-    let reset = world.cli(&["session", "reset", &second.grant]);
+    let reset = world.cli(&["exposure", "reset", &second.grant]);
     assert!(reset.status.success(), "{}", said(&reset));
     let row = world.rows().into_iter().rfind(|row| row.kind == "session_reset").unwrap();
     assert!(row.body.contains(&session) && row.caller.starts_with("person:"), "{row:?}");
     assert_eq!((listed(&world), replies()), (Vec::new(), json!(0)));
     assert!(runs(&second, "search"));
     // And by its own name.
-    let reset = world.cli(&["session", "reset", &session]);
+    let reset = world.cli(&["exposure", "reset", &session]);
     assert!(reset.status.success(), "{}", said(&reset));
     assert_eq!(listed(&world), Vec::<Value>::new());
 }

@@ -171,7 +171,7 @@ fn it_is_explained_what_would_be_decided_about_a_tool() {
 fn a_person_gives_no_access_beyond_what_the_person_approves() {
     let mut world = world();
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
-    let output = world.cli(&["--json", "token", "mint-operator", "--scopes", "flows:grants"]);
+    let output = world.cli(&["--json", "operator-token", "create", "--scopes", "flows:grants"]);
     let token: Value = serde_json::from_slice(&output.stdout).unwrap();
     let token = token["bearer"].as_str().unwrap().to_owned();
     world.keep_secret(token.clone());

@@ -49,9 +49,9 @@ fn the_main_groups_agent_gives_external_agents_no_tool_above_its_ceiling() {
     };
     // `note` is of L1, `charge` of L2, and `files` reads private data.
     assert_eq!(given(""), ["executed", "guardrail", "guardrail"]);
-    assert_eq!(given("\n[main_grants]\nmax_level = 0\nsensitive = true\n"), ["guardrail", "guardrail", "guardrail"]);
-    assert_eq!(given("\n[main_grants]\nmax_level = 2\n"), ["executed", "executed", "guardrail"]);
-    assert_eq!(given("\n[main_grants]\nmax_level = 1\nsensitive = true\n"), ["executed", "guardrail", "executed"]);
+    assert_eq!(given("\n[grant_ceiling]\nmax_level = 0\nsensitive = true\n"), ["guardrail", "guardrail", "guardrail"]);
+    assert_eq!(given("\n[grant_ceiling]\nmax_level = 2\n"), ["executed", "executed", "guardrail"]);
+    assert_eq!(given("\n[grant_ceiling]\nmax_level = 1\nsensitive = true\n"), ["executed", "guardrail", "executed"]);
     // A person gives what the main group's agent may not.
     let mut world = with_ceiling("");
     Agent::with_access(&mut world, &json!({ "requested_tools": ["note", "charge", "files"] }));
@@ -59,7 +59,7 @@ fn the_main_groups_agent_gives_external_agents_no_tool_above_its_ceiling() {
 
 #[test]
 fn an_access_that_the_main_groups_agent_gives_is_a_way_out() {
-    let mut world = with_ceiling("\n[main_grants]\nmax_level = 2\nsensitive = true\n");
+    let mut world = with_ceiling("\n[grant_ceiling]\nmax_level = 2\nsensitive = true\n");
     world.grant("main", 2);
     let main = world.group("main");
     assert_eq!(code(&main.call("read_mail", json!({}))), "executed");
@@ -118,7 +118,7 @@ fn an_access_ends_when_the_person_whose_right_it_rests_on_no_longer_administers(
         assert_eq!(again(&by_main, &world).invoke("note", &json!({ "text": "after" })).0, 200);
         let why = format!("{name} no longer administers");
         for (command, lines) in
-            [(&["flow", "grant", "list"][..], 2), (&["token", "list-operators"], 1), (&["status"], 2)]
+            [(&["flow", "grant", "list"][..], 2), (&["operator-token", "list"], 1), (&["status"], 2)]
         {
             let output = said(&world.cli(command));
             assert_eq!(output.matches(&why).count(), lines, "{command:?}: {output}");

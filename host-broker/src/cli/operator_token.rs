@@ -1,4 +1,4 @@
-//! `token mint-operator` and its kin: who works with flows from elsewhere.
+//! `operator-token`: tokens for remote operators of flows.
 
 use crate::cli::Context;
 use crate::cli::ask::told;
@@ -6,37 +6,71 @@ use crate::cli::output::{Fault, Output};
 use crate::cli::reading::seconds;
 use crate::control::Control;
 use crate::operators::Wanted;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use model::TokenId;
 use serde_json::Value;
 use shared::flow::operations::Part;
 use shared::flow::{Scope, Vault};
 
+/// Manage the tokens of remote operators, who work with flows over HTTP.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Prints the token, this once: whoever has it works with flows in your name, until it is over or \
-    you are no more in broker.toml.
+#[command(after_help = "Examples:
+  host-broker operator-token create --scopes flows:read,flows:grants --label gateway --for 30d
+  host-broker operator-token list
+  host-broker operator-token revoke optk_0c1d2e4b5a693f9a0c1d2e4b
+  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:7420/api/v1/flows
 
-    host-broker token mint-operator --scopes flows:read,flows:grants --label gateway --for 30d
-    curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:7420/api/v1/flows"
-)]
-pub(super) struct Mint {
-    /// What may be done: flows:read, flows:write (propose, ask for approval, deprecate), flows:grants (mint and revoke
-    /// accesses of agents outside).
+--json prints, for create and revoke, {token_id, label, scopes, tiers, vault_id, issued_by, issued_at, expires_at,
+revoked_at}; create adds bearer; list prints {tokens: […]}")]
+pub struct OperatorToken {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Create a token and print it once.
+    ///
+    /// The token acts in your name. It ends when it expires, when you revoke it, or when you are removed from broker.toml.
+    Create(Create),
+    /// List the tokens.
+    List,
+    /// Revoke a token and every access that it created.
+    Revoke(Named),
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// The permitted operations: flows:read, flows:write (propose, request approval, deprecate), flows:grants (create and
+    /// revoke the accesses of external agents).
     #[arg(long, value_name = "SCOPES", value_delimiter = ',', required = true)]
     scopes: Vec<Part>,
-    /// With flows of which scopes; without, of all.
+    /// The scopes of the flows; all by default.
     #[arg(long, value_enum, value_name = "TIERS", value_delimiter = ',', default_value = "personal,project,org")]
     tiers: Vec<Tier>,
-    /// In which vault.
+    /// The vault.
     #[arg(long, default_value = "default")]
     vault: Vault,
-    /// How long it lives: 15m, 8h, 30d; at most 90d.
+    /// The lifetime: 15m, 8h, 30d; at most 90d.
     #[arg(long = "for", value_name = "DURATION", value_parser = seconds, default_value = "8h")]
     life: u64,
-    /// What you will know it by.
+    /// A label for your own use.
     #[arg(long, default_value = "")]
     label: String,
+}
+
+impl OperatorToken {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; no token was created or revoked.
+    pub fn run(self, context: &Context) -> Result<(), Fault> {
+        match self.command {
+            Command::Create(create) => create.run(context),
+            Command::List => list(context),
+            Command::Revoke(named) => named.run(context),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -47,14 +81,14 @@ enum Tier {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Named {
-    /// The token, by its name.
+struct Named {
+    /// The id of the token.
     #[arg(value_name = "TOKEN_ID")]
     token: TokenId,
 }
 
-impl Mint {
-    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+impl Create {
+    fn run(self, context: &Context) -> Result<(), Fault> {
         let Self { scopes: parts, tiers, vault, life, label } = self;
         let scope = |tier| match tier {
             Tier::Personal => Scope::Personal,
@@ -70,21 +104,21 @@ impl Mint {
         };
         told(context, &Control::MintOperator(wanted), |data| context.output.show(data, || minted(data)))?;
         context.output.is_whole(
-            "the token exists, but nobody has its bearer; find it with host-broker token list-operators and end it with \
-             host-broker token revoke-operator TOKEN_ID",
+            "the token exists, but its bearer was not printed completely; find it with host-broker operator-token list and \
+             revoke it with host-broker operator-token revoke TOKEN_ID",
         )
     }
 }
 
 impl Named {
-    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
-        let text = format!("{} is ended, and every access that it has given.", self.token);
+    fn run(self, context: &Context) -> Result<(), Fault> {
+        let text = format!("Revoked {} and every access that it created.", self.token);
         let control = Control::RevokeOperator { token_id: self.token };
         told(context, &control, |data| context.output.show(data, || text.clone()))
     }
 }
 
-pub(super) fn list(context: &Context) -> Result<(), Fault> {
+fn list(context: &Context) -> Result<(), Fault> {
     told(context, &Control::ListOperators, |data| context.output.show(data, || listed(data)))
 }
 
@@ -99,7 +133,7 @@ fn words(row: &Value, member: &str) -> String {
 
 fn minted(data: &Value) -> String {
     format!(
-        "Token:   {}, until {}\nBearer:  {}\n\nIt is shown this once.",
+        "Token:   {}, until {}\nBearer:  {}\n\nThe bearer is shown only once.",
         word(data, "token_id"),
         word(data, "expires_at"),
         word(data, "bearer"),
@@ -109,7 +143,7 @@ fn minted(data: &Value) -> String {
 fn listed(data: &Value) -> String {
     let row = |row: &Value| {
         let until = match (row.get("revoked_at").and_then(Value::as_str), word(row, "refused_because").as_str()) {
-            (Some(at), _) => format!("ended {at}"),
+            (Some(at), _) => format!("revoked {at}"),
             (None, "") => word(row, "expires_at"),
             (None, why) => format!("refused: {why}"),
         };
@@ -117,6 +151,6 @@ fn listed(data: &Value) -> String {
         vec![word(row, "token_id"), label, words(row, "scopes"), words(row, "tiers"), word(row, "issued_by"), until]
     };
     let rows: Vec<_> = data.get("tokens").and_then(Value::as_array).into_iter().flatten().map(row).collect();
-    let head = ["TOKEN", "LABEL", "SCOPES", "TIERS", "MADE BY", "UNTIL"];
-    Output::table_or("There is no operator's token.", &head, &rows)
+    let head = ["TOKEN", "LABEL", "SCOPES", "TIERS", "CREATED BY", "UNTIL"];
+    Output::table_or("No operator tokens.", &head, &rows)
 }

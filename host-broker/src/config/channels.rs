@@ -1,7 +1,7 @@
 //! The channels through which people hear of questions, and who speaks in a chat.
 //!
 //! ```toml
-//! [[notify]]
+//! [[channels]]
 //! name = "phone"
 //! kind = "webhook"
 //! url = "https://ntfy.example.com/broker"
@@ -59,7 +59,7 @@ impl NoticeEvent {
 /// One channel, checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
-pub struct NotifyTable {
+pub struct ChannelTable {
     /// Its name.
     pub name: String,
     /// What goes out.
@@ -77,7 +77,7 @@ pub struct NotifyTable {
     /// Whether it shows the whole card and the code, where that is allowed.
     pub full_cards: bool,
     /// It tells only of questions that nobody has answered for so long, in seconds.
-    pub after_s: u64,
+    pub escalate_after_s: u64,
     /// The digest of the token with which answers come in through it; absent means that none do.
     pub token_sha256: Option<String>,
 }
@@ -120,9 +120,9 @@ pub enum Format {
     Slack,
 }
 
-impl JsonSchema for NotifyTable {
+impl JsonSchema for ChannelTable {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "NotifyTable".into()
+        "ChannelTable".into()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -130,7 +130,7 @@ impl JsonSchema for NotifyTable {
     }
 }
 
-impl NotifyTable {
+impl ChannelTable {
     /// The secrets it needs, by their keys.
     pub fn secrets(&self) -> BTreeMap<&'static str, &SecretSource> {
         match &self.way {

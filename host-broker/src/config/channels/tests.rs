@@ -9,7 +9,7 @@ fn parse(text: &str, home: &Path) -> Result<Config, ConfigError> {
 }
 
 fn channel(text: &str) -> Result<Config, ConfigError> {
-    parse(&format!("[[notify]]\n{text}"), Path::new("/nowhere/home"))
+    parse(&format!("[[channels]]\n{text}"), Path::new("/nowhere/home"))
 }
 
 fn fault(text: &str) -> String {
@@ -19,12 +19,12 @@ fn fault(text: &str) -> String {
 #[test]
 fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
     let config = channel("name = \"ops\"\nkind = \"command\"\ncommand = [\"notify-send\", \"x\"]\n").unwrap();
-    let table = &config.notify[0];
+    let table = &config.channels[0];
     assert_eq!(table.events, BTreeSet::from([NoticeEvent::Asked, NoticeEvent::Lapsed]));
-    assert!(!table.full_cards && table.after_s == 0 && table.token_sha256.is_none());
+    assert!(!table.full_cards && table.escalate_after_s == 0 && table.token_sha256.is_none());
     // What is shown is what may be written.
     let written = toml::to_string(table).unwrap();
-    assert_eq!(toml::from_str::<NotifyTable>(&written).unwrap().name, "ops", "{written}");
+    assert_eq!(toml::from_str::<ChannelTable>(&written).unwrap().name, "ops", "{written}");
     assert!(serde_json::to_string(&schemars::schema_for!(Config)).unwrap().contains("chat_jid"));
 }
 
@@ -41,14 +41,14 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         ("name = \"a\"\nkind = \"webhook\"\nurl = \"ftp://x/y\"", "must begin with https://"),
         (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
-        (&format!("{command}answers = true"), "token_sha256 together"),
-        (&format!("{command}answers = true\ntoken_sha256 = \"abc\""), "64 small hexadecimal"),
+        (&format!("{command}accepts_answers = true"), "token_sha256 together"),
+        (&format!("{command}accepts_answers = true\ntoken_sha256 = \"abc\""), "64 small hexadecimal"),
         (&format!("{command}events = []"), "tells of nothing"),
         (&format!("{command}events = [\"askd\"]"), "did you mean `asked`?"),
         (&format!("{command}groups = [\"nobody\"]"), "add [groups.nobody]"),
         (&format!("{command}providers = [\"nothing\"]"), "add [providers.nothing]"),
         (&format!("{command}approvers = [\"bob\"]"), "add `approves` to [people.bob]"),
-        (&format!("{command}[[notify]]\n{command}"), "two of this name"),
+        (&format!("{command}[[channels]]\n{command}"), "two of this name"),
         (&format!("{command}[notices]\nlink_base = \"http://x/\""), "link_base: the url must be https"),
     ] {
         assert!(fault(text).contains(words), "{text}: {}", fault(text));
@@ -71,7 +71,7 @@ fn a_full_card_goes_nowhere_that_a_group_reads_or_writes() {
     let home = folder.path().join("home");
     let write = |directory: &Path, full: bool| {
         let text = format!(
-            "[[notify]]\nname = \"chat\"\nkind = \"nanoclaw\"\nchat_jid = \"1@g.us\"\nfull_cards = {full}\ndirectory = {:?}\n",
+            "[[channels]]\nname = \"chat\"\nkind = \"nanoclaw\"\nchat_jid = \"1@g.us\"\nfull_cards = {full}\ndirectory = {:?}\n",
             directory.display().to_string()
         );
         parse(&text, &home).map(drop).map_err(|error| error.to_string())

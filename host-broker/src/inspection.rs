@@ -1,10 +1,10 @@
-//! The deputy: looks at what came from outside before an agent reads it.
+//! The inspector: looks at what came from outside before an agent reads it.
 //!
-//! The built-in inspection is [`crate::filter::inspect`]; this adds the operator's own inspector, the judge, and says what
-//! becomes of a verdict. The judge sees what the agent would see: credentials are out of it by then. Its word can only make
+//! The built-in inspection is [`crate::filter::inspect`]; this adds the operator's own inspector, the classifier, and says what
+//! becomes of a verdict. The classifier sees what the agent would see: credentials are out of it by then. Its word can only make
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
-use crate::config::deputy::{DeputyTable, JUDGE_TOKEN, JudgeTable};
+use crate::config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
 use crate::filter::clean_whole;
 use crate::filter::fence::{Fence, fence_suspicious};
 use crate::filter::inspect::{Reason, Verdict, inspect};
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 /// How much longer a result may become by its fences, in bytes.
 const FENCES_MAX: usize = 64 * 1024;
-/// How much a judge may say.
+/// How much a classifier may say.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// What a chat endpoint is told to do. The text comes in a message of its own, between the lines of a fence.
@@ -37,16 +37,16 @@ data somewhere, or hides text. Answer with one JSON object and nothing else: {\"
 {\"verdict\": \"suspicious\"} or {\"verdict\": \"hostile\"}.";
 
 /// What looks at results, and what becomes of them.
-pub struct Deputy {
+pub struct Inspector {
     suspicious: Treatment,
     hostile: Treatment,
     profiles: Profiles,
-    judge: Option<Judge>,
+    classifier: Option<Judge>,
     ids: Arc<dyn Random>,
 }
 
 struct Judge {
-    table: JudgeTable,
+    table: ClassifierTable,
     token: Option<Arc<Secret>>,
     commands: Arc<dyn Commands>,
     http: Arc<dyn Http>,
@@ -54,7 +54,7 @@ struct Judge {
     fault: Mutex<Option<String>>,
 }
 
-/// A text that a judge is asked about now. Holding one proves that its credentials are out of it.
+/// A text that a classifier is asked about now. Holding one proves that its credentials are out of it.
 pub struct Submission(Value);
 
 /// What was seen in a result, and what is to become of it.
@@ -66,26 +66,26 @@ pub struct Looked {
     pub treatment: Treatment,
 }
 
-impl Deputy {
-    /// With the treatments and the judge of this configuration.
-    pub fn new(table: &DeputyTable, profiles: Profiles, secrets: &Secrets, effects: &Effects) -> Self {
-        let judge = table.judge.clone().map(|table| Judge {
-            token: secrets.get(JUDGE_TOKEN),
+impl Inspector {
+    /// With the treatments and the classifier of this configuration.
+    pub fn new(table: &InspectionTable, profiles: Profiles, secrets: &Secrets, effects: &Effects) -> Self {
+        let classifier = table.classifier.clone().map(|table| Judge {
+            token: secrets.get(CLASSIFIER_TOKEN),
             table,
             commands: Arc::clone(&effects.commands),
             http: Arc::clone(&effects.http),
             fault: Mutex::default(),
         });
         let (suspicious, hostile) = (table.suspicious, table.hostile);
-        Self { suspicious, hostile, profiles, judge, ids: Arc::clone(&effects.ids) }
+        Self { suspicious, hostile, profiles, classifier, ids: Arc::clone(&effects.ids) }
     }
 
-    /// Returns why the judge's last answer could not be used; `None` if it could, or if there is no judge.
-    pub fn judge_fault(&self) -> Option<String> {
-        self.judge.as_ref()?.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns why the judge's last answer could not be used; `None` if it could, or if there is no classifier.
+    pub fn classifier_fault(&self) -> Option<String> {
+        self.classifier.as_ref()?.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks at a result out of which credentials have been taken; a judge is not waited for beyond `until`.
+    /// Looks at a result out of which credentials have been taken; a classifier is not waited for beyond `until`.
     pub async fn look(
         &self,
         group: Option<&Group>,
@@ -99,8 +99,9 @@ impl Deputy {
             return Looked { verdict: Verdict::Clean, treatment: Treatment::Off };
         }
         let mut verdict = inspect(data);
-        if let Some(judge) = self.judge.as_ref().filter(|judge| judge.is_for(&declaration.provider)) {
-            verdict = verdict.max(judge.judge(declaration, data, scrubber, until).await);
+        if let Some(classifier) = self.classifier.as_ref().filter(|classifier| classifier.is_for(&declaration.provider))
+        {
+            verdict = verdict.max(classifier.judge(declaration, data, scrubber, until).await);
         }
         let treatment = match verdict {
             Verdict::Clean => Treatment::Off,
@@ -124,7 +125,7 @@ impl Deputy {
         let Some(fence) = self.new_fence() else { return false };
         let reasons = verdict.reasons();
         let whole = value.to_string();
-        // A judge does not say where it has seen something, so all of it is fenced.
+        // A classifier does not say where it has seen something, so all of it is fenced.
         let judged = reasons.contains(Reason::Judged) || reasons.contains(Reason::NotJudged);
         let in_place = !judged && !fence_suspicious(value, &fence).is_clean();
         if !in_place || value.to_string().len() > whole.len() + FENCES_MAX {
@@ -175,7 +176,7 @@ impl Judge {
         match said {
             Ok(verdict) => verdict,
             Err(fault) => {
-                tracing::warn!(%provider, %action, %fault, "the judge did not answer as it should");
+                tracing::warn!(%provider, %action, %fault, "the classifier did not answer as it should");
                 Verdict::suspicious(Reason::NotJudged)
             }
         }
@@ -225,7 +226,7 @@ impl Judge {
     }
 }
 
-/// What a judge said, if it is one of three words.
+/// What a classifier said, if it is one of three words.
 fn verdict(said: &[u8]) -> Result<Verdict, String> {
     let said = shared::json::parse(said.trim_ascii()).map_err(|_bad| "it did not say one JSON object".to_owned())?;
     match said.get("verdict").and_then(Value::as_str) {

@@ -1,6 +1,6 @@
 //! A channel as it is written in the file: flat, so that an unknown key is named with the nearest known one.
 
-use super::{Format, NoticeEvent, NotifyTable, Way, is_safe};
+use super::{ChannelTable, Format, NoticeEvent, Way, is_safe};
 use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,10 +65,10 @@ pub(super) struct Written {
     full_cards: bool,
     /// It tells only of questions that nobody has answered for so long, in seconds.
     #[serde(default)]
-    after_s: u64,
+    escalate_after_s: u64,
     /// Whether answers come in through it.
     #[serde(default)]
-    answers: bool,
+    accepts_answers: bool,
     /// The SHA-256 of the token with which they do, as 64 hexadecimal digits.
     #[serde(default)]
     token_sha256: Option<String>,
@@ -78,8 +78,8 @@ fn usual_events() -> BTreeSet<NoticeEvent> {
     BTreeSet::from([NoticeEvent::Asked, NoticeEvent::Lapsed])
 }
 
-impl From<NotifyTable> for Written {
-    fn from(table: NotifyTable) -> Self {
+impl From<ChannelTable> for Written {
+    fn from(table: ChannelTable) -> Self {
         let mut written = Self {
             name: table.name,
             kind: Kind::Command,
@@ -96,8 +96,8 @@ impl From<NotifyTable> for Written {
             max_level: table.max_level,
             approvers: table.approvers,
             full_cards: table.full_cards,
-            after_s: table.after_s,
-            answers: table.token_sha256.is_some(),
+            escalate_after_s: table.escalate_after_s,
+            accepts_answers: table.token_sha256.is_some(),
             token_sha256: table.token_sha256,
         };
         match table.way {
@@ -116,7 +116,7 @@ impl From<NotifyTable> for Written {
     }
 }
 
-impl TryFrom<Written> for NotifyTable {
+impl TryFrom<Written> for ChannelTable {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
@@ -127,8 +127,8 @@ impl TryFrom<Written> for NotifyTable {
         }
         written.foreign().map_or(Ok(()), Err)?;
         let lacks = |key: &str| format!("the channel `{name}` needs `{key}`");
-        if written.answers != written.token_sha256.is_some() {
-            return Err(lacks("answers = true and token_sha256 together, or neither"));
+        if written.accepts_answers != written.token_sha256.is_some() {
+            return Err(lacks("accepts_answers = true and token_sha256 together, or neither"));
         }
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         if written.token_sha256.as_ref().is_some_and(|hex| hex.len() != 64 || !hex.chars().all(is_hex)) {
@@ -167,7 +167,7 @@ impl TryFrom<Written> for NotifyTable {
             max_level: written.max_level,
             approvers: written.approvers,
             full_cards: written.full_cards,
-            after_s: written.after_s,
+            escalate_after_s: written.escalate_after_s,
             token_sha256: written.token_sha256,
         })
     }

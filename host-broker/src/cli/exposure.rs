@@ -1,4 +1,4 @@
-//! `session`: what each group has been exposed to, and the end of that.
+//! `exposure`: the exposure of each session, and its reset.
 
 use crate::cli::Context;
 use crate::cli::ask::ask;
@@ -11,44 +11,43 @@ use policy::facts::Exposed;
 use serde_json::{Value, json};
 use shared::Group;
 
-/// Sessions: what each group and each external agent has been exposed to.
+/// Show and reset the exposure of groups and external agents.
 ///
-/// Private data, content that others wrote and a way out do not come together in one session without a person. Reset a
-/// group's session when its sandbox is made anew: whatever it has read is forgotten then, and only then. What the old
-/// sandbox could have written for the new one goes before that: its files, its workspace, and what lies in its
-/// directory's `tasks` and `responses`.
+/// A session must not combine private data, untrusted content and an egress channel without an approval. Exposure
+/// accumulates until it is reset. Reset it when you recreate the sandbox of a group. Remove everything that the old
+/// sandbox could have written first: its files, its workspace, and `tasks` and `responses` in its directory.
 ///
-/// The accesses of one external agent share a session, also with accesses that it gets later. All external agents to which
-/// the main group's agent or an operator's token gives access share one session for each issuer.
+/// All accesses of one external agent share one session, including later ones. All external agents of the main group's
+/// agent share one session for each issuer, and so do those of an operator token.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  host-broker session list
-  host-broker session reset developer
-  host-broker session reset fgrnt_3f9a0c1d2e4b5a69
+  host-broker exposure list
+  host-broker exposure reset developer
+  host-broker exposure reset fgrnt_3f9a0c1d2e4b5a69
 
 --json prints {sessions: [{group, exposed: [{provider, action, at, exposes: [\"untrusted\", \"sensitive\", \
 \"egress\"]}]}], external: [{session, exposed: […]}]};
 reset prints the reply: {status, summary, data: {group, session, forgotten}, evidence: {…}}")]
-pub struct Session {
+pub struct Exposure {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what each session has been exposed to, and by which calls.
+    /// List the exposure of each session, with the calls that caused it.
     List {
         /// Only this group.
         group: Option<Group>,
     },
-    /// Begin anew: the group's sandbox, or the external agent, was made anew.
+    /// Reset a session after its sandbox or external agent was recreated.
     Reset {
-        /// The group, an access (fgrnt_…), or a session as `session list` names it.
+        /// The group, an access (fgrnt_…), or a session as `exposure list` names it.
         session: SessionName,
     },
 }
 
-impl Session {
+impl Exposure {
     /// Runs the command.
     ///
     /// # Errors

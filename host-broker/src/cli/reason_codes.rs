@@ -1,4 +1,4 @@
-//! `codes`: the closed list of reasons.
+//! `reason-codes`: the closed list of reason codes.
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
@@ -7,19 +7,19 @@ use clap::Args;
 use serde_json::{Value, json};
 use shared::Code;
 
-/// List every reason code: its status, what it means, what to do about it.
+/// List the reason codes with status, meaning and remedy.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {codes: [{code, status, meaning, remedy}]}")]
-pub struct Codes {
-    /// Only this one.
+pub struct ReasonCodes {
+    /// Show only this code.
     code: Option<String>,
 }
 
-impl Codes {
+impl ReasonCodes {
     /// Runs the command.
     ///
     /// # Errors
-    /// [`Fault`] if there is no such code.
+    /// [`Fault`] if the code does not exist.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let wanted: Vec<Code> = match &self.code {
             None => Code::ALL.to_vec(),

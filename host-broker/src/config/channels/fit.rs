@@ -1,6 +1,6 @@
 //! Whether channels and people fit each other, and what full cards may go through.
 
-use super::{NotifyTable, Way, is_identity, is_safe};
+use super::{ChannelTable, Way, is_identity, is_safe};
 use crate::config::Config;
 use platform::home::Home;
 use shared::Group;
@@ -15,7 +15,7 @@ impl Config {
     /// Whether channels and people fit each other and the rest.
     pub(in crate::config) fn check_notify(&self, folder: &Path) -> Result<(), String> {
         let mut names = BTreeSet::new();
-        for table in &self.notify {
+        for table in &self.channels {
             let place = format!("notify `{}`", table.name);
             if !names.insert(&table.name) {
                 return Err(format!("{place}: there are two of this name; give each its own"));
@@ -52,7 +52,7 @@ impl Config {
 
     /// SECURITY: who can read a full card knows the code, and who can write beside it can counterfeit one. So neither may
     /// be a group. A program in a group's reach would be the group's program.
-    fn check_place(&self, table: &NotifyTable, home: &Home) -> Result<(), String> {
+    fn check_place(&self, table: &ChannelTable, home: &Home) -> Result<(), String> {
         let within = |path: &Path| {
             let path = real(path);
             self.groups.keys().find_map(|group| {

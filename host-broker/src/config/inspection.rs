@@ -1,4 +1,4 @@
-//! What becomes of results that others may have written: `[deputy]`.
+//! What becomes of results that others may have written: `[inspection]`.
 
 use crate::secrets::source::SecretSource;
 use model::Treatment;
@@ -12,28 +12,28 @@ use std::time::Duration;
 /// How results are looked at before an agent reads them.
 ///
 /// ```toml
-/// [deputy]
+/// [inspection]
 /// suspicious = "annotate"
 /// hostile = "withhold"
 ///
-/// [deputy.judge]
+/// [inspection.classifier]
 /// command = ["/usr/local/bin/judge"]
 /// providers = ["github"]
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct DeputyTable {
+pub struct InspectionTable {
     /// What becomes of what looks suspicious.
     pub suspicious: Treatment,
     /// What becomes of what looks hostile.
     pub hostile: Treatment,
     /// An inspector of the operator's own, whose word can only make it stricter.
-    pub judge: Option<JudgeTable>,
+    pub classifier: Option<ClassifierTable>,
 }
 
-impl Default for DeputyTable {
+impl Default for InspectionTable {
     fn default() -> Self {
-        Self { suspicious: Treatment::Annotate, hostile: Treatment::Withhold, judge: None }
+        Self { suspicious: Treatment::Annotate, hostile: Treatment::Withhold, classifier: None }
     }
 }
 
@@ -43,7 +43,7 @@ impl Default for DeputyTable {
 /// or says something else counts as `suspicious`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct JudgeTable {
+pub struct ClassifierTable {
     /// The program and its arguments. It reads `{"provider", "action", "data"}` as one line, and writes
     /// `{"verdict": "clean" | "suspicious" | "hostile"}`; other members are passed over.
     #[serde(default)]
@@ -70,18 +70,18 @@ fn five_seconds() -> u64 {
 }
 
 /// The name under which the judge's token is known.
-pub const JUDGE_TOKEN: &str = "deputy.judge.token";
+pub const CLASSIFIER_TOKEN: &str = "inspection.classifier.token";
 
-impl JudgeTable {
+impl ClassifierTable {
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// Returns why its program cannot run, if that can be seen; `deputy.judge.command: /x is not there`.
+    /// Returns why its program cannot run, if that can be seen; `inspection.classifier.command: /x is not there`.
     pub fn fault(&self) -> Option<String> {
         let program = Path::new(self.command.as_ref()?.first()?);
-        let place = format!("deputy.judge.command: {}", program.display());
+        let place = format!("inspection.classifier.command: {}", program.display());
         // A plain name is looked up where the daemon looks, which is not this command's path.
         if !program.is_absolute() {
             return None;
@@ -95,30 +95,30 @@ impl JudgeTable {
     }
 }
 
-impl DeputyTable {
+impl InspectionTable {
     /// Whether the values fit each other.
     ///
     /// # Errors
     /// What is wrong, where, and what to do.
     pub(super) fn check(&self) -> Result<(), String> {
-        let Some(judge) = &self.judge else { return Ok(()) };
-        match (&judge.command, &judge.url) {
-            (Some(_), Some(_)) => Err("deputy.judge: give command or url, not both".to_owned()),
-            (None, None) => Err("deputy.judge: give command = [\"…\"] or url = \"…\"".to_owned()),
+        let Some(classifier) = &self.classifier else { return Ok(()) };
+        match (&classifier.command, &classifier.url) {
+            (Some(_), Some(_)) => Err("inspection.classifier: give command or url, not both".to_owned()),
+            (None, None) => Err("inspection.classifier: give command = [\"…\"] or url = \"…\"".to_owned()),
             (Some(command), None) if command.is_empty() => {
-                Err("deputy.judge.command: its first item is the program".to_owned())
+                Err("inspection.classifier.command: its first item is the program".to_owned())
             }
-            (Some(_), None) if judge.model.is_some() || judge.token.is_some() => {
-                Err("deputy.judge: model and token are for url; a program has its own".to_owned())
+            (Some(_), None) if classifier.model.is_some() || classifier.token.is_some() => {
+                Err("inspection.classifier: model and token are for url; a program has its own".to_owned())
             }
-            (None, Some(_)) if judge.model.is_none() => {
-                Err("deputy.judge: model names what the endpoint is asked for".to_owned())
+            (None, Some(_)) if classifier.model.is_none() => {
+                Err("inspection.classifier: model names what the endpoint is asked for".to_owned())
             }
             (None, Some(url)) if !is_address(url) => {
-                Err("deputy.judge.url: write http://… or https://…, without a password in it".to_owned())
+                Err("inspection.classifier.url: write http://… or https://…, without a password in it".to_owned())
             }
-            (Some(_), None) | (None, Some(_)) if !(100..=30_000).contains(&judge.timeout_ms) => {
-                Err("deputy.judge.timeout_ms must be 100 to 30000".to_owned())
+            (Some(_), None) | (None, Some(_)) if !(100..=30_000).contains(&classifier.timeout_ms) => {
+                Err("inspection.classifier.timeout_ms must be 100 to 30000".to_owned())
             }
             (Some(_), None) | (None, Some(_)) => Ok(()),
         }

@@ -1,0 +1,40 @@
+//! `approvals relay`: passes an answer from a chat to the broker.
+
+use crate::cli::Context;
+use crate::cli::ask::ask;
+use crate::cli::output::Fault;
+use crate::control::Control;
+use clap::Args;
+
+/// Relay the answer that a person gave in a chat.
+///
+/// The bridge that reads the chat runs this command. The sender must be in `chat` of a person's table in broker.toml, and
+/// has that person's rights. Nobody can approve production actions in a chat.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  host-broker approvals relay --from telegram:12345 -- 'approve k7f3qd'
+  host-broker approvals relay --from telegram:12345 -- 'deny k7f3qd because it is Friday'
+
+Write -- before the text, so that no part of it is read as an option.
+
+The command requires the daemon's own user, or a person with `can_relay_answers = true`. After five wrong codes the broker
+ignores the sender for five minutes.
+
+--json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}, or {status, error, code}")]
+pub(super) struct Relay {
+    /// The sender, as the chat names people.
+    #[arg(long, value_name = "ID")]
+    from: String,
+    /// The text: approve CODE, or deny CODE because …
+    text: String,
+}
+
+impl Relay {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`Fault`]; nothing was answered.
+    pub(super) fn run(self, context: &Context) -> Result<(), Fault> {
+        ask(context, &Control::ChatAnswer { from: self.from, text: self.text })
+    }
+}
