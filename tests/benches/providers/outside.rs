@@ -1,4 +1,4 @@
-//! What a call of an agent outside costs beside the same call of a group, and whether a hundred thousand accesses and ten
+//! What a call of an external agent costs beside the same call of a group, and whether a hundred thousand accesses and ten
 //! thousand flows make a difference.
 
 use super::{ROUNDS, median_of};

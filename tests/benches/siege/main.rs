@@ -1,12 +1,15 @@
 //! Measures what one hostile group costs the others: each weapon in turn, then all together, at full speed.
 //!
 //! ```text
-//! cargo bench -p tests --bench siege                 # ten seconds a weapon
-//! SIEGE_SECONDS=50 cargo bench -p tests --bench siege  # ten minutes for each kind of group
+//! cargo bench --workspace --bench siege                 # ten seconds a weapon
+//! SIEGE_SECONDS=50 cargo bench --workspace --bench siege  # ten minutes for each kind of group
 //! ```
 //! The bench times another group's reads alone, beside an attack on an unserved directory, and beside the attack
 //! itself. The attack on the unserved directory shows what the attacker takes from the machine without the broker. The
 //! bench also shows the daemon's memory, the bytes of its home, and whether its evidence verifies.
+//!
+//! With `SIEGE_PINNED=1` the attacker has the last processor to itself and everything else has the others, as with a
+//! cpuset for its sandbox. Then the figures do not contain how the system shares processors.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark that cannot run has nothing to say")]
 #![expect(clippy::indexing_slicing, reason = "figures")]
@@ -79,6 +82,31 @@ struct Attack {
     thread: std::thread::JoinHandle<u64>,
 }
 
+/// The two sides of a pinned siege.
+#[derive(Clone, Copy, PartialEq)]
+enum Pinned {
+    Attacker,
+    Others,
+}
+
+/// Pins the calling thread, and the threads and processes that it starts from now on.
+fn pin(side: Pinned) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if std::env::var_os("SIEGE_PINNED").is_none() {
+        return;
+    }
+    // The main thread is pinned already when an attack begins, so it no longer sees all processors.
+    static LAST: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let last = *LAST.get_or_init(|| processors - 1);
+    assert!(last > 0, "SIEGE_PINNED needs two processors");
+    let mut set = rustix::thread::CpuSet::new();
+    match side {
+        Pinned::Attacker => set.set(last),
+        Pinned::Others => (0..last).for_each(|processor| set.set(processor)),
+    }
+    rustix::thread::sched_setaffinity(None, &set).unwrap();
+}
+
 impl Attack {
     /// One thread at full speed with the weapons in turn. More threads would measure how the system shares processors.
     fn on(mailbox: &Path, weapons: &[Weapon], begin: u64) -> Self {
@@ -87,6 +115,7 @@ impl Attack {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, tasks, weapons) = (Arc::clone(&stop), mailbox.join("tasks"), weapons.to_vec());
         let thread = std::thread::spawn(move || {
+            pin(Pinned::Attacker);
             let directory = Directory::open(&tasks).unwrap();
             let mut sent = 0;
             for weapon in weapons.iter().cycle().take_while(|_| !stopped.load(Ordering::Relaxed)) {
@@ -187,6 +216,7 @@ fn main() {
     let seconds = std::env::var("SIEGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let programs = Programs::build();
+    pin(Pinned::Others);
     let scratch = tempfile::tempdir().unwrap();
     for level in [None, Some(1), Some(2)] {
         let home = scratch.path().join(format!("home-{}", level.unwrap_or(0)));
