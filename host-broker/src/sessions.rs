@@ -212,17 +212,21 @@ pub fn is_under_way(connection: &Connection, session: &str) -> Result<bool, Ledg
         .map_err(at("look for the calls of a session"))
 }
 
-/// Ends this session, and says how many actions it had called.
+/// Resets this session. Returns the number of actions that it had called.
 ///
-/// SECURITY: what it was answered goes with it. Whoever could ask for that again would read private data anew, in a
-/// session that knows of none.
+/// SECURITY: the stored replies of the session are deleted with it. Otherwise its agent could ask for them again and read
+/// private data in a session without exposure.
 ///
 /// # Errors
 /// [`LedgerError`]; the session goes on.
 pub fn reset(tx: &Transaction<'_>, session: &str) -> Result<usize, LedgerError> {
-    for answers in ["replies", "quarantine"] {
+    let (replies, withheld) = (
+        format!("DELETE FROM replies WHERE caller IN ({CALLERS})"),
+        format!("DELETE FROM quarantine WHERE caller IN ({CALLERS})"),
+    );
+    for statement in [replies, withheld] {
         tx.connection()
-            .prepare_cached(&format!("DELETE FROM {answers} WHERE caller IN ({CALLERS})"))
+            .prepare_cached(&statement)
             .and_then(|mut s| s.execute(params![session]))
             .map_err(at("forget what a session was answered"))?;
     }
