@@ -53,7 +53,7 @@ pub struct Policy {
     pub rules: Rules,
     /// How much a group may do in a time.
     pub limits: Limits,
-    /// What agents outside may be given.
+    /// What external agents may be given.
     pub flows: FlowsTable,
     /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
     pub settings: BTreeMap<Provider, Digest>,
@@ -77,7 +77,7 @@ pub struct Obligations {
     pub spend_approval: Option<Agreed>,
     /// Whether the session learns what the action exposes.
     pub exposes: bool,
-    /// The access of an agent outside of which a call is used up.
+    /// The access of an external agent of which a call is used up.
     pub invokes: Option<GrantId>,
     /// What it uses up.
     pub charges: Vec<Charge>,
@@ -293,7 +293,7 @@ fn yes(approval: Approval) -> Agreed {
 /// The rules decide where the profile leaves the call to them; elsewhere they can only forbid. They are asked about
 /// parameters that fit.
 fn rules_fact(call: &Call, now: Timestamp, policy: &Policy, session: &SessionFact, grant: &GrantFact) -> RulesFact {
-    // Only a call from a mailbox has a weight. Any other (`explain`, an agent outside, a readmitted call) reaches the
+    // Only a call from a mailbox has a weight. Any other (`explain`, an external agent, a readmitted call) reaches the
     // rules without a grant, too.
     let is_made = call.header.weight.is_some();
     if is_made && !is_granted(grant, call) {
@@ -367,7 +367,7 @@ fn sentence_subject(caller: &Caller) -> String {
     match caller {
         Caller::Group(group) => format!("Group '{group}'"),
         Caller::Person(name) => format!("Person '{name}'"),
-        Caller::External(access) => format!("Agent outside '{access}'"),
+        Caller::External(access) => format!("External agent '{access}'"),
         Caller::Operator(token) => format!("Operator '{token}'"),
         Caller::Broker => "The broker".to_owned(),
     }
@@ -466,7 +466,7 @@ fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
 
 fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
     let Some(id) = id else { return Ok(TaskFact::NotGiven) };
-    // For agents outside the operator has named it, and it need not be theirs.
+    // For external agents the operator has named it, and it need not be theirs.
     let is_theirs = |group: &Group| matches!(caller, Caller::External(_)) || Some(group) == caller.group();
     let usable =
         gates::task(connection, id)?.is_some_and(|task| task.state == gates::TaskState::Open && is_theirs(&task.group));

@@ -183,7 +183,7 @@ pub struct Call {
     pub meanwhile: Arc<Meanwhile>,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
-    /// Which tool an agent outside called it by.
+    /// Which tool an external agent called it by.
     pub tool: Option<Opaque>,
 }
 
@@ -433,7 +433,7 @@ pub enum Order {
     Cancel(CancelRequest),
     /// `flow_list` and its kin
     Flow(FlowOrder),
-    /// An agent outside reads the flow to which it has access.
+    /// An external agent reads the flow to which it has access.
     ReadFlow(shared::flow::Id),
     /// A person makes a token for an operator elsewhere.
     MintOperator(Wanted),

@@ -81,7 +81,7 @@ pub enum News {
     Back(Back),
     /// An operator has accepted what a provider says of itself.
     Accepted(Exchange),
-    /// An agent outside calls a tool.
+    /// An external agent calls a tool.
     Invoked(Box<Invocation>),
     /// Documents are parsed beside the loop.
     Parsed(Box<ParsedDocuments>),
@@ -102,7 +102,7 @@ pub type Resumed = ((Arc<str>, RequestId), Result<Event, Why>);
 /// answer.
 pub type Checked = ((Arc<str>, RequestId), Result<Option<Event>, Why>);
 
-/// A call of a tool by an agent outside.
+/// A call of a tool by an external agent.
 #[derive(Debug)]
 pub struct Invocation {
     /// What is wanted.

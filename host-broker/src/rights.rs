@@ -8,7 +8,7 @@
 //! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
 //! ```
 //!
-//! Whoever gives an agent outside access to tools also needs `approves` for each of them: [`check_tool`].
+//! Whoever gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
 use crate::call::Order;
@@ -98,7 +98,7 @@ fn covers(config: &Config, person: &str, group: &Group, (provider, level): (&Pro
     ))
 }
 
-/// Checks whether this person may give agents outside a tool of this provider and level.
+/// Checks whether this person may give external agents a tool of this provider and level.
 ///
 /// # Errors
 /// The right that the person lacks, with the line of the configuration that gives it.

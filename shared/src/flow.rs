@@ -354,7 +354,7 @@ pub enum SkillKind {
     SkillPack,
     /// A command.
     Cli,
-    /// A tool that an agent outside can be given for a while.
+    /// A tool that an external agent can be given for a while.
     ExternalTool,
 }
 
@@ -438,7 +438,7 @@ pub struct Fault {
 }
 
 impl Bundle {
-    /// The tools that its steps name for agents outside, each once, in the order of their names.
+    /// The tools that its steps name for external agents, each once, in the order of their names.
     pub fn external_tools(&self) -> impl Iterator<Item = &Opaque> {
         let refs = self.steps.iter().flat_map(|step| &step.skill_refs);
         let tools = refs.filter(|skill| skill.kind == SkillKind::ExternalTool).map(|skill| &skill.id);

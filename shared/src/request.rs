@@ -119,7 +119,7 @@ pub struct GrantRequest {
     /// Only these actions; absent means all that the catalogue has now, an empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_actions: Option<Vec<Action>>,
-    /// Never these actions, whatever the level.
+    /// Actions that stay denied at every level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied_actions: Option<Vec<Action>>,
     /// The gate that production actions need.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How often the deputy is wrong: real texts that it suspects, and attacks that it does not.
+"""How often the inspection is wrong: real texts that it suspects, and attacks that it does not.
 
-    deputy.py --program target/release/host-broker --honest DIR... --attacks NAME=PATH...
+    inspection.py --program target/release/host-broker --honest DIR... --attacks NAME=PATH...
 
 Honest texts are files below a directory: READMEs, documentation, comments of source files, logs, and issue threads in
 `*.issues.jsonl` ({"text": …} a line); of a git repository, its commit messages and documents. Attacks are collections: a text file with one attack a

@@ -202,7 +202,7 @@ pub enum CommandError {
     #[error("`{}` is neither an absolute path nor a plain name", .0.display())]
     BadName(PathBuf),
     /// The program does not exist.
-    #[error("no program `{}`", .0.display())]
+    #[error("there is no program `{}`", .0.display())]
     NotFound(PathBuf),
     /// It could not be started.
     #[error("cannot start `{}`", program.display())]

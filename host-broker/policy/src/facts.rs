@@ -180,7 +180,7 @@ pub enum GrantFact {
     Expired,
     /// In force.
     Live(LiveGrant),
-    /// The access of an agent outside does not hold, for this reason.
+    /// The access of an external agent does not hold, for this reason.
     Refused(Code),
 }
 

@@ -1,4 +1,4 @@
-//! What an agent outside has instead of a grant: its access, for the level of the action that its tool stands for.
+//! What an external agent has instead of a grant: its access, for the level of the action that its tool stands for.
 
 use crate::call::Call;
 use crate::config::flows::FlowsTable;

@@ -252,7 +252,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
     }))
 }
 
-/// What an agent outside wants of a tool.
+/// What an external agent wants of a tool.
 #[derive(Debug)]
 pub struct Invoked {
     /// Its access.
@@ -269,7 +269,7 @@ pub struct Invoked {
     pub patience: Option<Duration>,
 }
 
-/// The call that a tool stands for, made of what the operator has fixed and what the agent outside gives. A tool that there is
+/// The call that a tool stands for, made of what the operator has fixed and what the external agent gives. A tool that there is
 /// not, or not any more, is a call of nothing, which is decided on and refused like every other; so is one in which something is
 /// given that may not be, but whoever has no access to the tool hears only that.
 ///
@@ -323,7 +323,7 @@ fn no_such(closed: &str) -> ParamError {
     ParamError { pointer, fault: "this tool has no such parameter".to_owned() }
 }
 
-/// A call of an agent outside about which a person was asked, made again of what was stored, and of what the tool is now.
+/// A call of an external agent about which a person was asked, made again of what was stored, and of what the tool is now.
 #[derive(Deserialize)]
 struct MadeAgain {
     tool: Opaque,
@@ -517,7 +517,7 @@ pub fn hypothetical(group: Group, person: Option<Person>, bytes: &[u8], desk: &D
     made(group, request_id, behalf, bytes, desk)
 }
 
-/// The same of an agent outside: the call that this tool stands for.
+/// The same of an external agent: the call that this tool stands for.
 ///
 /// # Errors
 /// What is no call.

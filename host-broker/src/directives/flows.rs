@@ -571,10 +571,10 @@ fn card(vault: &Vault, stored: &Stored, last: Option<&Stored>) -> Option<Card> {
     card.say("Proposed by", &stored.proposed_by);
     let tools: Vec<&str> = stored.bundle.external_tools().map(shared::flow::Opaque::as_str).collect();
     if !tools.is_empty() {
-        card.say("Tools for agents outside", &tools.join(", "));
+        card.say("Tools for external agents", &tools.join(", "));
     }
     card.reasons
-        .push("Once it is canonical, people and agents work by it, and agents outside may be given it.".to_owned());
+        .push("Once it is canonical, people and agents work by it, and external agents may be given it.".to_owned());
     let members = |stored: &Stored| json!(stored.bundle).as_object().cloned().unwrap_or_default();
     let is_whole = match last {
         Some(before) => {

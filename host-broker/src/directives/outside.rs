@@ -1,4 +1,4 @@
-//! What agents outside are given, and what they read.
+//! What external agents are given, and what they read.
 
 use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Broker {
-    /// Gives an agent outside access to the canonical version of a flow, and to tools that its steps name and the operator
+    /// Gives an external agent access to the canonical version of a flow, and to tools that its steps name and the operator
     /// allows.
     pub(super) fn mint(
         &self,
@@ -198,10 +198,10 @@ impl Broker {
         }
     }
 
-    /// The flow to which an agent outside has access, as it reads it.
+    /// The flow to which an external agent has access, as it reads it.
     pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, LedgerError> {
         let Caller::External(access) = &header.caller else {
-            return Ok(Said::no(Code::Guardrail, "Only agents outside read by their access."));
+            return Ok(Said::no(Code::Guardrail, "Only external agents read by their access."));
         };
         let standing = grants::standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Read(flow))?;
         let access = match standing {
@@ -237,7 +237,7 @@ impl Reach<'_> {
     }
 }
 
-/// Ends an access: at once, for good, and whether there are agents outside or not.
+/// Ends an access: at once, for good, and whether there are external agents or not.
 pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<Said, LedgerError> {
     let id = &named.grant_id;
     let found = grants::find(tx.connection(), id)?.filter(|access| reach.holds(access));

@@ -1,4 +1,4 @@
-//! What agents outside were given: one version of one flow, some tools that its steps name, for a while.
+//! What external agents were given: one version of one flow, some tools that its steps name, for a while.
 //!
 //! Whoever has the bearer has the access. It is made here, shown once, and kept nowhere: what is stored is its hash. At each
 //! use [`standing`] asks again whether the access holds, in the transaction of the decision, and [`spend`] counts it in the

@@ -45,7 +45,7 @@ pub struct Fidelity {
     pub notes: Option<&'static str>,
 }
 
-/// The flow for this harness; `allowed` are the tools that agents outside can be given. `None` if it is too long.
+/// The flow for this harness; `allowed` are the tools that external agents can be given. `None` if it is too long.
 pub fn project(
     bundle: &Bundle,
     is_canonical: bool,
@@ -75,7 +75,7 @@ pub fn project(
     })
 }
 
-/// What agents outside are not told.
+/// What external agents are not told.
 const BUNDLE_DROPS: [&str; 7] = ["tags", "updated", "truncated", "inputs", "requires", "outputs", "automatable"];
 
 const INPUTS: &str = "what steps hand to each other is not shown";
@@ -133,7 +133,7 @@ fn cli_runbook(marker: &str, bundle: &Bundle) -> String {
     text
 }
 
-/// The bundle for agents outside, `knowtation.agent_bundle/v0`. Which tools it names says nothing of what is permitted:
+/// The bundle for external agents, `knowtation.agent_bundle/v0`. Which tools it names says nothing of what is permitted:
 /// that is decided with each call.
 fn agent_bundle(marker: &str, bundle: &Bundle, allowed: &BTreeSet<Opaque>) -> Value {
     let Bundle { flow, steps } = bundle;

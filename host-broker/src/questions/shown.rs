@@ -25,7 +25,7 @@ pub(super) fn card(
     let level = call.target.demanded();
     match &call.header.caller {
         Caller::Group(group) => card.say("Workspace", group.as_str()),
-        Caller::External(access) => card.say("Agent outside", access.as_str()),
+        Caller::External(access) => card.say("External agent", access.as_str()),
         Caller::Person(_) | Caller::Operator(_) | Caller::Broker => {}
     }
     if let Some(access) = access {

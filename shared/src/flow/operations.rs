@@ -29,13 +29,13 @@ pub struct Operation {
 /// What of flows somebody may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
-    /// See flows, and accesses of agents outside without what opens them.
+    /// See flows, and accesses of external agents without what opens them.
     #[serde(rename = "flows:read")]
     Read,
     /// Propose versions, ask people about them, and end them.
     #[serde(rename = "flows:write")]
     Write,
-    /// Give agents outside access, and end it.
+    /// Give external agents access, and end it.
     #[serde(rename = "flows:grants")]
     Grants,
 }
@@ -125,8 +125,8 @@ pub const FLOW_PROPOSE: Operation = Operation {
 pub const FLOW_IMPORT: Operation = Operation {
     name: "flow_import",
     title: "Import a flow",
-    description: "Proposes a flow that comes from elsewhere. One that names tools for agents outside that the operator does \
-                  not allow is refused as a whole.",
+    description: "Proposes a flow from another system. A flow that names a tool outside the operator's list for external agents \
+                  is refused as a whole.",
     part: Part::Write,
     effect: Effect::Changes { destructive: false, idempotent: true },
     schema: || schema::of::<Bundle>(&[]),
@@ -135,7 +135,7 @@ pub const FLOW_IMPORT: Operation = Operation {
 pub const FLOW_EXPORT: Operation = Operation {
     name: "flow_export",
     title: "Export a flow",
-    description: "Gives a flow with its steps as one document, as flow_import takes it.",
+    description: "Exports a flow with its steps as one document for flow_import.",
     part: Part::Read,
     effect: Effect::Reads,
     schema: || schema::of::<FlowNamed>(&[]),
@@ -143,8 +143,8 @@ pub const FLOW_EXPORT: Operation = Operation {
 /// `flow_approve`
 pub const FLOW_APPROVE: Operation = Operation {
     name: "flow_approve",
-    title: "Ask for a flow's approval",
-    description: "Asks people whether a proposed version of a flow is to be canonical.",
+    title: "Request approval of a flow",
+    description: "Requests approval to make a proposed version of a flow canonical.",
     part: Part::Write,
     effect: Effect::Changes { destructive: false, idempotent: true },
     schema: || schema::of::<FlowVersion>(&[]),
@@ -153,7 +153,7 @@ pub const FLOW_APPROVE: Operation = Operation {
 pub const FLOW_DEPRECATE: Operation = Operation {
     name: "flow_deprecate",
     title: "Deprecate a flow",
-    description: "Ends a canonical version of a flow, or takes a proposed one back.",
+    description: "Ends a canonical version of a flow, or withdraws a proposed version.",
     part: Part::Write,
     effect: Effect::Changes { destructive: true, idempotent: true },
     schema: || schema::of::<FlowVersion>(&[]),
@@ -170,9 +170,9 @@ pub const FLOW_PROJECT: Operation = Operation {
 /// `flow_external_grant_mint`
 pub const FLOW_EXTERNAL_GRANT_MINT: Operation = Operation {
     name: "flow_external_grant_mint",
-    title: "Give an agent outside access",
-    description: "Gives an agent outside short access to the canonical version of a flow and to some of the tools that its \
-                  steps name. The bearer in the reply is shown this once: hand it to nobody else.",
+    title: "Create a grant for an external agent",
+    description: "Creates a short-lived grant for an external agent: the canonical version of a flow and some of the tools that \
+                  its steps name. The reply shows the bearer once. Pass it to that agent only.",
     part: Part::Grants,
     effect: Effect::Changes { destructive: false, idempotent: false },
     schema: || schema::of::<GrantMint>(&[]),
@@ -180,8 +180,8 @@ pub const FLOW_EXTERNAL_GRANT_MINT: Operation = Operation {
 /// `flow_external_grant_revoke`
 pub const FLOW_EXTERNAL_GRANT_REVOKE: Operation = Operation {
     name: "flow_external_grant_revoke",
-    title: "End an agent's access",
-    description: "Ends an access of an agent outside at once and for good.",
+    title: "Revoke the grant of an external agent",
+    description: "Revokes a grant of an external agent immediately and permanently.",
     part: Part::Grants,
     effect: Effect::Changes { destructive: true, idempotent: true },
     schema: || schema::of::<GrantNamed>(&[]),
@@ -189,8 +189,8 @@ pub const FLOW_EXTERNAL_GRANT_REVOKE: Operation = Operation {
 /// `flow_external_grant_list`
 pub const FLOW_EXTERNAL_GRANT_LIST: Operation = Operation {
     name: "flow_external_grant_list",
-    title: "List accesses of agents outside",
-    description: "Lists the accesses of agents outside, also those that were over a short while ago.",
+    title: "List grants of external agents",
+    description: "Lists the grants of external agents, including those that ended recently.",
     part: Part::Read,
     effect: Effect::Reads,
     schema: || schema::of::<GrantList>(&[]),

@@ -39,7 +39,7 @@ pub enum FlowRequest {
     FlowExternalGrantList(GrantList),
 }
 
-/// Access for an agent outside: to one version of one flow, and to some of the tools that its steps name.
+/// Access for an external agent: to one version of one flow, and to some of the tools that its steps name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantMint {
@@ -54,13 +54,13 @@ pub struct GrantMint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub ttl_seconds: Option<u32>,
-    /// Who it is for, in words of whoever asks. Only its hash is kept.
+    /// A name of the external agent, chosen by the caller. Only its hash is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = LABEL_MAX))]
     pub actor_label: Option<String>,
 }
 
-/// Access of an agent outside.
+/// Access of an external agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantNamed {
@@ -68,7 +68,7 @@ pub struct GrantNamed {
     pub grant_id: GrantId,
 }
 
-/// Which accesses of agents outside to list.
+/// Which accesses of external agents to list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantList {
@@ -172,7 +172,7 @@ pub enum Harness {
     CursorRule,
     /// Somebody at a terminal: a text of comments.
     CliRunbook,
-    /// An agent outside: JSON.
+    /// An external agent: JSON.
     AgentBundle,
 }
 

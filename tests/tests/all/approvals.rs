@@ -531,7 +531,7 @@ fn an_approval_of_a_call_that_takes_other_parameters_now_is_closed_at_the_start_
     let (answered, question) = ask(&world, &developer, call("pay", json!({ "n": 2 })));
     let (damaged, _) = ask(&world, &developer, call("charge", json!({ "n": 3 })));
     world.stop();
-    // As a tool of an agent outside is that cannot be put together any more.
+    // As a tool of an external agent is that cannot be put together any more.
     let database = rusqlite::Connection::open(world.path("ledger.db")).unwrap();
     let damage = "UPDATE approvals SET document = CAST('{}' AS BLOB) WHERE request_id = ?1";
     assert_eq!(database.execute(damage, [&damaged]), Ok(1));

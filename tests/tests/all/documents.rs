@@ -1,6 +1,7 @@
 //! What the documents say is so.
 
 mod reference;
+mod words;
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ use tests::shim::Shim;
 use tests::visitor::{Visitor, reference};
 use tests::world::CONFIG;
 
-/// Agents outside are served, and may be given one tool.
+/// External agents are served, and may be given one tool.
 const OUTSIDE: &str = "[flows.external_agent]\nenabled = true\n\
      allowed_tools = [{ id = \"note\", description = \"Writes a note\", provider = \"demo\", action = \"echo\" }]\n";
 
@@ -20,7 +20,7 @@ fn world(more: &str) -> World {
     World::builder().config(&format!("{CONFIG}\n{more}")).up()
 }
 
-/// A flow of one step that works with these tools for agents outside.
+/// A flow of one step that works with these tools for external agents.
 fn bundle(version: &str, instruction: &str, tools: &[&str]) -> Value {
     let tools: Vec<Value> = tools.iter().map(|id| json!({ "kind": "external_tool", "id": id })).collect();
     json!({
@@ -407,7 +407,7 @@ fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
     std::fs::write(&path, String::from_utf8(exported.stdout).unwrap().replace("1.0.0", "1.0.1")).unwrap();
     let denied = world.cli(&["flow", "import", path.to_str().unwrap()]);
     assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
-    assert!(said(&denied).contains("names a tool for agents outside that is not allowed"), "{}", said(&denied));
+    assert!(said(&denied).contains("names a tool for external agents that is not allowed"), "{}", said(&denied));
     for (text, fault) in [
         ("{", "it is no flow"),
         ("[]", "it is no flow"),

@@ -170,7 +170,7 @@ fn veiled(mut reply: Reply) -> Reply {
     reply
 }
 
-/// The codes whose remedy is the same for an agent outside as for a group, besides those of flows.
+/// The codes whose remedy is the same for an external agent as for a group, besides those of flows.
 const SAME_REMEDY: [Code; 16] = [
     Code::OwnSecret,
     Code::Busy,
@@ -190,7 +190,7 @@ const SAME_REMEDY: [Code; 16] = [
     Code::IdempotencyConflict,
 ];
 
-/// What an agent outside can do about a refusal. It has no group, no grants and no operator whom it could ask.
+/// What an external agent can do about a refusal. It has no group, no grants and no operator whom it could ask.
 fn remedy(code: Code) -> &'static str {
     let is_same = SAME_REMEDY.contains(&code) || code.word().starts_with("FLOW_EXTERNAL_GRANT_");
     if is_same {

@@ -97,7 +97,7 @@ fn tool(operation: &Operation) -> Tool {
 }
 
 /// Where a tool in the list has the schema of its data. It is not the tool's `outputSchema`: a client must refuse a result that
-/// does not fit that, and a refusal, a pending or a cut result cannot fit. An agent outside has no `ext_capabilities` to ask.
+/// does not fit that, and a refusal, a pending or a cut result cannot fit. An external agent has no `ext_capabilities` to ask.
 const OUTPUT_SCHEMA: &str = "broker/outputSchema";
 
 /// Whether a result's schema says more than that it is the answer of an MCP tool, which is all that is known of tools without

@@ -68,7 +68,7 @@ fn described() -> Value {
         "info": {
             "title": "External Access Broker",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Flows, accesses to them for agents outside, and the tools that such an access has.",
+            "description": "Flows, accesses to them for external agents, and the tools that such an access has.",
         },
         "paths": paths,
         "components": {
@@ -172,7 +172,7 @@ fn invoke() -> Value {
 fn call() -> Value {
     json!({
         "operationId": "call_result",
-        "summary": "Ask what became of a call",
+        "summary": "Get the outcome of a call",
         "description": "The reply of a call that was not over when it was answered with 202.",
         "parameters": [
             { "name": "request_id", "in": "path", "required": true, "schema": { "type": "string" } },

@@ -199,7 +199,7 @@ fn a_token_reaches_what_it_says_and_nothing_else() {
         let mut reached = reached.to_vec();
         reached.sort();
         assert_eq!(tools, reached);
-        // What is others' is not theirs: what agents outside call, what people answer, and what channels hand in.
+        // What is others' is not theirs: what external agents call, what people answer, and what channels hand in.
         let invoke = operator.say("POST", "/api/v1/flows/external-tools/note/invoke", &[], "{}");
         assert_eq!((invoke.0, code(&invoke.1)), (403, "FLOW_EXTERNAL_GRANT_DENIED"));
         let result = operator.say("GET", "/api/v1/flows/external-calls/out-1", &[], "");

@@ -1,4 +1,4 @@
-//! Agents outside: what they are given, how they use it, and everything that ends it.
+//! External agents: what they are given, how they use it, and everything that ends it.
 
 mod exposure;
 mod giving;
@@ -275,7 +275,7 @@ fn a_write_from_outside_asks_a_person_and_is_made_once() {
     let question = world.query("SELECT code FROM approvals WHERE state = 'waiting'")[0]["code"].clone();
     let shown = said(&world.cli(&["approvals", "show", question.as_str().unwrap()]));
     for part in [
-        &format!("Agent outside: {}", agent.grant),
+        &format!("External agent: {}", agent.grant),
         "Flow: flow_daily@1.0.0",
         "Access given by: person:",
         "Tool: charge",

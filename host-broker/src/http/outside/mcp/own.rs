@@ -1,4 +1,4 @@
-//! The broker's own tools for an agent outside: what became of a call, and an end to it.
+//! The broker's own tools for an external agent: what became of a call, and an end to it.
 //!
 //! They reach the calls of the access that asks, and no others: the broker looks a call up under its caller's name.
 

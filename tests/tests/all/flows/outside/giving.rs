@@ -1,4 +1,4 @@
-//! The accesses of agents outside: who gives them, within which bounds, and what an operator sees.
+//! The accesses of external agents: who gives them, within which bounds, and what an operator sees.
 
 use super::*;
 
@@ -120,7 +120,7 @@ fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
         ("max_invocations = 5", "max_invocations = 0", "allow_unlimited"),
         ("max_invocations = 5", "max_ttl_seconds = 86401", "max_ttl_seconds must be"),
         ("max_invocations = 5", "default_ttl_seconds = 100\nmax_ttl_seconds = 60", "default_ttl_seconds must be"),
-        ("[groups.developer]", "[groups.developer]\n[groups.external]", "what agents outside are called"),
+        ("[groups.developer]", "[groups.developer]\n[groups.external]", "what external agents are called"),
     ] {
         assert!(config.contains(from), "{from}");
         world.rewrite("broker.toml", &config.replace(from, to));
@@ -153,7 +153,7 @@ fn it_is_explained_what_would_be_decided_about_a_tool() {
         let told: Value = serde_json::from_slice(&told.stdout).unwrap();
         (told["verdict"].clone(), told["code"].clone(), told["caller"].clone())
     };
-    let caller = json!(format!("Agent outside '{}'", agent.grant));
+    let caller = json!(format!("External agent '{}'", agent.grant));
     assert_eq!(explained(&["note", r#"{"text": "hi"}"#]), (json!("permit"), Value::Null, caller.clone()));
     assert_eq!(explained(&["charge", r#"{"n": 3}"#]).0, "ask a person");
     assert_eq!(explained(&["note", r#"{"to": "them"}"#]).1, "invalid_params");

@@ -1,4 +1,4 @@
-//! Agents outside as MCP clients: what they call, how they collect what waited, and how they hear what is wrong.
+//! External agents as MCP clients: what they call, how they collect what waited, and how they hear what is wrong.
 
 use super::{Agent, TOOLS, answer, approved, builder, bundle, count, flow, heard, world};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Agents outside that send too much: they take no place of people, and cost little before it is known who they are.
+//! External agents that send too much: they take no place of people, and cost little before it is known who they are.
 
 use super::*;
 use std::io::Read as _;
