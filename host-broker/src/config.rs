@@ -638,7 +638,7 @@ impl Config {
         })
     }
 
-    /// Whether something can be said of calls of this name: a group's, or [those](outside) of agents outside.
+    /// Whether something can be said of calls of this name: a group's, or the name of all [external agents](model::external).
     pub fn holds(&self, group: &Group) -> bool {
         self.groups.contains_key(group) || group == external()
     }
