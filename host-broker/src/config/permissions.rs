@@ -12,7 +12,7 @@ use crate::config::notify::Way;
 use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
 use crate::effects::commands::located;
-use crate::providers::child::{self, started};
+use crate::providers::child::{self, interpreter, started};
 use crate::secrets::source::SecretSource;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
@@ -61,6 +61,7 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
         let program = started(command).map(Path::new).and_then(located);
         for path in command.first().map(Path::new).and_then(located).iter().chain(&program) {
             judge.file(path)?;
+            judge.interpreters(path)?;
         }
     }
     let children: Vec<&child::Settings> = children(config).collect();
@@ -72,6 +73,7 @@ pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
     for path in commands(config).flat_map(|command| command.iter().skip(1)).flat_map(|argument| paths_in(argument)) {
         if !is_data(path) {
             judge.given(path)?;
+            judge.interpreters(path)?;
         }
     }
     judge.verdict()
@@ -127,6 +129,9 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
     providers.chain(channels).chain(judge).chain(helpers).map(Vec::as_slice)
 }
 
+/// The most interpreters of interpreters that the kernel starts.
+const INTERPRETERS_MAX: usize = 5;
+
 /// The most links on the way to a file, as the kernel has it.
 const LINKS_MAX: usize = 40;
 
@@ -169,6 +174,24 @@ impl Judge {
             // What this user cannot look at, the program cannot read.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Judges the interpreter in a script's first line, the interpreter of that one, and the programs that `env` starts.
+    fn interpreters(&mut self, script: &Path) -> Result<(), ConfigError> {
+        let mut scripts = vec![script.to_owned()];
+        for _ in 0..INTERPRETERS_MAX {
+            let lines: Vec<_> = scripts.iter().filter_map(|script| interpreter::line(script)).collect();
+            scripts.clear();
+            for (path, argument) in lines {
+                let command: Vec<String> = [path.to_string_lossy().into_owned()].into_iter().chain(argument).collect();
+                scripts.extend(started(&command).map(Path::new).and_then(located).filter(|program| *program != path));
+                scripts.push(path);
+            }
+            for program in &scripts {
+                self.given(program)?;
+            }
+        }
+        Ok(())
     }
 
     /// Walks the path as it is written, from link to link.
@@ -442,6 +465,36 @@ mod tests {
             check_named(&home, &of_provider(&harmless)).unwrap();
         }
         assert!(check_named(&home, &of_provider(&format!("command = [\"sh\", {data:?}]"))).is_err());
+    }
+
+    #[test]
+    fn an_interpreter_that_others_can_write_is_refused_like_its_script() {
+        let (root, home) = made();
+        let folder = root.path().canonicalize().unwrap().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let (program, wrapper) = (folder.join("interpreter"), folder.join("wrapper"));
+        let by_env = folder.join("by-env");
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(&wrapper, format!("#! {} -u\n", program.display())).unwrap();
+        std::fs::write(&by_env, format!("#!/usr/bin/env -S {} -u\n", program.display())).unwrap();
+        let script = folder.join("script");
+        std::fs::write(&script, format!("#!{}\n", wrapper.display())).unwrap();
+        for path in [&program, &wrapper, &by_env, &script] {
+            mode(path, 0o755);
+        }
+        let commands = [&wrapper, &by_env, &script].map(|path| format!("command = [{path:?}]"));
+        let argument = format!("command = [\"sh\", \"-c\", \"exec '{}'\"]", script.display());
+        for table in commands.iter().chain([&argument]) {
+            check_named(&home, &of_provider(table)).unwrap();
+            for bits in [0o775, 0o757] {
+                mode(&program, bits);
+                let fault = check_named(&home, &of_provider(table)).unwrap_err().to_string();
+                assert!(fault.contains(&program.display().to_string()), "{table}: {fault}");
+            }
+            mode(&program, 0o755);
+        }
+        std::fs::write(&program, format!("#!{}\n", program.display())).unwrap();
+        check_named(&home, &of_provider(&argument)).unwrap();
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A provider that is a program on this machine: how it is started, and what it is kept from.
 
-mod interpreter;
+pub(crate) mod interpreter;
 
 use crate::effects::commands::{Command, Ending, Finished, installed};
 use crate::effects::egress::{HOSTS_MAX, Host};
