@@ -89,8 +89,13 @@ pub fn clean(data: Value, rules: &Rules<'_>) -> Cleaned {
 }
 
 /// Every step but the cut: what an inspection must see, because what is cut off could say what the rest is for.
-pub fn redacted(mut data: Value, rules: &Rules<'_>) -> Cleaned {
-    match redact(&mut data, rules) {
+pub fn redacted(data: Value, rules: &Rules<'_>) -> Cleaned {
+    redacted_with(data, &mut String::new(), rules)
+}
+
+/// Filters a result and the line that is shown with it, except for the cut. A secret may be split over both.
+pub fn redacted_with(mut data: Value, summary: &mut String, rules: &Rules<'_>) -> Cleaned {
+    match redact(&mut data, summary, rules) {
         Ok(redacted) => Cleaned { data: Ok(data), notices: redacted.then_some(Notice::Redacted).into_iter().collect() },
         Err(why) => Cleaned { data: Err(why), notices: vec![Notice::Withheld] },
     }
@@ -108,7 +113,7 @@ pub fn shorten(cleaned: Cleaned) -> Cleaned {
 }
 
 /// Every step but the cut. Says whether anything was taken out.
-fn redact(data: &mut Value, rules: &Rules<'_>) -> Result<bool, Withheld> {
+fn redact(data: &mut Value, summary: &mut String, rules: &Rules<'_>) -> Result<bool, Withheld> {
     // ORDER: the depth first, because everything after it recurses.
     if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
         return Err(Withheld::TooDeep);
@@ -119,7 +124,7 @@ fn redact(data: &mut Value, rules: &Rules<'_>) -> Result<bool, Withheld> {
     if rules.output_schema.is_some_and(|schema| !schema.is_valid(data)) {
         return Err(Withheld::Schema);
     }
-    take_out(data, rules.scrubber, rules.strictness)
+    take_out(data, summary, rules.scrubber, rules.strictness)
 }
 
 /// Takes credentials out of a value that is no reply, and of which nothing is cut. Says whether there were any.
@@ -130,10 +135,15 @@ pub fn clean_whole(data: &mut Value, scrubber: &Scrubber) -> Result<bool, Withhe
     if is_deeper_than(data, JSON_DEPTH_MAX - 1) {
         return Err(Withheld::TooDeep);
     }
-    take_out(data, scrubber, Strictness::Ordinary)
+    take_out(data, &mut String::new(), scrubber, Strictness::Ordinary)
 }
 
-fn take_out(data: &mut Value, scrubber: &Scrubber, strictness: Strictness) -> Result<bool, Withheld> {
+fn take_out(
+    data: &mut Value,
+    summary: &mut String,
+    scrubber: &Scrubber,
+    strictness: Strictness,
+) -> Result<bool, Withheld> {
     let (looks_at_keys, extent) = match strictness {
         Strictness::OwnSecrets => (false, Extent::Own),
         Strictness::Ordinary | Strictness::Namespaced => (true, Extent::All),
@@ -142,7 +152,12 @@ fn take_out(data: &mut Value, scrubber: &Scrubber, strictness: Strictness) -> Re
     if had_key && strictness == Strictness::Namespaced {
         return Err(Withheld::CredentialKey);
     }
-    match credentials::scrub(data, scrubber, extent) {
+    let outcome = if summary.is_empty() {
+        credentials::scrub(data, scrubber, extent)
+    } else {
+        credentials::scrub_both(data, summary, scrubber, extent)
+    };
+    match outcome {
         Scrubbed::Untouched => Ok(had_key),
         Scrubbed::Redacted => Ok(true),
         Scrubbed::Hopeless => Err(Withheld::Hopeless),
@@ -176,12 +191,22 @@ pub fn clean_text(text: &str, limit: usize, scrubber: &Scrubber) -> String {
     if text.len() > RESULT_BYTES_MAX {
         return NOT_SHOWN.to_owned();
     }
-    // ORDER: the line is made first, because a credential may be whole only then, and cut last, because half a
-    // secret is not recognised.
+    // ORDER: parts of a secret may be in lines, so they are searched first. A credential may be whole only in the one
+    // line. The line is cut last, because half a secret is not recognised.
+    let mut text = Value::String(text.to_owned());
+    let Some(text) = scrubbed(&mut text, scrubber, Extent::Own) else { return NOT_SHOWN.to_owned() };
     let mut line = Value::String(one_line(text));
-    match (credentials::scrub(&mut line, scrubber, Extent::All), line) {
-        (Scrubbed::Untouched | Scrubbed::Redacted, Value::String(line)) => shortened(line, limit),
-        _ => NOT_SHOWN.to_owned(),
+    match scrubbed(&mut line, scrubber, Extent::All) {
+        Some(line) => shortened(line.to_owned(), limit),
+        None => NOT_SHOWN.to_owned(),
+    }
+}
+
+/// Returns a text without credentials; `None` if they cannot be taken out.
+fn scrubbed<'a>(text: &'a mut Value, scrubber: &Scrubber, extent: Extent) -> Option<&'a str> {
+    match credentials::scrub(text, scrubber, extent) {
+        Scrubbed::Untouched | Scrubbed::Redacted => text.as_str(),
+        Scrubbed::Hopeless => None,
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::config::channels::Way;
 use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
-use crate::providers::child::{self, started};
+use crate::providers::child::{self, interpreter, started};
 use crate::secrets::source::SecretSource;
 use platform::commands::located;
 use platform::home::{Home, quoted};
@@ -36,15 +36,15 @@ const SINGLE: [&str; 7] = ["broker.toml", "ledger.db", "ledger.db-wal", "ledger.
 /// # Errors
 /// [`ConfigError::Unsafe`] with the paths, their modes and the command that mends them; [`ConfigError::Read`].
 pub fn check(home: &Home) -> Result<(), ConfigError> {
-    let mut classifier = Judge::new(rustix::process::geteuid().as_raw());
-    classifier.file(home.path())?;
+    let mut judge = Judge::new(rustix::process::geteuid().as_raw());
+    judge.file(home.path())?;
     for name in SINGLE {
-        classifier.file(&home.path().join(name))?;
+        judge.file(&home.path().join(name))?;
     }
     for name in WHOLE {
-        classifier.tree(&home.path().join(name))?;
+        judge.tree(&home.path().join(name))?;
     }
-    classifier.verdict()
+    judge.verdict()
 }
 
 /// Judges the files that the configuration names: scripts, keys, rule sets, programs, the absolute paths among their
@@ -53,28 +53,30 @@ pub fn check(home: &Home) -> Result<(), ConfigError> {
 /// # Errors
 /// As [`check`].
 pub fn check_named(home: &Home, config: &Config) -> Result<(), ConfigError> {
-    let mut classifier = Judge::new(rustix::process::geteuid().as_raw());
+    let mut judge = Judge::new(rustix::process::geteuid().as_raw());
     for path in named(config) {
-        classifier.file(&home.path().join(path))?;
+        judge.file(&home.path().join(path))?;
     }
     for command in commands(config) {
         let program = started(command).map(Path::new).and_then(located);
         for path in command.first().map(Path::new).and_then(located).iter().chain(&program) {
-            classifier.file(path)?;
+            judge.file(path)?;
+            judge.interpreters(path)?;
         }
     }
     let children: Vec<&child::Settings> = children(config).collect();
     for path in children.iter().flat_map(|child| &child.readable).filter(|path| path.is_absolute()) {
-        classifier.given(path)?;
+        judge.given(path)?;
     }
     // What a program may write is its own data, also where an argument names it.
     let is_data = |path: &Path| children.iter().flat_map(|child| &child.writable).any(|data| path.starts_with(data));
     for path in commands(config).flat_map(|command| command.iter().skip(1)).flat_map(|argument| paths_in(argument)) {
         if !is_data(path) {
-            classifier.given(path)?;
+            judge.given(path)?;
+            judge.interpreters(path)?;
         }
     }
-    classifier.verdict()
+    judge.verdict()
 }
 
 /// Returns the absolute paths in an argument: `/opt/server.py`, `--config=/opt/server.toml`, or those in a line that a shell
@@ -113,7 +115,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
         Way::Command(command) => Some(command),
         Way::Webhook { .. } | Way::Nanoclaw { .. } => None,
     });
-    let classifier = config.inspection.classifier.iter().filter_map(|classifier| classifier.command.as_ref());
+    let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
     let secrets = config.providers.values().flat_map(|table| table.kind.secrets().into_values());
     let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
     let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
@@ -126,6 +128,9 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
     });
     providers.chain(channels).chain(classifier).chain(helpers).map(Vec::as_slice)
 }
+
+/// The most interpreters of interpreters that the kernel starts.
+const INTERPRETERS_MAX: usize = 5;
 
 /// The most links on the way to a file, as the kernel has it.
 const LINKS_MAX: usize = 40;
@@ -169,6 +174,24 @@ impl Judge {
             // What this user cannot look at, the program cannot read.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Judges the interpreter in a script's first line, the interpreter of that one, and the programs that `env` starts.
+    fn interpreters(&mut self, script: &Path) -> Result<(), ConfigError> {
+        let mut scripts = vec![script.to_owned()];
+        for _ in 0..INTERPRETERS_MAX {
+            let lines: Vec<_> = scripts.iter().filter_map(|script| interpreter::line(script)).collect();
+            scripts.clear();
+            for (path, argument) in lines {
+                let command: Vec<String> = [path.to_string_lossy().into_owned()].into_iter().chain(argument).collect();
+                scripts.extend(started(&command).map(Path::new).and_then(located).filter(|program| *program != path));
+                scripts.push(path);
+            }
+            for program in &scripts {
+                self.given(program)?;
+            }
+        }
+        Ok(())
     }
 
     /// Walks the path as it is written, from link to link.
@@ -379,9 +402,9 @@ mod tests {
     fn what_belongs_to_another_user_is_refused_and_what_is_roots_is_not() {
         let (_root, home) = made();
         let judged = |own: u32| {
-            let mut classifier = Judge::new(own);
-            classifier.file(&home.config()).unwrap();
-            classifier.verdict()
+            let mut judge = Judge::new(own);
+            judge.file(&home.config()).unwrap();
+            judge.verdict()
         };
         let own = std::fs::metadata(home.path()).unwrap().uid();
         judged(own).unwrap();
@@ -442,6 +465,36 @@ mod tests {
             check_named(&home, &of_provider(&harmless)).unwrap();
         }
         assert!(check_named(&home, &of_provider(&format!("command = [\"sh\", {data:?}]"))).is_err());
+    }
+
+    #[test]
+    fn an_interpreter_that_others_can_write_is_refused_like_its_script() {
+        let (root, home) = made();
+        let folder = root.path().canonicalize().unwrap().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let (program, wrapper) = (folder.join("interpreter"), folder.join("wrapper"));
+        let by_env = folder.join("by-env");
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(&wrapper, format!("#! {} -u\n", program.display())).unwrap();
+        std::fs::write(&by_env, format!("#!/usr/bin/env -S {} -u\n", program.display())).unwrap();
+        let script = folder.join("script");
+        std::fs::write(&script, format!("#!{}\n", wrapper.display())).unwrap();
+        for path in [&program, &wrapper, &by_env, &script] {
+            mode(path, 0o755);
+        }
+        let commands = [&wrapper, &by_env, &script].map(|path| format!("command = [{path:?}]"));
+        let argument = format!("command = [\"sh\", \"-c\", \"exec '{}'\"]", script.display());
+        for table in commands.iter().chain([&argument]) {
+            check_named(&home, &of_provider(table)).unwrap();
+            for bits in [0o775, 0o757] {
+                mode(&program, bits);
+                let fault = check_named(&home, &of_provider(table)).unwrap_err().to_string();
+                assert!(fault.contains(&program.display().to_string()), "{table}: {fault}");
+            }
+            mode(&program, 0o755);
+        }
+        std::fs::write(&program, format!("#!{}\n", program.display())).unwrap();
+        check_named(&home, &of_provider(&argument)).unwrap();
     }
 
     #[test]

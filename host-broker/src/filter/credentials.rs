@@ -38,22 +38,37 @@ pub(super) enum Scrubbed {
 /// INVARIANT: a value that was not found hopeless is one in which a further round finds nothing, so scrubbing
 /// twice is scrubbing once.
 pub(super) fn scrub(value: &mut Value, scrubber: &Scrubber, extent: Extent) -> Scrubbed {
-    scrub_in(value, scrubber, extent, 0)
+    scrub_in(value, None, scrubber, extent, 0)
 }
 
-fn scrub_in(value: &mut Value, scrubber: &Scrubber, extent: Extent, depth: usize) -> Scrubbed {
+/// Scrubs a value and a text that are shown together. A secret may be split over both.
+pub(super) fn scrub_both(value: &mut Value, text: &mut String, scrubber: &Scrubber, extent: Extent) -> Scrubbed {
+    scrub_in(value, Some(text), scrubber, extent, 0)
+}
+
+fn scrub_in(
+    value: &mut Value,
+    mut beside: Option<&mut String>,
+    scrubber: &Scrubber,
+    extent: Extent,
+    depth: usize,
+) -> Scrubbed {
     for round in 0..ROUNDS_MAX {
         let inner = match scrub_embedded(value, scrubber, depth) {
             Scrubbed::Hopeless => return Scrubbed::Hopeless,
             Scrubbed::Redacted => true,
             Scrubbed::Untouched => false,
         };
-        let replaced = {
-            let pieces = Pieces::of(value);
-            pieces.replaced(find(&pieces, scrubber, extent))
+        let (mut replaced, added) = {
+            let mut pieces = Pieces::of(value);
+            let added = beside.as_deref().map(|text| pieces.add(text));
+            (pieces.replaced(find(&pieces, scrubber, extent)), added)
         };
         if replaced.is_empty() && !inner {
             return if round == 0 { Scrubbed::Untouched } else { Scrubbed::Redacted };
+        }
+        if let (Some(text), Some(new)) = (beside.as_deref_mut(), added.and_then(|added| replaced.remove(&added))) {
+            *text = new;
         }
         pieces::put_back(value, replaced);
     }
@@ -75,7 +90,7 @@ fn scrub_embedded(value: &mut Value, scrubber: &Scrubber, depth: usize) -> Scrub
         Value::Null | Value::Bool(_) | Value::Number(_) => none,
         Value::String(text) => {
             let Some(mut document) = Embedded::in_text(text) else { return none };
-            let outcome = scrub_in(&mut document.value, scrubber, Extent::Own, depth + 1);
+            let outcome = scrub_in(&mut document.value, None, scrubber, Extent::Own, depth + 1);
             if outcome == Scrubbed::Redacted {
                 *text = document.written();
             }
@@ -136,6 +151,11 @@ fn find(pieces: &Pieces<'_>, scrubber: &Scrubber, extent: Extent) -> Vec<pieces:
                 let joined = pieces.joined(&sequence, SEAM.encode_utf8(&mut [0; 4]));
                 joined.edits(scrubber.find_apart(&joined.text), &mut edits);
             }
+        }
+        // Parts may stand at edges of pieces or of lines.
+        let lines = pieces.lines(SEAM.encode_utf8(&mut [0; 4]));
+        if lines.are_several() {
+            lines.edits(scrubber.find_scattered(&lines.text), &mut edits);
         }
     }
     if extent == Extent::All {

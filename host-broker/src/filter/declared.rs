@@ -21,7 +21,26 @@ pub fn cleaned(declaration: &Declaration, scrubber: &Scrubber) -> Option<Declara
     clean.description = description(&declaration.description, scrubber);
     schema(&mut clean.input_schema, scrubber);
     clean.output_schema.iter_mut().for_each(|output| schema(output, scrubber));
+    together(&mut clean, scrubber);
     (clean != *declaration).then_some(clean)
+}
+
+/// Takes the secrets of the broker's own out of all parts, because one may be split over the description and a schema.
+fn together(clean: &mut Declaration, scrubber: &Scrubber) {
+    let mut parts = json!([clean.description, clean.input_schema, clean.output_schema]);
+    match credentials::scrub(&mut parts, scrubber, Extent::Own) {
+        Scrubbed::Untouched => {}
+        Scrubbed::Redacted => {
+            parts.get(0).and_then(Value::as_str).unwrap_or(NOT_SHOWN).clone_into(&mut clean.description);
+            clean.input_schema = parts.get_mut(1).map(Value::take).unwrap_or_default();
+            clean.output_schema = parts.get_mut(2).map(Value::take).filter(|output| !output.is_null());
+        }
+        Scrubbed::Hopeless => {
+            NOT_SHOWN.clone_into(&mut clean.description);
+            clean.input_schema = json!({ "type": "object" });
+            clean.output_schema = clean.output_schema.as_ref().map(|_| json!({ "type": "object" }));
+        }
+    }
 }
 
 /// A description without credentials and invisible characters.
@@ -91,6 +110,15 @@ mod tests {
             json!({"type": "object", "properties": {"key": {"default": own, "examples": ["x"]}}})
         );
         assert_eq!(cleaned(&clean, &scrubber), None);
+    }
+
+    #[test]
+    fn a_secret_over_a_description_and_a_schema_is_found() {
+        let (one, two) = TOKEN.split_at(9);
+        let dirty = declaration(one, json!({"type": "object", "title": two}));
+        let clean = cleaned(&dirty, &scrubber(&[TOKEN])).unwrap();
+        assert!(!clean.description.contains(one) && !clean.input_schema.to_string().contains(two), "{clean:?}");
+        assert_eq!(clean.output_schema, None);
     }
 
     #[test]

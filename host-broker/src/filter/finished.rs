@@ -5,7 +5,7 @@
 use crate::filter::credentials::{self, Extent, Scrubbed};
 use crate::filter::inspect::{self, Verdict};
 use crate::filter::scrub::Scrubber;
-use crate::filter::{Cleaned, Rules, Strictness, clean, clean_text, redacted, shorten};
+use crate::filter::{Cleaned, Rules, Strictness, clean_text, redacted_with, shorten};
 use crate::inspection::{Inspector, Looked};
 use crate::ledger::LedgerKey;
 use crate::ledger::transaction::Effect;
@@ -86,8 +86,9 @@ impl Filters {
 
     /// Cleans a result and looks at it before an agent does.
     async fn look(&self, effect: &Effect, success: Success, rules: &Rules<'_>) -> Seen {
-        let cleaned = redacted(success.data, rules);
-        let mut seen = Seen { cleaned, summary: success.summary, looked: None, kept_back: None };
+        let Success { data, mut summary, .. } = success;
+        let cleaned = redacted_with(data, &mut summary, rules);
+        let mut seen = Seen { cleaned, summary, looked: None, kept_back: None };
         let (Effect::Run(call), Ok(data)) = (effect, &seen.cleaned.data) else { return seen.shortened() };
         let Some(operation) = call.target.operation() else { return seen.shortened() };
         let declaration = operation.declaration();
@@ -348,9 +349,10 @@ fn succeeded(cleaned: Cleaned, summary: &str, changes: bool, codes: Codes, filte
 fn probed_outcome(probed: Probed, rules: &Rules<'_>, filters: &Filters) -> Outcome {
     match probed {
         Probed::Happened(success) => {
-            let cleaned = clean(success.data, rules);
+            let Success { data, mut summary, .. } = success;
+            let cleaned = shorten(redacted_with(data, &mut summary, rules));
             let data = cleaned.data.unwrap_or(Value::Null);
-            Outcome::Probed { happened: true, shown: shown(data, &success.summary, cleaned.notices, filters) }
+            Outcome::Probed { happened: true, shown: shown(data, &summary, cleaned.notices, filters) }
         }
         Probed::Absent { message } | Probed::State { message } => {
             Outcome::Probed { happened: false, shown: shown(Value::Null, &message, Vec::new(), filters) }

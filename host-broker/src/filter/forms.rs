@@ -11,8 +11,9 @@
 //! Not looked for, because whoever can run a program in front of the broker can always find one more: what is
 //! compressed, encrypted, or rewritten by a rule of somebody's own (rot13, base32, base58, base85, Punycode); dumps
 //! with offsets between the bytes; a writing of the rarer kinds inside another one (quoted-printable of HTML, base64 of
-//! percent-escapes); three times base64; two halves that are in two replies. A provider is trusted with its secret; the
-//! filter is for what slips out.
+//! percent-escapes); three times base64; two halves that are in two replies; three or more parts of which one has fewer
+//! than four bytes or touches no edge of a piece or line, or that chance could make of so many pieces
+//! (`scrub/scattered.rs`). A provider is trusted with its secret; the filter is for what slips out.
 
 use super::view::{Undo, View};
 use base64::Engine as _;

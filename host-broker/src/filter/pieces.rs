@@ -53,6 +53,12 @@ impl<'a> Pieces<'a> {
         Self(pieces)
     }
 
+    /// Adds a text that is shown beside the value. Returns its position.
+    pub(super) fn add(&mut self, text: &'a str) -> usize {
+        self.0.push(Piece { text: Cow::Borrowed(text), place: Place::Text, under: "", cell: None });
+        self.0.len() - 1
+    }
+
     /// Returns whether there is more than one piece.
     pub(super) fn are_several(&self) -> bool {
         self.0.len() > 1
@@ -93,9 +99,24 @@ impl<'a> Pieces<'a> {
     pub(super) fn joined(&self, sequence: &[usize], separator: &str) -> Joined {
         let mut joined = Joined { text: String::new(), starts: Vec::new() };
         for (index, piece) in sequence.iter().filter_map(|index| Some((*index, self.0.get(*index)?))) {
-            joined.starts.push((joined.text.len(), index));
+            joined.starts.push(Start { at: joined.text.len(), piece: index, offset: 0 });
             joined.text.push_str(&piece.text);
             joined.text.push_str(separator);
+        }
+        joined
+    }
+
+    /// Returns the lines of all pieces, joined in the order of the document.
+    pub(super) fn lines(&self, separator: &str) -> Joined {
+        let mut joined = Joined { text: String::new(), starts: Vec::new() };
+        for (index, piece) in self.0.iter().enumerate() {
+            let mut offset = 0;
+            for line in piece.text.split_inclusive('\n') {
+                joined.starts.push(Start { at: joined.text.len(), piece: index, offset });
+                joined.text.push_str(line);
+                joined.text.push_str(separator);
+                offset += line.len();
+            }
         }
         joined
     }
@@ -200,7 +221,16 @@ pub(super) struct Joined {
     /// The text to search.
     pub(super) text: String,
     /// Where each piece begins, and which it is.
-    starts: Vec<(usize, usize)>,
+    starts: Vec<Start>,
+}
+
+/// The beginning of a piece, or of a line of one.
+struct Start {
+    /// The offset in the joined text.
+    at: usize,
+    piece: usize,
+    /// The offset in the piece.
+    offset: usize,
 }
 
 /// One replacement in one piece.
@@ -211,18 +241,24 @@ pub(super) struct Edit {
 }
 
 impl Joined {
+    /// Returns whether there is more than one piece.
+    pub(super) fn are_several(&self) -> bool {
+        self.starts.len() > 1
+    }
+
     /// What was found in the text, piece by piece.
     pub(super) fn edits(&self, found: Vec<Found>, edits: &mut Vec<Edit>) {
         for Found { range, mark } in found {
-            let first = self.starts.partition_point(|(start, _)| *start <= range.start).saturating_sub(1);
-            let ends = self.starts.iter().skip(first + 1).map(|(start, _)| *start).chain([self.text.len()]);
-            for ((start, piece), end) in self.starts.iter().skip(first).zip(ends) {
-                if *start >= range.end {
+            let first = self.starts.partition_point(|start| start.at <= range.start).saturating_sub(1);
+            let ends = self.starts.iter().skip(first + 1).map(|start| start.at).chain([self.text.len()]);
+            for (Start { at, piece, offset }, end) in self.starts.iter().skip(first).zip(ends) {
+                if *at >= range.end {
                     break;
                 }
-                let (from, to) = (range.start.max(*start), range.end.min(end));
+                let (from, to) = (range.start.max(*at), range.end.min(end));
                 if from < to {
-                    edits.push(Edit { piece: *piece, range: from - start..to - start, mark: mark.clone() });
+                    let range = from - at + offset..to - at + offset;
+                    edits.push(Edit { piece: *piece, range, mark: mark.clone() });
                 }
             }
         }

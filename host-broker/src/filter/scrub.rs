@@ -4,6 +4,7 @@
 //! that depends on no decoding), and over its views for all forms (modules `view` and `forms`).
 //! The automata hold the secrets in a form that cannot be wiped; they are dropped when the secrets are reloaded.
 
+mod scattered;
 mod search;
 
 use self::search::Search;
@@ -164,6 +165,20 @@ impl Scrubber {
             }
             let view = View::of(text, &marks, undo);
             self.searches().for_each(|search| search.find_apart(&view, &mut found));
+        }
+        found
+    }
+
+    /// Finds the parts of a secret of which all parts are there, each at an edge of a piece.
+    pub(super) fn find_scattered(&self, text: &str) -> Vec<Found> {
+        let marks = self.stamp.marks(text);
+        let mut found = Vec::new();
+        for undo in Undo::useful_for(text, HALF_ROW_DIGITS_MIN) {
+            if self.is_free(text, &marks, undo, Search::may_find_scattered) {
+                continue;
+            }
+            let view = View::of(text, &marks, undo);
+            self.searches().for_each(|search| search.find_scattered(&view, &mut found));
         }
         found
     }

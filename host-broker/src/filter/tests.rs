@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 mod attacks;
 mod measured;
 mod placements;
+mod scattered;
 mod seams;
 mod search;
 

@@ -1,6 +1,6 @@
 //! A provider that is a program on this machine: how it is started, and what it is kept from.
 
-mod interpreter;
+pub(crate) mod interpreter;
 
 use crate::providers::execution::Execution;
 use crate::secrets::Secret;

@@ -1,12 +1,14 @@
 //! The automata for some secrets: every form in the views of a text, and halves of forms at its seams.
 
 use super::Found;
+use super::scattered::{Groups, Run};
 use crate::filter::forms::{self, Needle};
 use crate::filter::mark::Stamp;
 use crate::filter::view::{SEAM, Undo, View};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A part of a secret with fewer bytes says nothing without the rest, and begins or ends many ordinary texts.
 const PART_BYTES_MIN: usize = 4;
@@ -22,7 +24,7 @@ pub(super) struct Search {
 }
 
 /// The patterns for views of one kind.
-struct Patterns {
+pub(super) struct Patterns {
     whole: AhoCorasick,
     all: Vec<Pattern>,
     /// Both halves of each pattern of `splittable`, one after the other.
@@ -31,6 +33,8 @@ struct Patterns {
     splittable: Vec<usize>,
     /// The longest pattern, in bytes.
     longest: usize,
+    /// For parts that are scattered; built when it is needed.
+    groups: OnceLock<Groups>,
 }
 
 struct Pattern {
@@ -124,11 +128,36 @@ impl Search {
     pub(super) fn find_apart(&self, view: &View, found: &mut Vec<Found>) {
         let patterns = self.patterns(view.undo());
         for Part { pattern, range, piece, .. } in patterns.parts(view.bytes()) {
-            let Some(Pattern { secret, needle }) = patterns.all.get(pattern) else { continue };
-            let (before, after) = (needle.before && range.start > piece.start, needle.after && range.end < piece.end);
-            if let Some(range) = view.source(range, before, after) {
-                self.add(found, range, *secret);
-            }
+            self.add_part(view, pattern, range, &piece, found);
+        }
+    }
+
+    /// Returns whether all parts of a form are in the bytes of a view.
+    pub(super) fn may_find_scattered(&self, undo: Undo, bytes: &[u8]) -> bool {
+        !self.patterns(undo).scattered(bytes).is_empty()
+    }
+
+    /// Finds the parts of each form of which all parts are in the view.
+    pub(super) fn find_scattered(&self, view: &View, found: &mut Vec<Found>) {
+        let patterns = self.patterns(view.undo());
+        let scattered = patterns.scattered(view.bytes());
+        if scattered.is_empty() {
+            return;
+        }
+        for piece in pieces(view.bytes()) {
+            patterns.runs(view.bytes(), &piece, &mut |Run { pattern, range, .. }| {
+                if scattered.contains(&pattern) {
+                    self.add_part(view, pattern, range, &piece, found);
+                }
+            });
+        }
+    }
+
+    fn add_part(&self, view: &View, pattern: usize, range: Range<usize>, piece: &Range<usize>, found: &mut Vec<Found>) {
+        let Some(Pattern { secret, needle }) = self.patterns(view.undo()).all.get(pattern) else { return };
+        let (before, after) = (needle.before && range.start > piece.start, needle.after && range.end < piece.end);
+        if let Some(range) = view.source(range, before, after) {
+            self.add(found, range, *secret);
         }
     }
 
@@ -176,7 +205,13 @@ impl Patterns {
         });
         let halves = automaton(halves, kind)?;
         let longest = all.iter().map(|pattern| pattern.needle.bytes.len()).max().unwrap_or_default();
-        Ok(Self { whole, all, halves, splittable, longest })
+        Ok(Self { whole, all, halves, splittable, longest, groups: OnceLock::new() })
+    }
+
+    /// Returns the groups of bytes of the patterns that may be split.
+    pub(super) fn groups(&self) -> &Groups {
+        let splittable = self.splittable.iter().filter_map(|index| Some((*index, self.bytes(*index)?)));
+        self.groups.get_or_init(|| Groups::of(splittable))
     }
 
     /// Returns each part of a pattern at the edge of a piece whose other part is at an edge too.
@@ -280,8 +315,12 @@ impl Patterns {
         }
     }
 
-    fn bytes(&self, pattern: usize) -> Option<&[u8]> {
-        self.all.get(pattern).map(|pattern| pattern.needle.bytes.as_slice())
+    pub(super) fn bytes(&self, pattern: usize) -> Option<&[u8]> {
+        self.needle(pattern).map(|needle| needle.bytes.as_slice())
+    }
+
+    pub(super) fn needle(&self, pattern: usize) -> Option<&Needle> {
+        self.all.get(pattern).map(|pattern| &pattern.needle)
     }
 }
 
@@ -319,7 +358,7 @@ fn is_same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
 }
 
 /// Returns the pieces of a view, without those that are empty.
-fn pieces(bytes: &[u8]) -> Vec<Range<usize>> {
+pub(super) fn pieces(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut seam = [0; 4];
     let seam = SEAM.encode_utf8(&mut seam).as_bytes();
     let mut pieces = Vec::new();

@@ -8,7 +8,7 @@ fn timed(name: &str, scrubber: &Scrubber, data: &Value) {
     let bytes = data.to_string().len();
     let mut value = data.clone();
     let start = Instant::now();
-    let outcome = redact(&mut value, &rules(scrubber));
+    let outcome = redact(&mut value, &mut String::new(), &rules(scrubber));
     println!("{name:<44} {:>9} bytes {:>9.2?} {outcome:?}", bytes, start.elapsed());
 }
 

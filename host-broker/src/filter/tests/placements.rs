@@ -25,7 +25,7 @@ const SECRETS: [&str; 14] = [
 ];
 
 /// A small generator (SplitMix64): the same placements on every machine.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -35,7 +35,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
     }
 
@@ -43,7 +43,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 

@@ -17,7 +17,7 @@ const SECRETS: [&str; 6] = [
 ];
 
 /// The units of a form, between which it may be split. A unit is one character's or one byte's.
-type Units = Vec<String>;
+pub(super) type Units = Vec<String>;
 
 fn bytes(text: &str, write: impl Fn(u8) -> String) -> Units {
     text.bytes().map(write).collect()
@@ -33,7 +33,7 @@ fn listed(units: Units, separator: &str) -> Units {
 }
 
 /// Every form of the closed list.
-fn forms(secret: &str) -> Vec<(&'static str, Units)> {
+pub(super) fn forms(secret: &str) -> Vec<(&'static str, Units)> {
     let wide: Vec<u8> = secret.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let hex = |separator: &str| listed(bytes(secret, |b| format!("{b:02x}")), separator);
     vec![
@@ -113,6 +113,32 @@ const SHAPES: [Shape; 32] = [
     ("lines of JSON", |a, b| json!(format!("{}\n{}\n", json!({"t": "1", "line": a}), json!({"t": "2", "line": b})))),
 ];
 
+type Scatter = (&'static str, fn(&[String]) -> Value);
+
+/// Documents in which each part stands by itself, with something between the parts.
+const SCATTERED: [Scatter; 9] = [
+    ("a list with noise", |parts| parts.iter().flat_map(|part| [json!(part), json!("and then"), json!(7)]).collect()),
+    ("the other way round", |parts| {
+        parts.iter().rev().flat_map(|part| [json!(part), json!(null), json!("noise")]).collect()
+    }),
+    ("members", |parts| members(parts, |n| format!("m{n}"))),
+    ("members in another order", |parts| members(parts, |n| format!("m{}", 9 - n))),
+    ("keys", |parts| Value::Object(parts.iter().map(|part| (part.clone(), json!("noise"))).collect())),
+    ("items", |parts| parts.iter().map(|part| json!({"t": "10:00", "line": part, "end": "noise"})).collect()),
+    ("lists", |parts| json!({"a": parts.iter().map(|part| json!(["x", [part], "y"])).collect::<Vec<_>>()})),
+    ("lines of a text", |parts| json!(format!("log\n{}\nend", parts.join("\nnoise\n")))),
+    ("content", |parts| {
+        let content = |part: &String| json!({"type": "text", "text": part});
+        json!({"content": parts.iter().map(content).collect::<Vec<_>>(), "isError": false})
+    }),
+];
+
+fn members(parts: &[String], name: fn(usize) -> String) -> Value {
+    let entries =
+        parts.iter().enumerate().flat_map(|(n, part)| [(name(n), json!(part)), (format!("n{n}"), json!("noise"))]);
+    Value::Object(entries.collect())
+}
+
 fn texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     match value {
         Value::String(text) => texts.push(text),
@@ -125,7 +151,7 @@ fn texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     }
 }
 
-fn fault(document: &Value, telling: &[&str], scrubber: &Scrubber) -> Option<&'static str> {
+pub(super) fn fault(document: &Value, telling: &[&str], scrubber: &Scrubber) -> Option<&'static str> {
     let mut cleaned = document.clone();
     if credentials::scrub(&mut cleaned, scrubber, Extent::Own) != Scrubbed::Redacted {
         return Some("not found");
@@ -162,6 +188,66 @@ fn every_form_of_a_secret_is_found_at_every_seam_of_every_shape() {
     }
     let shown = faults.iter().step_by(faults.len().div_ceil(25).max(1)).cloned().collect::<Vec<_>>().join("\n");
     assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
+}
+
+#[test]
+fn every_form_of_a_secret_is_found_in_three_and_four_parts() {
+    let scrubber = scrubber(&SECRETS);
+    let (mut tried, mut faults) = (0, Vec::new());
+    for (form, units) in SECRETS.into_iter().flat_map(forms) {
+        // The first and the last characters of base64 depend on what stands beside the secret, also of base64 in it.
+        let least = if form.contains("base64") { 14 } else { 5 };
+        for count in [3, 4].into_iter().filter(|count| units.len() >= count * least) {
+            let parts: Vec<&[String]> = units.chunks(units.len().div_ceil(count)).collect();
+            let texts: Vec<String> = parts.iter().map(|part| part.concat()).collect();
+            let is_telling = |part: &[String]| part.len() * 5 > units.len() && part.len() > 6;
+            let telling = parts.iter().zip(&texts).filter(|(part, _)| is_telling(part));
+            let telling: Vec<&str> = telling.map(|(_, text)| text.as_str()).collect();
+            for (shape, document) in SCATTERED {
+                tried += 1;
+                if let Some(fault) = fault(&document(&texts), &telling, &scrubber) {
+                    faults.push(format!("{fault}: {shape}, {form}, {texts:?}"));
+                }
+            }
+        }
+    }
+    let shown = faults.iter().step_by(faults.len().div_ceil(25).max(1)).cloned().collect::<Vec<_>>().join("\n");
+    assert!(tried > 1_000 && faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
+}
+
+#[test]
+fn parts_of_a_secret_stay_where_one_is_missing() {
+    let scrubber = scrubber(&[TOKEN]);
+    let (first, rest) = TOKEN.split_at(7);
+    let (second, third) = rest.split_at(6);
+    for parts in [[first, second, "else"], [first, "else", third], ["else", second, third]] {
+        let document = json!({"a": parts[0], "b": "noise", "c": parts[1], "d": [parts[2]]});
+        let mut cleaned = document.clone();
+        assert_eq!(credentials::scrub(&mut cleaned, &scrubber, Extent::Own), Scrubbed::Untouched, "{parts:?}");
+        assert_eq!(cleaned, document);
+    }
+}
+
+#[test]
+fn a_secret_is_found_over_a_result_and_its_line() {
+    let scrubber = scrubber(&SECRETS);
+    for (form, units) in SECRETS.into_iter().flat_map(forms) {
+        for split in [units.len() / 3, units.len() / 2, units.len() * 2 / 3] {
+            let (one, two) = units.split_at(split);
+            for (shown, part) in [(one, two), (two, one)] {
+                let (line, data) = (shown.concat(), json!({"rows": ["noise", {"x": part.concat()}]}));
+                let mut summary = line.clone();
+                let cleaned = redacted_with(data.clone(), &mut summary, &rules(&scrubber));
+                assert_eq!(cleaned.notices, [Notice::Redacted], "{form}: {line} | {data}");
+                let is_telling = |part: &[String]| part.len() * 3 > units.len() && part.len() > 6;
+                assert!(summary != line || !is_telling(shown), "{form}: {line}");
+                assert!(cleaned.data.unwrap() != data || !is_telling(part), "{form}: {data}");
+            }
+        }
+    }
+    let (mut summary, data) = ("2 rows".to_owned(), json!(["k7Qz-9fXw2", "other"]));
+    let cleaned = redacted_with(data.clone(), &mut summary, &rules(&scrubber));
+    assert_eq!((summary.as_str(), cleaned.data), ("2 rows", Ok(data)));
 }
 
 #[test]

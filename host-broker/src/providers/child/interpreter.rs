@@ -4,8 +4,10 @@
 //! program sees the environment and the link leads out of it, the interpreter would not be found.
 
 use super::Settings;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// The longest first line that names an interpreter, in bytes: the kernel's own limit.
@@ -40,12 +42,24 @@ pub(super) fn beside(settings: &Settings) -> Vec<PathBuf> {
 
 /// Returns the interpreter that a script names in its first line.
 fn interpreter(script: &Path) -> Option<PathBuf> {
+    line(script).map(|(path, _argument)| path).filter(|path| path.is_absolute())
+}
+
+/// Returns the interpreter that a script names in its first line, and the one argument that the kernel gives it.
+pub(crate) fn line(script: &Path) -> Option<(PathBuf, Option<String>)> {
+    // Opening a pipe would wait for its other end.
+    if !script.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut line = Vec::new();
     let mut reader = BufReader::new(File::open(script).ok()?.take(LINE_MAX));
     reader.read_until(b'\n', &mut line).ok()?;
-    let line = std::str::from_utf8(&line).ok()?.strip_prefix("#!")?;
-    let path = PathBuf::from(line.split_whitespace().next()?);
-    path.is_absolute().then_some(path)
+    let line = line.strip_prefix(b"#!")?.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (path, argument) = line.split_at_checked(end)?;
+    let argument = String::from_utf8_lossy(argument.trim_ascii()).into_owned();
+    let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+    (end > 0).then_some((path, Some(argument).filter(|argument| !argument.is_empty())))
 }
 
 /// Returns the installation that this interpreter's virtual environment was made from: the directory above its `bin`.
