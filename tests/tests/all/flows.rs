@@ -407,7 +407,7 @@ fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
     std::fs::write(&path, String::from_utf8(exported.stdout).unwrap().replace("1.0.0", "1.0.1")).unwrap();
     let denied = world.cli(&["flow", "import", path.to_str().unwrap()]);
     assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
-    assert!(said(&denied).contains("names a tool for agents outside that is not allowed"), "{}", said(&denied));
+    assert!(said(&denied).contains("names an external tool that is not allowed"), "{}", said(&denied));
     for (text, fault) in [
         ("{", "it is no flow"),
         ("[]", "it is no flow"),
