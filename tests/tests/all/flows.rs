@@ -251,7 +251,7 @@ fn who_approves_flows_is_said_in_the_configuration() {
     for (more, fault) in [
         ("[approvals.flows]\nquorum = 3\n", "approvals.flows.quorum must be 1 to"),
         ("[approvals.flows]\nexpires_s = 0\n", "approvals.flows.expires_s must be"),
-        ("[providers.flows]\nkind = \"mock\"\nscript = \"x\"\n", "providers.flows: people are asked about flows"),
+        ("[providers.flows]\nkind = \"mock\"\nscript = \"x\"\n", "providers.flows: the name is reserved"),
     ] {
         let mut down = World::builder().config(&table(more)).down();
         let error = down.try_start().unwrap_err().to_string();
