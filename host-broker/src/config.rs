@@ -46,82 +46,84 @@ use web::{TokenDigest, WebTable};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// How the broker works.
+    /// The general settings of the broker.
     #[serde(default)]
     pub broker: BrokerTable,
-    /// What the main group's agent may grant by itself.
+    /// The limit of the grants that the main group's agent can make without an approval.
     #[serde(default)]
     pub grant_ceiling: Ceiling,
     /// The groups, by the name of their directory.
     #[serde(default)]
     pub groups: BTreeMap<Group, GroupTable>,
-    /// The people who may use the command line and the inbox, by name.
+    /// The people who can use the command line and the inbox, by name.
     #[serde(default)]
     pub people: BTreeMap<String, PersonTable>,
-    /// How people are asked.
+    /// The settings of approval requests.
     #[serde(default)]
     pub approvals: ApprovalsTable,
-    /// Where people answer in a browser; absent means nowhere.
+    /// The web inbox; absent means that there is none.
     #[serde(default)]
     pub web: Option<WebTable>,
-    /// The gates, and who may open them.
+    /// The gates, and the groups and people who can open them.
     #[serde(default)]
     pub gates: BTreeMap<Gate, GateTable>,
-    /// Who may say on whose behalf a group asks.
+    /// The issuers of context tokens, which name the person for whom an agent acts.
     #[serde(default)]
     pub identity: IdentityTable,
-    /// Where the master key comes from under which persons' credentials are kept.
+    /// The source of the master key that encrypts persons' credentials.
     #[serde(default)]
     pub vault: VaultTable,
-    /// What becomes of results that others may have written.
+    /// The treatment of results that may contain untrusted content.
     #[serde(default)]
     pub inspection: InspectionTable,
-    /// Flows, and what agents outside may be given.
+    /// Flows, and the access of external agents to them.
     #[serde(default)]
     pub flows: FlowsTable,
-    /// How much a group may do in a time.
+    /// The limits of each group at each provider.
     #[serde(default)]
     pub limits: Limits,
-    /// The providers, by the name under which they are granted and called.
+    /// The providers, by the name that grants and calls use.
     #[serde(default)]
     pub providers: BTreeMap<Provider, ProviderTable>,
-    /// What other people's credentials look like.
+    /// Additional formats of credentials that are redacted from results.
     #[serde(default)]
     pub filter: FilterTable,
-    /// How people are told of what waits for them.
+    /// The settings of notices that apply to all channels.
     #[serde(default)]
     pub notices: NoticesTable,
-    /// The channels through which they are.
+    /// The channels through which people are notified.
     #[serde(default)]
     pub channels: Vec<ChannelTable>,
 }
 
-/// How the broker works.
+/// The general settings of the broker.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BrokerTable {
-    /// How long a caller waits unless its provider says otherwise, in milliseconds; at most 120000.
+    /// The time that a caller waits for a reply, in milliseconds: 100 to 120000. A provider's `timeout_ms` takes
+    /// precedence.
     pub call_timeout_ms: u64,
-    /// How many calls of one group may be under way at once.
+    /// The number of calls of one group that can be in progress at the same time; at least 1.
     pub max_concurrent_calls: usize,
-    /// What to do with documents whose type is not ours.
+    /// The treatment of documents whose type is not one of this protocol.
     pub unknown_requests: UnknownRequests,
-    /// The hourly bound on evidence of one group or one external grant: rows and stored replies, in MiB. Above it, the
-    /// broker refuses its calls. Rows about requests that change nothing may take an eighth of it. Above that, the
-    /// broker counts them in one row a minute. 0 is no bound.
+    /// The hourly evidence budget of one group or external grant, in MiB: rows and stored replies. Above it, the broker
+    /// refuses the calls. Rows about requests that change nothing can use an eighth of it. Above that, the broker counts
+    /// them in one row per minute. 0 means no limit.
     pub evidence_mib_per_hour: u64,
-    /// The least free space on the disk of the home, in MiB, but at most a fiftieth of the disk. Below it, the caller
-    /// that has used most is refused first.
+    /// The minimum free space on the disk of the home, in MiB, but at most a fiftieth of the disk. Below it, the broker
+    /// first refuses the caller that has used most.
     pub free_space_mib: u64,
-    /// The size of the ledger's database, in MiB, above which the oldest rows move into segments: compressed files in
-    /// `segments/` that `evidence verify` and `export` read. Only rows that are older than a day move. 0 is never.
+    /// The size of the ledger's database, in MiB, above which the oldest rows move into segments. Segments are
+    /// compressed files in `segments/`; `evidence verify` and `export` read them. Only rows older than a day move. 0
+    /// means that rows never move.
     pub ledger_mib: u64,
-    /// The group of users, by name or number, whose processes may connect to the control socket. `[people]` says what
-    /// each may do there. Absent means the daemon's own user only.
+    /// The group of users, by name or number, whose processes can connect to the control socket. `[people]` sets the
+    /// rights of each user. Absent means that only the daemon's own user can connect.
     pub socket_group: Option<String>,
 }
 
-/// What to do with documents whose type is not ours.
+/// The treatment of documents whose type is not one of this protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownRequests {
@@ -146,13 +148,13 @@ impl Default for BrokerTable {
     }
 }
 
-/// What the main group's agent may grant by itself; what exceeds it takes a person.
+/// The limit of the grants that the main group's agent can make without an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ceiling {
-    /// At most this level.
+    /// The highest level that the agent can grant.
     pub max_level: Level,
-    /// Also actions that read private data.
+    /// Whether the agent can grant actions that read private data.
     pub sensitive: bool,
 }
 
@@ -166,72 +168,72 @@ impl Default for Ceiling {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GroupTable {
-    /// Whether it is the main group, whose agent may grant.
+    /// Whether this is the main group. Only the main group's agent can administer grants.
     pub main: bool,
-    /// The user id under which its sandbox writes; absent means that any owner is accepted.
+    /// The user id of the processes in the group's sandbox; absent means that any owner is accepted.
     pub uid: Option<u32>,
-    /// The key with which its requests must be signed; absent means that they are not.
+    /// The file with the key that signs the group's requests; absent means that requests are not signed.
     pub signing_key_file: Option<PathBuf>,
 }
 
-/// One person, at the command line or in a browser.
+/// One person who uses the command line or the web inbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonTable {
-    /// The user id of the person's processes; absent for who has none on this machine.
+    /// The user id of the person's processes; absent means that the person has none on this machine.
     #[serde(default)]
     pub uid: Option<u32>,
-    /// What the person's token for the web inbox is known by: `host-broker web token NAME` prints the line.
+    /// The SHA-256 of the person's token for the web inbox. `host-broker web token NAME` prints the line.
     #[serde(default)]
     pub web_token_sha256: Option<TokenDigest>,
-    /// What the person may agree to; absent means nothing.
+    /// The calls that the person can approve; absent means none.
     #[serde(default)]
     pub approves: Option<ApprovesTable>,
-    /// Who the person is in chats, such as `telegram:12345`.
+    /// The person's chat identities, such as `telegram:12345`.
     #[serde(default)]
     pub chat: Vec<String>,
-    /// Whether the person may administer: grant, stop, mint tokens, accept definitions. The daemon's own user and root may
-    /// without it. A grant also takes `approves` up to its level.
+    /// Whether the person can administer: grant, stop, mint tokens, accept definitions. The daemon's own user and root
+    /// always can. To make a grant, the person also needs `approves` up to its level.
     #[serde(default)]
     pub admin: bool,
-    /// Whether the person's processes may hand in what others have answered in a chat.
+    /// Whether the person's processes can relay answers that other people gave in a chat.
     #[serde(default)]
     pub can_relay_answers: bool,
 }
 
-/// What a person may agree to; an empty table is everything.
+/// The calls that a person can approve; an empty table means all calls.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovesTable {
-    /// Calls of these groups; absent means all.
+    /// The groups whose calls the person can approve; absent means all groups.
     pub groups: Option<Vec<Group>>,
-    /// Calls to these providers; absent means all.
+    /// The providers whose calls the person can approve; absent means all providers.
     pub providers: Option<Vec<Provider>>,
-    /// Calls up to this level; absent means any.
+    /// The highest level of calls that the person can approve; absent means any level.
     pub max_level: Option<Level>,
 }
 
-/// How people are asked.
+/// The settings of approval requests.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApprovalsTable {
-    /// How long a question waits before silence is a no, in seconds.
+    /// The time after which an unanswered approval request expires, in seconds: 1 to 604800, which is a week.
     pub expires_s: u64,
-    /// What differs from that, by provider and action.
+    /// The settings of single actions, by provider and action.
     pub actions: BTreeMap<Provider, BTreeMap<Action, AskTable>>,
-    /// What differs from that where the main group's agent asks for a grant above its ceiling.
+    /// The settings of approval requests for grants above the grant ceiling.
     pub grants: AskTable,
-    /// What differs from that where a version of a flow is to be canonical; without `expires_s` such a question waits a day.
+    /// The settings of approval requests for canonical flow versions; without `expires_s` they expire after a day.
     pub flows: AskTable,
 }
 
-/// How people are asked about one action.
+/// The quorum and the expiry of approval requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AskTable {
-    /// How many different people must say yes.
+    /// The number of different people who must approve; absent means 1.
     pub quorum: Option<usize>,
-    /// How long a question waits, in seconds; at most 604800, which is a week.
+    /// The time after which an unanswered approval request expires, in seconds: 1 to 604800, which is a week.
     pub expires_s: Option<u64>,
 }
 
@@ -263,11 +265,11 @@ const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GateTable {
-    /// The groups whose agents may open it, for tasks of other groups.
+    /// The groups whose agents can open the gate for tasks of other groups.
     pub groups: Vec<Group>,
-    /// The people who may open it.
+    /// The people who can open the gate.
     pub people: Vec<String>,
-    /// How many different ones of them it takes.
+    /// The number of different openers that the gate needs; absent means 1.
     pub quorum: Option<usize>,
 }
 
@@ -395,11 +397,11 @@ impl Config {
     fn check(&self, path: &Path) -> Result<(), ConfigError> {
         let fault = |fault: String| Err(ConfigError::Inconsistent { path: path.into(), fault });
         if self.groups.values().filter(|group| group.main).count() > 1 {
-            return fault("more than one group has `main = true`; exactly one group's agent may grant".into());
+            return fault("groups: more than one group has `main = true`; leave it at one group".into());
         }
         if self.groups.contains_key(external()) {
             return fault(format!(
-                "groups.{0}: `{0}` is what agents outside are called; name the group differently",
+                "groups.{0}: the name `{0}` is reserved for external agents; choose another name",
                 external()
             ));
         }
@@ -436,7 +438,7 @@ impl Config {
             }
             let openers = table.groups.len() + table.people.len();
             if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > openers) {
-                return fault(format!("gates.{gate}: quorum must be 1 to {openers}, the number of its openers"));
+                return fault(format!("gates.{gate}.quorum must be 1 to {openers}, the number of its openers"));
             }
         }
         Ok(())
@@ -459,8 +461,8 @@ impl Config {
             within(table.expires_s.unwrap_or(1), &place)?;
             if table.quorum.is_some_and(|quorum| quorum == 0 || quorum > approvers) {
                 return Err(format!(
-                    "{place}quorum must be 1 to {approvers}, the number of people with `approves`; nobody could \
-                     ever say yes often enough"
+                    "{place}quorum must be 1 to {approvers}, the number of people with `approves`; lower it or add \
+                     approvers"
                 ));
             }
         }
@@ -481,18 +483,22 @@ impl Config {
             let Some(place) = oauth.redirect_url.as_deref() else { continue };
             if let Some(other) = places.insert(place, name) {
                 return Err(format!(
-                    "providers.{name}.oauth.redirect_url: the page of providers.{other} leads there, too; of two servers the \
-                     one could have the other's codes"
+                    "providers.{name}.oauth.redirect_url: providers.{other} has the same value, so one server could receive \
+                     the other's codes; use a different URL"
                 ));
             }
         }
         if self.providers.keys().any(|name| name.as_str() == FLOWS) {
-            return Err(format!("providers.{FLOWS}: people are asked about flows under this name; choose another"));
+            return Err(format!(
+                "providers.{FLOWS}: the name is reserved for approval requests of flows; choose another name"
+            ));
         }
         for (name, table) in &self.providers {
             let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
             if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
-                return Err(format!("providers.{name}: what begins so is a capability of providers.{bridge}"));
+                return Err(format!(
+                    "providers.{name}: the prefix is that of providers.{bridge}, a bridge; choose another name"
+                ));
             }
             if let Kind::Mcp(settings, reach) = &table.kind {
                 let (reached, of_persons) = match reach {
@@ -507,7 +513,7 @@ impl Config {
                 && self.identity.issuers.get(issuer).is_none_or(|issuer| issuer.secret.is_none())
             {
                 return Err(format!(
-                    "providers.{name}.shares_secret_of: there is no [identity.issuers.{issuer}] with a `secret`"
+                    "providers.{name}.shares_secret_of: there is no [identity.issuers.{issuer}] with a `secret`; add it"
                 ));
             }
         }
@@ -554,30 +560,28 @@ impl Config {
         for (person, table) in &self.people {
             if table.admin && table.uid.is_none() {
                 return Err(format!(
-                    "people.{person}: `admin` counts at the control socket, where people are known by their user id; add \
-                     uid = N"
+                    "people.{person}.admin: the control socket identifies people by their user id; add uid = N"
                 ));
             }
             let Some(uid) = table.uid else { continue };
             if let Some(other) = known.insert(uid, person) {
                 return Err(format!(
-                    "people.{other} and people.{person} have the same uid {uid}, so nobody could tell them apart; give it \
-                     to one of them"
+                    "people.{other} and people.{person} have the same uid {uid}; remove it from one of them"
                 ));
             }
         }
         Ok(())
     }
 
-    /// Whoever has a token is one person.
+    /// Checks that each web token belongs to one person.
     fn check_tokens(&self) -> Result<(), String> {
         let mut known: Vec<(&String, TokenDigest)> = Vec::new();
         for (person, table) in &self.people {
             let Some(digest) = table.web_token_sha256 else { continue };
             if let Some((other, _)) = known.iter().find(|(_, known)| *known == digest) {
                 return Err(format!(
-                    "people.{other} and people.{person} have the same web_token_sha256; make each a token of their own \
-                     with: host-broker web token NAME"
+                    "people.{other} and people.{person} have the same web_token_sha256; make a separate token for each with: \
+                     host-broker web token NAME"
                 ));
             }
             known.push((person, digest));
@@ -638,7 +642,7 @@ impl Config {
         })
     }
 
-    /// Whether something can be said of calls of this name: a group's, or the name of all [external agents](model::external).
+    /// Returns whether this is the name of a group, or of all external agents.
     pub fn holds(&self, group: &Group) -> bool {
         self.groups.contains_key(group) || group == external()
     }
@@ -697,7 +701,7 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str, path: &Path) -> Result<T, C
         };
         let fault = match error.span().and_then(|span| text.get(span)).map(str::trim) {
             Some(key) if error.message() == "duplicate key" && !key.is_empty() => {
-                format!("`{key}` is there twice; put the lines of both under one of them")
+                format!("`{key}` occurs twice; merge the two")
             }
             _ => plain(error.message()),
         };
@@ -750,7 +754,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_an_error_with_its_line_and_a_suggestion() {
-        let fault = fault("[broker]\nmax_concurrent_calls = 3\npatiense_ms = 5\n");
+        let fault = fault("[broker]\nmax_concurrent_calls = 3\ncall_timout_ms = 5\n");
         assert!(fault.contains("line 3") && fault.contains("did you mean `call_timeout_ms`?"), "{fault}");
     }
 
@@ -769,7 +773,7 @@ mod tests {
             fault("[groups.a]\n[gates.Security]\ngroups = [\"a\"]\nquorum = 2\n").contains("quorum must be 1 to 1")
         );
         assert!(fault("[groups.\"../x\"]\n").contains("group"));
-        assert!(fault("[broker]\npatience_ms = 999999\n").contains("100 to 120000"));
+        assert!(fault("[broker]\ncall_timeout_ms = 999999\n").contains("100 to 120000"));
     }
 
     #[test]

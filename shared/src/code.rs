@@ -8,14 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a request was not executed, or what became of it.
+/// The reason why a request was not executed, or its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
     /// Not a document of this protocol.
     MalformedRequest,
     /// More than [`crate::limits::REQUEST_BYTES_MAX`].
     OversizedRequest,
-    /// The request holds a secret of the broker's own, or would show one.
+    /// The request contains a secret of the broker, or its result would.
     OwnSecret,
     /// A signature is missing or wrong.
     BadSignature,
@@ -25,13 +25,13 @@ pub enum Code {
     ReplayedRequest,
     /// The `type` is not ours.
     UnknownType,
-    /// Asked by a group that is not the main group.
+    /// The caller is not the main group.
     MainOnly,
-    /// Too many calls of this group are under way.
+    /// The group has too many calls in progress.
     Busy,
     /// The group's directory is not in the sandbox, or cannot be written to.
     NoMailbox,
-    /// The host does not beat.
+    /// The host writes no heartbeat.
     HostDown,
     /// The shim gave up and took its request back.
     Withdrawn,
@@ -41,29 +41,29 @@ pub enum Code {
     NoGrant,
     /// The grant has expired.
     GrantExpired,
-    /// The call needs a person behind it, and there is no context token.
+    /// The call needs a person as its subject, and there is no context token.
     ContextTokenMissing,
-    /// There is one that is not to be believed.
+    /// The context token is not valid.
     ContextTokenInvalid,
-    /// There was one, and its time is over.
+    /// The context token has expired.
     ContextTokenExpired,
-    /// The capability may not be used from this chat, or by this person.
+    /// The capability is not available in this chat, or to this person.
     CapabilityAccessDenied,
-    /// The person has no account there.
+    /// The person has linked no account.
     CapabilityAuthRequired,
-    /// The person has several accounts there, and the call does not say which it means.
+    /// The person has linked several accounts, and the call names none of them.
     CapabilityAccountAmbiguous,
-    /// There is no such flow, it is somebody else's, or it was used.
+    /// The link session does not exist, belongs to another caller, or was used.
     CapabilityAuthFlowInvalid,
-    /// The flow's time is over.
+    /// The link session has expired.
     CapabilityAuthFlowExpired,
-    /// The provider, or whoever was asked there, said no.
+    /// The provider or the person refused the access.
     CapabilityAuthFlowDenied,
-    /// What completes a flow has no code in it.
+    /// The request contains no authorization code.
     CapabilityCodeMissing,
-    /// What completes a flow is there twice.
+    /// The request contains two authorization codes.
     CapabilityCodeConflict,
-    /// The address comes from another flow than the one that it is to complete.
+    /// The callback address belongs to another link session.
     CapabilityStateMismatch,
     /// The provider has no such action.
     UnknownAction,
@@ -83,9 +83,9 @@ pub enum Code {
     TaskUnknown,
     /// The task's gate is not open.
     GateMissing,
-    /// A person must agree first.
+    /// A person must approve first.
     ApprovalRequired,
-    /// A person said no.
+    /// A person denied the call.
     ApprovalDenied,
     /// Nobody answered in time.
     ApprovalExpired,
@@ -101,7 +101,7 @@ pub enum Code {
     RangeTooWide,
     /// The operator's rules do not permit it.
     RuleDenied,
-    /// Private data, content that others wrote and a way out would come together, or what would leave must not.
+    /// The call would complete the trifecta, or send data that must not leave.
     Trifecta,
     /// More calls a minute than allowed.
     RateLimited,
@@ -109,53 +109,53 @@ pub enum Code {
     QuotaExceeded,
     /// The provider has failed too often in a row.
     BreakerOpen,
-    /// The tool is not what an operator accepted any more.
+    /// The definition of the tool differs from the accepted one.
     DefinitionChanged,
     /// The path leads out of the workspace.
     PathOutside,
-    /// Nobody may ask for this path.
+    /// The path is denied to every caller.
     PathDenied,
     /// No file may be created there.
     CreateNotAllowed,
-    /// A file, or what is to be written, is larger than allowed.
+    /// A file or the new content is larger than allowed.
     TooLarge,
     /// The patch is not one, or does not fit.
     PatchFailed,
-    /// The file is no longer what the proposal was made for.
+    /// The file has changed since the proposal was made.
     BaseChanged,
     /// No proposal of this group has that id.
     ProposalUnknown,
-    /// Nobody agreed in time, or it was not applied in time.
+    /// The proposal was not approved or not applied in time.
     ProposalExpired,
-    /// There is no such flow, or none that the caller may see.
+    /// The flow does not exist, or the caller cannot see it.
     UnknownFlow,
-    /// Flows cannot be had for this harness.
+    /// Flows are not available for this harness.
     FlowHarnessUnsupported,
-    /// There are to be no agents outside.
+    /// External agents are forbidden.
     FlowExternalAgentPolicyForbidden,
-    /// There are no agents outside.
+    /// External agents are disabled.
     FlowExternalAgentDisabled,
-    /// The tool is not among those that agents outside may be given.
+    /// The tool is not allowed for external agents.
     FlowExternalToolDenied,
     /// No step of the flow names the tool.
     FlowExternalToolUnknown,
-    /// There is no such access, or none can be had.
+    /// The external grant does not exist or is not available.
     FlowExternalGrantDenied,
-    /// The access is over.
+    /// The external grant has expired.
     FlowExternalGrantExpired,
-    /// The access was ended.
+    /// The external grant was revoked.
     FlowExternalGrantRevoked,
-    /// The access is to another flow, or to another version of it.
+    /// The external grant is for another flow or version.
     FlowExternalGrantFlowMismatch,
-    /// The access does not have the tool.
+    /// The external grant does not include the tool.
     FlowExternalGrantToolDenied,
-    /// Agents outside may not read flows from elsewhere.
+    /// External agents cannot read flows under this host name.
     FlowHostedProjectionDisabled,
-    /// A flow from elsewhere names a tool that is not allowed.
+    /// An imported flow names a tool that is not allowed.
     FlowImportExternalToolDenied,
-    /// A flow is of a scope that whoever proposes it may not write.
+    /// The caller cannot write flows of this scope.
     FlowImportScopeDenied,
-    /// An operator's token does not reach so far, or not any more.
+    /// The operator token is not valid for this request.
     OperatorTokenDenied,
     /// The provider refused or failed, definitely.
     ProviderFailed,
@@ -163,19 +163,19 @@ pub enum Code {
     ProviderTimeout,
     /// The provider limits its callers.
     ProviderRateLimited,
-    /// The provider's answer is not what it declared.
+    /// The provider's result does not match its declaration.
     InvalidOutput,
-    /// A capability cannot be reached, or does not work.
+    /// The backend of a capability is unreachable or has failed.
     CapabilityBackendUnavailable,
-    /// A capability's answer is not what it declared, or holds credentials.
+    /// The capability's result does not match its declaration, or contains credentials.
     CapabilityInvalidOutput,
-    /// It may have happened, or not.
+    /// The effect may or may not have happened.
     OutcomeUnknown,
     /// The ledger cannot be written.
     EvidenceUnavailable,
     /// Cancelled before it started.
     Cancelled,
-    /// Still under way.
+    /// The call is still in progress.
     StillRunning,
     /// This key was used with other parameters.
     IdempotencyConflict,
@@ -310,22 +310,22 @@ impl Code {
                 "Correct the document and send it under a new request id.",
             ),
             Self::OversizedRequest => {
-                denied("oversized_request", "The document is larger than 1 MiB.", "Send less in one request.")
+                denied("oversized_request", "The document is larger than 1 MiB.", "Send a smaller request.")
             }
             Self::OwnSecret => denied(
                 "own_secret",
-                "The request holds a secret of the broker's own, or would show one.",
-                "Leave the secret out; the broker itself gives it to the provider that needs it.",
+                "The request contains a secret of the broker, or its result would contain one.",
+                "Remove the secret; the broker passes it to the provider itself.",
             ),
             Self::BadSignature => denied(
                 "bad_signature",
                 "The request's signature is missing or wrong, or its timestamp is too far from the host's clock.",
-                "Ask the operator whether shim and host hold the same key file.",
+                "Ask the operator to check that the shim and the host use the same key file.",
             ),
             Self::StaleRequest => denied(
                 "stale_request",
                 "The request is older than 150 seconds and was not executed.",
-                "Send it again if it is still wanted.",
+                "Send the request again if you still need it.",
             ),
             Self::ReplayedRequest => denied(
                 "replayed_request",
@@ -339,31 +339,33 @@ impl Code {
             ),
             Self::MainOnly => denied(
                 "main_only",
-                "Only the main group may ask for this.",
+                "Only the main group can send this request.",
                 "Ask the main group's agent or the operator.",
             ),
-            Self::Busy => {
-                denied("busy", "Too many calls of this group are under way.", "Wait for one of them, then try again.")
-            }
+            Self::Busy => denied(
+                "busy",
+                "This group has too many calls in progress.",
+                "Wait until one of them ends, then try again.",
+            ),
             Self::NoMailbox => failed(
                 "no_mailbox",
                 "The group's directory is not mounted in this sandbox, or cannot be written to; nothing was sent.",
-                "Show this to the operator, who mounts the group's directory into the sandbox.",
+                "Ask the operator to mount the group's directory into the sandbox.",
             ),
             Self::HostDown => failed(
                 "host_down",
                 "The host broker is not running; the request was withdrawn and not executed.",
-                "Ask the operator to start it: host-broker serve.",
+                "Ask the operator to start the host broker: host-broker serve.",
             ),
             Self::Withdrawn => timeout(
                 "withdrawn",
-                "No answer in time; the request was withdrawn and not executed.",
-                "Try again, or ask the operator to look at host-broker status.",
+                "No reply arrived in time; the request was withdrawn and not executed.",
+                "Try again, or ask the operator to check host-broker status.",
             ),
             Self::NoAnswer => timeout(
                 "no_answer",
-                "No answer in time; the host had already taken the request, so it may still be executed.",
-                "Ask for its result with ext_result before trying again.",
+                "No reply arrived in time; the host has taken the request and may still execute it.",
+                "Get the result with ext_result before you try again.",
             ),
             Self::NoGrant => denied(
                 "no_grant",
@@ -373,90 +375,92 @@ impl Code {
             Self::GrantExpired => denied(
                 "grant_expired",
                 "This group's access to that provider has expired.",
-                "Ask the main group's agent or the operator to renew it.",
+                "Ask the main group's agent or the operator to renew the grant.",
             ),
             Self::ContextTokenMissing => denied(
                 "context_token_missing",
-                "This call is made on a person's behalf, and nothing says on whose.",
-                "Whoever starts the sandbox must hand it a context token: host-broker token mint.",
+                "This call needs a person as its subject, and there is no context token.",
+                "Ask the operator to give the sandbox a context token: host-broker token mint.",
             ),
             Self::ContextTokenInvalid => denied(
                 "context_token_invalid",
-                "The context token does not prove on whose behalf this call is made.",
-                "Have another one made for this group; host-broker token verify says what is wrong with this one.",
+                "The context token is not valid for this call.",
+                "Ask the operator for a new token for this group; host-broker token verify explains the error.",
             ),
             Self::ContextTokenExpired => denied(
                 "context_token_expired",
                 "The context token has expired.",
-                "Whoever started the sandbox must renew it; a token file is read again for every request.",
+                "Ask the operator to renew the token; the shim reads a token file for every request.",
             ),
             Self::CapabilityAccessDenied => denied(
                 "capability_access_denied",
-                "This capability may not be used from this chat, or by this person.",
-                "Use it in a chat of a kind that it allows, such as a private one.",
+                "This capability is not available in this chat or to this person.",
+                "Use the capability in a chat of an allowed type, such as a private chat.",
             ),
             Self::CapabilityAuthRequired => denied(
                 "capability_auth_required",
-                "The person has no such account linked at this capability.",
-                "Link one with ext_auth_begin where the capability offers it, or ask the operator: host-broker account link.",
+                "The person has not linked this account to the capability.",
+                "Link an account with ext_auth_begin if available, or ask the operator: host-broker account link.",
             ),
             Self::CapabilityAccountAmbiguous => denied(
                 "capability_account_ambiguous",
-                "The person has several accounts at this capability.",
-                "Name one of them in account_ref.",
+                "The person has linked several accounts to this capability.",
+                "Name one account in account_ref.",
             ),
             Self::CapabilityAuthFlowInvalid => denied(
                 "capability_auth_flow_invalid",
-                "This flow cannot be gone on with: it does not exist, is another's, or was used.",
-                "Begin a new one with ext_auth_begin.",
+                "The link session does not exist, belongs to another caller, or was used.",
+                "Start a new link session with ext_auth_begin.",
             ),
             Self::CapabilityAuthFlowExpired => denied(
                 "capability_auth_flow_expired",
-                "The flow's time is over.",
-                "Begin a new one with ext_auth_begin, and have the person complete it within its time.",
+                "The link session has expired.",
+                "Start a new link session with ext_auth_begin and ask the person to complete it in time.",
             ),
             Self::CapabilityAuthFlowDenied => denied(
                 "capability_auth_flow_denied",
-                "The access was refused where the person was asked for it.",
-                "Ask the person; begin a new flow with ext_auth_begin if they want to.",
+                "The person or the provider refused the access.",
+                "Ask the person, and start a new link session with ext_auth_begin if they agree.",
             ),
             Self::CapabilityCodeMissing => denied(
                 "capability_code_missing",
-                "There is no code in what was to complete the flow.",
-                "Have the person copy the whole address to which the page led, or the code that it shows.",
+                "`callback_url` or `code` contains no authorization code.",
+                "Ask the person to copy the complete address after sign-in, or the displayed code.",
             ),
             Self::CapabilityCodeConflict => denied(
                 "capability_code_conflict",
-                "There are two codes in what was to complete the flow.",
-                "Give either callback_url or code, with one code in it.",
+                "The request contains two authorization codes.",
+                "Send either callback_url or code, with one authorization code.",
             ),
             Self::CapabilityStateMismatch => denied(
                 "capability_state_mismatch",
-                "The address does not belong to this flow.",
-                "Have the person open the page of this very flow, and copy the address to which that one leads.",
+                "The callback address does not belong to this link session.",
+                "Ask the person to sign in on the page of this link session and to copy the resulting address.",
             ),
-            Self::UnknownAction => {
-                denied("unknown_action", "The provider has no such action.", "ext_capabilities lists the actions.")
-            }
+            Self::UnknownAction => denied(
+                "unknown_action",
+                "The provider has no such action.",
+                "List the available actions with ext_capabilities.",
+            ),
             Self::LevelTooLow => denied(
                 "level_too_low",
-                "The action demands a higher level than the group was granted.",
+                "The action needs a higher level than the group's grant gives.",
                 "Ask the main group's agent or the operator for a higher level.",
             ),
             Self::ActionNotAllowed => denied(
                 "action_not_allowed",
                 "The grant does not include this action.",
-                "Ask the main group's agent or the operator to include it.",
+                "Ask the main group's agent or the operator to add the action to the grant.",
             ),
             Self::ActionDenied => denied(
                 "action_denied",
                 "The grant denies this action explicitly.",
-                "Use another action; a denied one stays denied whatever the level.",
+                "Use another action; a higher level does not permit a denied action.",
             ),
             Self::ProviderDisabled => denied(
                 "provider_disabled",
                 "The provider is switched off or lacks its secret.",
-                "Ask the operator to look at host-broker provider list.",
+                "Ask the operator to check host-broker provider list.",
             ),
             Self::KillSwitch => {
                 denied("kill_switch", "An operator has stopped these calls.", "Wait until the operator lifts the stop.")
@@ -464,7 +468,7 @@ impl Code {
             Self::TaskRequired => denied(
                 "task_required",
                 "A production action needs a task_id.",
-                "Ask the main group for a governance task and name it in task_id.",
+                "Ask the main group for a task and name it in task_id.",
             ),
             Self::TaskUnknown => denied(
                 "task_unknown",
@@ -474,37 +478,37 @@ impl Code {
             Self::GateMissing => denied(
                 "gate_missing",
                 "The gate that production actions need is not open for this task.",
-                "Have the gate approved for this task; an approval serves one call.",
+                "Ask an authorized group or person to approve the gate. Each approval is valid for one call.",
             ),
             Self::ApprovalRequired => denied(
                 "approval_required",
-                "A person must agree to this call.",
-                "Wait for the answer; if the status is pending, collect the outcome with ext_result.",
+                "A person must approve this call.",
+                "Wait for the approval; if the status is pending, get the result with ext_result.",
             ),
             Self::ApprovalDenied => denied(
                 "approval_denied",
-                "A person said no to this call.",
-                "Do not ask for the same again without a reason that answers the refusal.",
+                "A person denied this call.",
+                "Do not repeat the call unless a new reason answers the denial.",
             ),
             Self::ApprovalExpired => denied(
                 "approval_expired",
-                "Nobody answered in time, and silence is a no.",
-                "Call again when somebody can answer.",
+                "The approval request expired without an answer; nothing was executed.",
+                "Call again when an approver is available.",
             ),
             Self::InvalidParams => denied(
                 "invalid_params",
                 "The parameters do not fit the action.",
-                "Correct every fault named and call again.",
+                "Correct every listed error and call again.",
             ),
             Self::CapabilityInvalidInput => denied(
                 "capability_invalid_input",
                 "The input does not fit the operation.",
-                "Correct every fault named and call again.",
+                "Correct every listed error and call again.",
             ),
             Self::Guardrail => denied(
                 "guardrail",
-                "A guardrail of the action forbids this.",
-                "Change the call so that it stays within the guardrail.",
+                "A guardrail of the action forbids this call.",
+                "Change the call so that the guardrail permits it.",
             ),
             Self::RepoNotAllowed => denied(
                 "repo_not_allowed",
@@ -512,152 +516,152 @@ impl Code {
                 "Use an allowed repository, or ask the operator to extend EXT_GITHUB_REPOS.",
             ),
             Self::RangeTooWide => {
-                denied("range_too_wide", "The time range is wider than allowed.", "Ask for a shorter range.")
+                denied("range_too_wide", "The time range is wider than allowed.", "Use a shorter time range.")
             }
             Self::RuleDenied => denied(
                 "rule_denied",
                 "The operator's rules do not permit this call.",
-                "Change the call as the reason says, or ask the operator to look at host-broker explain.",
+                "Change the call as the reason states, or ask the operator to check host-broker explain.",
             ),
             Self::Trifecta => denied(
                 "trifecta",
-                "What would leave with this call must not leave, or it would bring too much together.",
-                "Take out what the reason names, or ask the operator.",
+                "The call would send data that must not leave, or would complete the trifecta.",
+                "Remove the data that the reason names, or ask the operator.",
             ),
             Self::RateLimited => denied(
                 "rate_limited",
-                "This group makes more calls a minute than it may.",
-                "Wait as long as retry_after_ms says.",
+                "This group exceeds its rate limit of calls per minute.",
+                "Wait for retry_after_ms, then try again.",
             ),
             Self::QuotaExceeded => denied(
                 "quota_exceeded",
-                "This group has used up what it may do in a day.",
-                "Wait until the next day, or ask the operator for more.",
+                "This group has used its daily quota.",
+                "Wait until the next day (UTC), or ask the operator for a higher quota.",
             ),
             Self::BreakerOpen => denied(
                 "breaker_open",
-                "The provider has failed too often, so it is left alone for a while.",
-                "Wait as long as retry_after_ms says.",
+                "The circuit breaker is open because the provider failed too often.",
+                "Wait for retry_after_ms, then try again.",
             ),
             Self::DefinitionChanged => denied(
                 "definition_changed",
-                "The server says something else of this tool than what an operator has accepted, so it is not called.",
-                "Ask the operator to look at what is different: host-broker provider accept.",
+                "The server's definition of this tool differs from the accepted one, so the call was refused.",
+                "Ask the operator to review the difference: host-broker provider accept.",
             ),
             Self::PathOutside => denied(
                 "path_outside",
                 "The path leads out of the workspace.",
-                "Name a path relative to the workspace, without `..` and through no link.",
+                "Use a path relative to the workspace, without `..` and without links.",
             ),
             Self::PathDenied => denied(
                 "path_denied",
-                "The operator's rules keep this path from everybody.",
-                "Do without this file, or ask the operator.",
+                "The operator denies access to this path for every caller.",
+                "Continue without this file, or ask the operator.",
             ),
             Self::CreateNotAllowed => denied(
                 "create_not_allowed",
-                "No file may be created at this path.",
-                "Create it in one of the directories that the operator allows.",
+                "Files cannot be created at this path.",
+                "Create the file in a directory that the operator allows.",
             ),
             Self::TooLarge => denied(
                 "too_large",
-                "The file, or what is to be written, is larger than allowed.",
-                "Ask for fewer lines, or change less at once.",
+                "The file or the new content is larger than allowed.",
+                "Read fewer lines, or make a smaller change.",
             ),
             Self::PatchFailed => denied(
                 "patch_failed",
                 "The patch is malformed or does not fit the files; nothing was changed.",
-                "Read which hunk failed and why, read the file again and send a new patch.",
+                "Check which hunk failed, read the file again and send a new patch.",
             ),
             Self::BaseChanged => denied(
                 "base_changed",
-                "The file is no longer what the proposal was made for; nothing was changed.",
+                "The file has changed since the proposal was made; nothing was changed.",
                 "Read the file again and make a new proposal.",
             ),
             Self::ProposalUnknown => denied(
                 "proposal_unknown",
                 "No open proposal of this group has that id and path.",
-                "Ask list_proposals what is open, or make a new proposal.",
+                "List open proposals with list_proposals, or make a new proposal.",
             ),
             Self::ProposalExpired => denied(
                 "proposal_expired",
                 "The proposal was not approved or not applied in time; nothing was changed.",
-                "Make a new proposal if the change is still wanted.",
+                "Make a new proposal if you still need the change.",
             ),
             Self::UnknownFlow => denied(
                 "unknown_flow",
-                "There is no such flow or version, or none that this caller may see.",
-                "List the flows that there are with flow_list.",
+                "The flow or version does not exist, or this caller cannot see it.",
+                "List the available flows with flow_list.",
             ),
             Self::FlowHarnessUnsupported => denied(
                 "FLOW_HARNESS_UNSUPPORTED",
-                "Flows cannot be had for this harness here.",
-                "Ask the operator, who can switch agents outside on in [flows.external_agent].",
+                "Flows are not available for this harness.",
+                "Ask the operator to enable external agents in [flows.external_agent].",
             ),
             Self::FlowExternalAgentPolicyForbidden => denied(
                 "FLOW_EXTERNAL_AGENT_POLICY_FORBIDDEN",
-                "The operator has forbidden agents outside.",
-                "Work without them.",
+                "The operator has forbidden external agents.",
+                "Continue without external agents.",
             ),
             Self::FlowExternalAgentDisabled => denied(
                 "FLOW_EXTERNAL_AGENT_DISABLED",
-                "Agents outside are switched off here.",
-                "Ask the operator, who can switch them on in [flows.external_agent].",
+                "External agents are disabled.",
+                "Ask the operator to enable external agents in [flows.external_agent].",
             ),
             Self::FlowExternalToolDenied => denied(
                 "FLOW_EXTERNAL_TOOL_DENIED",
-                "The tool is not among those that agents outside may be given here.",
+                "The operator does not allow this tool for external agents.",
                 "Ask the operator to allow the tool in [flows.external_agent].",
             ),
             Self::FlowExternalToolUnknown => denied(
                 "FLOW_EXTERNAL_TOOL_UNKNOWN",
                 "No step of this version of the flow names the tool.",
-                "Ask for tools that the flow's steps name as external_tool.",
+                "Request only tools that the flow's steps name as external_tool.",
             ),
             Self::FlowExternalGrantDenied => denied(
                 "FLOW_EXTERNAL_GRANT_DENIED",
-                "There is no such access, or it is used up, or none can be had to this version of the flow.",
-                "Ask whoever gave you access for a new one.",
+                "The external grant does not exist, is used up, or is not available for this version of the flow.",
+                "Ask the issuer of the grant for a new one.",
             ),
             Self::FlowExternalGrantExpired => denied(
                 "FLOW_EXTERNAL_GRANT_EXPIRED",
-                "The access is over.",
-                "Ask whoever gave you access for a new one.",
+                "The external grant has expired.",
+                "Ask the issuer of the grant for a new one.",
             ),
             Self::FlowExternalGrantRevoked => denied(
                 "FLOW_EXTERNAL_GRANT_REVOKED",
-                "The access was ended.",
-                "Ask whoever gave you access; it cannot be had back.",
+                "The external grant was revoked.",
+                "Ask the issuer for a new grant; a revoked grant cannot be restored.",
             ),
             Self::FlowExternalGrantFlowMismatch => denied(
                 "FLOW_EXTERNAL_GRANT_FLOW_MISMATCH",
-                "The access is to another flow, or to a version that people do not work by any more.",
-                "Ask whoever gave you access for one to the present version.",
+                "The external grant is for another flow, or for a version that is no longer canonical.",
+                "Ask the issuer for a grant for the current version.",
             ),
             Self::FlowExternalGrantToolDenied => denied(
                 "FLOW_EXTERNAL_GRANT_TOOL_DENIED",
-                "The access does not have this tool.",
-                "Call one of the tools that the access has.",
+                "The external grant does not include this tool.",
+                "Call a tool that the grant includes.",
             ),
             Self::FlowHostedProjectionDisabled => denied(
                 "FLOW_HOSTED_PROJECTION_DISABLED",
-                "Flows are not given to agents outside under this name of the host.",
-                "Ask the operator, who can switch that on in [flows.external_agent].",
+                "Flows are not available to external agents under this host name.",
+                "Ask the operator to enable hosted_projection in [flows.external_agent].",
             ),
             Self::FlowImportExternalToolDenied => denied(
                 "FLOW_IMPORT_EXTERNAL_TOOL_DENIED",
-                "The flow names a tool for agents outside that is not allowed here; nothing of it was taken.",
-                "Ask the operator to allow the tool in [flows.external_agent], or take it out of the flow.",
+                "The flow names an external tool that is not allowed; nothing was imported.",
+                "Ask the operator to allow the tool in [flows.external_agent], or remove it from the flow.",
             ),
             Self::FlowImportScopeDenied => denied(
                 "FLOW_IMPORT_SCOPE_DENIED",
-                "This caller may not write flows of that scope; nothing of it was taken.",
-                "Propose it with a token that reaches this scope, or under another name.",
+                "This caller cannot write flows of that scope; nothing was imported.",
+                "Propose the flow with a token for this scope, or under another name.",
             ),
             Self::OperatorTokenDenied => denied(
                 "operator_token_denied",
-                "The operator token does not permit this, or it is over, or was ended, or never was one.",
-                "Ask for another one: host-broker operator-token create.",
+                "The operator token is unknown, expired or revoked, or does not permit this request.",
+                "Ask the operator for a new token: host-broker operator-token create.",
             ),
             Self::ProviderFailed => failed(
                 "provider_failed",
@@ -667,46 +671,46 @@ impl Code {
             Self::ProviderTimeout => timeout(
                 "provider_timeout",
                 "The provider did not answer in time; nothing was changed.",
-                "Try again, perhaps with a smaller question.",
+                "Try again, if possible with a smaller request.",
             ),
             Self::ProviderRateLimited => failed(
                 "provider_rate_limited",
-                "The provider limits how often it may be called; nothing was changed.",
-                "Wait as long as retry_after_ms says.",
+                "The provider limits its callers; nothing was changed.",
+                "Wait for retry_after_ms, then try again.",
             ),
             Self::InvalidOutput => failed(
                 "invalid_output",
-                "The provider's answer was not usable; nothing was changed.",
-                "Tell the operator; trying again rarely helps.",
+                "The provider returned an invalid result; nothing was changed.",
+                "Report this to the operator; another attempt rarely helps.",
             ),
             Self::CapabilityBackendUnavailable => failed(
                 "capability_backend_unavailable",
-                "What is behind the capability cannot be reached or does not work; nothing was changed.",
-                "Try again later; if it stays so, ask the operator to look at host-broker provider check.",
+                "The backend of the capability is unreachable or has failed; nothing was changed.",
+                "Try again later; if the error persists, ask the operator to run host-broker provider check.",
             ),
             Self::CapabilityInvalidOutput => failed(
                 "capability_invalid_output",
-                "The capability's answer was not usable; nothing was changed.",
-                "Tell the operator; trying again rarely helps.",
+                "The capability returned an invalid result; nothing was changed.",
+                "Report this to the operator; another attempt rarely helps.",
             ),
             Self::OutcomeUnknown => failed(
                 "outcome_unknown",
                 "The effect may or may not have happened.",
-                "Look at the target before trying again; ext_result tells when the outcome has been settled.",
+                "Check the target before you try again; ext_result shows when the outcome is settled.",
             ),
             Self::EvidenceUnavailable => failed(
                 "evidence_unavailable",
                 "The ledger cannot be written, so nothing was executed.",
-                "Tell the operator; calls work again when the ledger does.",
+                "Report this to the operator; calls work again when the ledger can be written.",
             ),
-            Self::Cancelled => {
-                failed("cancelled", "The call was cancelled before it started.", "Call again if it is still wanted.")
+            Self::Cancelled => failed(
+                "cancelled",
+                "The call was cancelled before it started.",
+                "Call again if you still need the result.",
+            ),
+            Self::StillRunning => {
+                failed("still_running", "The call is still in progress.", "Call ext_result after retry_after_ms.")
             }
-            Self::StillRunning => failed(
-                "still_running",
-                "The call is still under way.",
-                "Ask again with ext_result after retry_after_ms.",
-            ),
             Self::IdempotencyConflict => denied(
                 "idempotency_conflict",
                 "This idempotency key was used with other parameters.",
@@ -715,7 +719,7 @@ impl Code {
             Self::UnknownRequest => denied(
                 "unknown_request",
                 "No request of this caller has that id, or its reply is no longer kept.",
-                "Name the request_id of a call of this group from the last 24 hours.",
+                "Use the request_id of a call by this group from the last 24 hours.",
             ),
         }
     }

@@ -160,7 +160,7 @@ impl TokenError {
     pub fn reason(self) -> String {
         match self {
             Self::Missing | Self::Expired => self.code().meaning().to_owned(),
-            Self::Invalid(why) => format!("The context token does not prove on whose behalf this call is made: {why}."),
+            Self::Invalid(why) => format!("The context token is not valid for this call: {why}."),
         }
     }
 }

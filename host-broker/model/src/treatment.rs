@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Treatment {
-    /// It is handed over as it is.
+    /// The result is returned unchanged.
     Off,
-    /// It is handed over between two lines that say that it is data.
+    /// The result is returned between delimiters that mark it as data.
     Annotate,
-    /// It is kept back until a person releases it.
+    /// The result is withheld until a person releases it.
     Withhold,
 }

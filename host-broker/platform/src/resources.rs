@@ -44,20 +44,20 @@ const BY_SIGNAL: i32 = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResourceLimits {
-    /// The memory, in MiB: of each process, and of all processes together where the broker has a delegated cgroup.
+    /// The memory of each process, in MiB. With a delegated cgroup, the limit also applies to all processes together.
     pub memory_mib: NonZeroU32,
-    /// The number of processes and threads: in a sandbox of a broker that does not run as root, or in a delegated
-    /// cgroup.
+    /// The number of processes and threads. The limit applies in a sandbox of a broker that is not root, and in a
+    /// delegated cgroup.
     pub processes: NonZeroU32,
     /// The number of open files of each process.
     pub open_files: NonZeroU32,
-    /// The size of each file that it writes, in MiB.
+    /// The size of each file that the program writes, in MiB.
     pub file_mib: NonZeroU32,
     /// The processor time of each process, in seconds. Absent means 600 for a program that runs once for each call, and
-    /// no limit for a server, because a server lives on.
+    /// no limit for a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<NonZeroU32>,
-    /// The number of processors that all its processes can keep busy, where the broker has a delegated cgroup.
+    /// The number of processors that all processes can use together; applies with a delegated cgroup.
     pub processors: NonZeroU32,
 }
 

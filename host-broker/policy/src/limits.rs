@@ -13,8 +13,8 @@ const RATE_MAX: u32 = 1_000_000;
 /// The largest amount, so that millionths of a day's sum can be counted.
 const AMOUNT_MAX: f64 = 1e12;
 
-/// The limits, by group and provider. Of several tables that fit a call the one that names the group holds, and of
-/// those the one that names the provider; they are not mixed.
+/// The limits, by group and provider; `*` means any. The table that names the group takes precedence, then the table
+/// that names the provider. Tables are not combined.
 ///
 /// ```toml
 /// [limits."*".github]
@@ -29,56 +29,56 @@ const AMOUNT_MAX: f64 = 1e12;
 #[serde(transparent)]
 pub struct Limits(BTreeMap<String, BTreeMap<String, LimitTable>>);
 
-/// How much one group may do at one provider.
+/// The limits of one group at one provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitTable {
-    /// Its reading calls.
+    /// The limits of reading calls.
     pub read: RateTable,
-    /// Its writing calls.
+    /// The limits of writing calls.
     pub write: RateTable,
-    /// Its production calls.
+    /// The limits of production calls.
     pub production: RateTable,
-    /// Parameters that are amounts, by action.
+    /// The parameters that are amounts, by action.
     pub amounts: BTreeMap<Action, AmountTable>,
-    /// When the provider is left alone.
+    /// The circuit breaker of the provider.
     pub breaker: BreakerTable,
 }
 
-/// How many calls.
+/// The limits on the number of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateTable {
-    /// So many a minute, at most so many at once.
+    /// The number of calls per minute, which is also the largest burst: 1 to 1000000. Absent means no limit.
     pub rate_per_minute: Option<u32>,
-    /// So many in a day (UTC), and every further one says so.
+    /// The number of calls per day (UTC) after which each further call carries a note. Absent means none.
     pub soft_daily_quota: Option<u32>,
-    /// So many in a day (UTC), and no more.
+    /// The number of calls per day (UTC) after which calls are refused. Absent means no limit.
     pub daily_quota: Option<u32>,
 }
 
-/// A parameter that is an amount, of money for example.
+/// The limits of a parameter that is an amount, for example of money.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AmountTable {
-    /// Which: a name, or a JSON pointer such as `/order/total`. A call without it, or in which it is no number from 0
-    /// on, is refused.
+    /// The parameter: a name, or a JSON pointer such as `/order/total`. A call without it, or with a value that is not
+    /// a number of at least 0, is refused.
     pub param: String,
-    /// At most this much in one call.
+    /// The largest amount of one call; absent means no limit.
     #[serde(default)]
     pub per_call: Option<f64>,
-    /// At most this much in a day (UTC).
+    /// The largest sum of one day (UTC); absent means no limit.
     #[serde(default)]
     pub per_day: Option<f64>,
 }
 
-/// When a provider that fails is left alone.
+/// The circuit breaker, which refuses calls to a provider after faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerTable {
-    /// After so many faults of the provider in a row; 0 is never.
+    /// The number of consecutive faults that opens the circuit breaker; 0 means never.
     pub faults: u32,
-    /// For so many seconds; then one call finds out whether it works again.
+    /// The time that the circuit breaker stays open, in seconds; at least 1. One trial call then tests the provider.
     pub open_s: u64,
 }
 
@@ -97,8 +97,8 @@ static DEFAULT: LimitTable = LimitTable {
     breaker: BreakerTable { faults: 5, open_s: 30 },
 };
 
-/// The same for each agent outside, however many accesses it has: what is looked up before a write is charged, too, and what a provider gives in
-/// an hour is for all.
+/// The default limits of each external agent, for all its grants together. Lookups before a write are charged, and
+/// the limit of the provider is shared by all callers.
 static OUTSIDE: LimitTable = LimitTable {
     read: RateTable::per_minute(120),
     write: RateTable::per_minute(30),
@@ -175,7 +175,9 @@ impl Limits {
                     amount.check().map_err(|fault| format!("{place}.amounts.{action}: {fault}"))?;
                 }
                 if table.breaker.open_s == 0 {
-                    return Err(format!("{place}.breaker: open_s must be at least 1; faults = 0 switches it off"));
+                    return Err(format!(
+                        "{place}.breaker.open_s must be at least 1; faults = 0 disables the circuit breaker"
+                    ));
                 }
             }
         }
@@ -186,12 +188,12 @@ impl Limits {
 impl RateTable {
     fn check(self) -> Result<(), String> {
         if self.rate_per_minute.is_some_and(|rate| !(1..=RATE_MAX).contains(&rate)) {
-            return Err(format!("rate_per_minute must be 1 to {RATE_MAX}; a profile's `off` stops all calls"));
+            return Err(format!("rate_per_minute must be 1 to {RATE_MAX}; to stop all calls, use `off` in a profile"));
         }
         if let (Some(soft), Some(hard)) = (self.soft_daily_quota, self.daily_quota)
             && soft > hard
         {
-            return Err(format!("soft_daily_quota is {soft}, which is more than daily_quota, {hard}"));
+            return Err(format!("soft_daily_quota {soft} is more than daily_quota {hard}; lower it"));
         }
         Ok(())
     }
@@ -201,13 +203,13 @@ impl AmountTable {
     fn check(&self) -> Result<(), String> {
         let caps: Vec<f64> = self.per_call.into_iter().chain(self.per_day).collect();
         if caps.is_empty() {
-            return Err("neither per_call nor per_day is given, so it limits nothing".into());
+            return Err("neither per_call nor per_day is set; add one of them".into());
         }
         if caps.iter().any(|cap| !(0.0..=AMOUNT_MAX).contains(cap)) {
             return Err(format!("an amount must be 0 to {AMOUNT_MAX:e}"));
         }
         if self.param.is_empty() {
-            return Err("param names the parameter that is the amount".into());
+            return Err("param must not be empty; add the name of the parameter".into());
         }
         Ok(())
     }

@@ -13,47 +13,47 @@ use shared::digest::Digest;
 use shared::{Action, Group, Level, Provider};
 use std::collections::BTreeMap;
 
-/// What a profile says of a level or an action.
+/// The approval that a profile requires for a level or an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalMode {
-    /// Nobody is asked.
+    /// No approval.
     Auto,
     /// The rules decide.
     Rules,
-    /// A person decides, each time.
+    /// A person approves each call.
     Human,
-    /// Not at all.
+    /// No call is permitted.
     Off,
 }
 
-/// The settings of one provider.
+/// The profile of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderProfile {
-    /// Its reading actions.
+    /// The mode of the provider's reading actions; absent means that of the group.
     pub read: Option<ApprovalMode>,
-    /// Its writing actions.
+    /// The mode of the provider's writing actions; absent means that of the group.
     pub write: Option<ApprovalMode>,
-    /// Its production actions.
+    /// The mode of the provider's production actions; absent means that of the group.
     pub production: Option<ApprovalMode>,
-    /// Single actions, whatever their level says.
+    /// The modes of single actions, which take precedence over those of levels.
     pub actions: BTreeMap<Action, ApprovalMode>,
-    /// What becomes of results that look suspicious; absent is what `[inspection]` says.
+    /// The treatment of results with the verdict `suspicious`; absent means that of `[inspection]`.
     pub suspicious: Option<Treatment>,
-    /// What becomes of results that look hostile; absent is what `[inspection]` says.
+    /// The treatment of results with the verdict `hostile`; absent means that of `[inspection]`.
     pub hostile: Option<Treatment>,
-    /// Why this provider's actions may bring private data, content that others wrote and a way out together without a
-    /// person; absent means that they may not.
+    /// The reason why this provider's actions can complete the trifecta without a person: private data, untrusted
+    /// content and an egress channel. Absent means that they cannot.
     pub trifecta_off: Option<String>,
-    /// Of a provider of files: whether a change to such paths takes a person. Only `auto` and `human`; where several
-    /// patterns fit the strictest holds, and where none does it is `human`. A pattern means what it names and everything
-    /// beneath; with `auto` in the root only, unless it begins with `**/`.
+    /// The mode of changes to paths, for providers of files: `auto` or `human`. The strictest matching pattern applies;
+    /// without a match the mode is `human`. A pattern covers the path that it names and everything below. With `auto`,
+    /// a pattern matches at the root only, unless it begins with `**/`.
     pub paths: BTreeMap<String, ApprovalMode>,
 }
 
-/// One group's profile. What it does not name is strict: reads are `auto`, writes and production actions are `human`.
-/// Only a written line relaxes that; a group without a profile is like a group with an empty one.
+/// One group's profile. Reads without a line are `auto`; writes and production actions are `human`. A group without a
+/// profile is like a group with an empty one.
 ///
 /// ```toml
 /// write = "human"
@@ -65,13 +65,13 @@ pub struct ProviderProfile {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
-    /// Reading actions of every provider that says nothing else.
+    /// The mode of reading actions of providers without their own line; absent means `auto`.
     pub read: Option<ApprovalMode>,
-    /// Writing actions of every provider that says nothing else.
+    /// The mode of writing actions of providers without their own line; absent means `human`.
     pub write: Option<ApprovalMode>,
-    /// Production actions of every provider that says nothing else.
+    /// The mode of production actions of providers without their own line; absent means `human`.
     pub production: Option<ApprovalMode>,
-    /// What differs from that, by provider.
+    /// The profiles of single providers.
     pub providers: BTreeMap<Provider, ProviderProfile>,
 }
 

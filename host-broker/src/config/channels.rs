@@ -22,23 +22,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use written::Written;
 
-/// How people are told, whatever the channel.
+/// The settings of notices that apply to all channels.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NoticesTable {
-    /// Where the inbox is, such as `https://broker.example.com/inbox`; notices name it.
+    /// The URL of the inbox, such as `https://broker.example.com/inbox`. Notices contain it; absent means no link.
     pub link_base: Option<String>,
 }
 
-/// What people can be told of.
+/// The events that people are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NoticeEvent {
-    /// A question waits.
+    /// An approval request waits for an answer.
     Asked,
-    /// It was answered, or withdrawn.
+    /// An approval request was answered or withdrawn.
     Answered,
-    /// Nobody answered it in time.
+    /// An approval request expired without an answer.
     Lapsed,
 }
 
@@ -64,21 +64,21 @@ pub struct ChannelTable {
     pub name: String,
     /// What goes out.
     pub way: Way,
-    /// What it tells of.
+    /// The events that the channel notifies of.
     pub events: BTreeSet<NoticeEvent>,
-    /// Questions of these groups only; absent means all.
+    /// The groups whose approval requests are sent; absent means all groups.
     pub groups: Option<Vec<Group>>,
-    /// Questions about these providers only; absent means all.
+    /// The providers whose approval requests are sent; absent means all providers.
     pub providers: Option<Vec<Provider>>,
-    /// Questions up to this level only; absent means any.
+    /// The highest level of approval requests that are sent; absent means any level.
     pub max_level: Option<Level>,
-    /// The people behind it: it tells only of what one of them may answer; empty means that nobody is named.
+    /// The people whom the channel reaches; empty means that no person is named.
     pub approvers: Vec<String>,
-    /// Whether it shows the whole card and the code, where that is allowed.
+    /// Whether notices contain the full card and the approval code.
     pub full_cards: bool,
-    /// It tells only of questions that nobody has answered for so long, in seconds.
+    /// The time without an answer after which a notice is sent, in seconds.
     pub escalate_after_s: u64,
-    /// The digest of the token with which answers come in through it; absent means that none do.
+    /// The SHA-256 of the token that authenticates answers; absent means that the channel accepts none.
     pub token_sha256: Option<String>,
 }
 
@@ -107,16 +107,16 @@ pub enum Way {
     },
 }
 
-/// What a webhook is sent.
+/// The format of a webhook's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// The document.
+    /// The JSON document of the notice.
     #[default]
     Json,
-    /// What ntfy takes: the text, and headers.
+    /// The format of ntfy: text and headers.
     Ntfy,
-    /// What Slack, and what speaks like it, takes.
+    /// The format of Slack and compatible services.
     Slack,
 }
 
@@ -183,18 +183,18 @@ pub fn is_identity(text: &str) -> Result<(), String> {
     if fits && text.len() <= 128 && text.chars().all(|c| c.is_ascii_graphic()) {
         Ok(())
     } else {
-        Err("a chat identity is like telegram:12345, at most 128 plain signs".to_owned())
+        Err("a chat identity must be like telegram:12345, at most 128 ASCII characters".to_owned())
     }
 }
 
 /// A notice says who asks for what, and may carry a token: it does not cross a network in plain.
 fn is_safe(url: &str) -> Result<(), String> {
-    let uri: Uri = url.parse().map_err(|_bad| format!("`{url}` is no address"))?;
+    let uri: Uri = url.parse().map_err(|_bad| format!("`{url}` is not a URL"))?;
     let is_here = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match uri.scheme_str() {
         Some("https") => Ok(()),
         Some("http") if is_here => Ok(()),
-        Some("http") => Err("the url must be https; http is for this machine only".to_owned()),
+        Some("http") => Err("the url must be https; http is valid for this machine only".to_owned()),
         Some(_) | None => Err(format!("`{url}` must begin with https://")),
     }
 }

@@ -12,11 +12,11 @@ const RULES_MAX: usize = 10_000;
 /// The most bytes of a rule set; the largest that are published have a tenth of that.
 const SET_BYTES_MAX: u64 = 4 << 20;
 
-/// Formats that are looked for beside the broker's own.
+/// Additional formats of credentials that are redacted from results.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilterTable {
-    /// Formats of your own services.
+    /// Formats of the operator's own services.
     pub credentials: Vec<RuleTable>,
     /// Rule sets in files.
     pub rule_sets: Vec<RuleSetTable>,
@@ -26,10 +26,10 @@ pub struct FilterTable {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSetTable {
-    /// The file; a relative path is one in the home.
+    /// The path of the file; a relative path is relative to the home.
     pub file: PathBuf,
-    /// The ids of its rules that are off; absent means those that know a credential by its randomness alone, or by
-    /// what the broker looks for itself.
+    /// The ids of the rules that are off. Absent means the rules that only test randomness, and those that the broker
+    /// already covers.
     #[serde(default)]
     pub off: Option<Vec<String>>,
 }
@@ -58,7 +58,7 @@ impl FilterTable {
             rules.extend(read?);
         }
         if rules.len() > RULES_MAX {
-            return Err(format!("filter: {} rules; at most {RULES_MAX} are looked for", rules.len()));
+            return Err(format!("filter: {} rules exceed the limit of {RULES_MAX}; remove some", rules.len()));
         }
         Formats::with(rules).map_err(|fault| format!("filter: {fault}"))
     }
@@ -68,7 +68,7 @@ impl RuleSetTable {
     fn read(&self) -> Result<Vec<Rule>, String> {
         let length = std::fs::metadata(&self.file).map_err(|fault| fault.to_string())?.len();
         if length > SET_BYTES_MAX {
-            return Err(format!("{length} bytes; a rule set has at most {SET_BYTES_MAX}"));
+            return Err(format!("{length} bytes exceed the limit of {SET_BYTES_MAX}; split or shorten the file"));
         }
         let text = std::fs::read_to_string(&self.file).map_err(|fault| fault.to_string())?;
         let off: Vec<&str> = match &self.off {
@@ -76,8 +76,12 @@ impl RuleSetTable {
             None => gitleaks::OFF.to_vec(),
         };
         let rules = gitleaks::rules(&text, &off)
-            .map_err(|fault| format!("{fault}; a rule that cannot be used can be switched off with its id in `off`"))?;
-        if rules.is_empty() { Err("it has no rule that can be used".to_owned()) } else { Ok(rules) }
+            .map_err(|fault| format!("{fault}; to disable the rule, add its id to `off`"))?;
+        if rules.is_empty() {
+            Err("it contains no rule that can be used; remove the entry or add rules".to_owned())
+        } else {
+            Ok(rules)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flows, and what agents outside may be given: `[flows]`.
+//! Flows, and the access of external agents to them: `[flows]`.
 
 use super::administrators::Administrators;
 use super::{ConfigError, Environment};
@@ -10,7 +10,7 @@ use shared::flow::{Opaque, Vault};
 use shared::{Action, Gate, Level, Provider, TaskId};
 use std::collections::BTreeSet;
 
-/// Flows, and what agents outside may be given.
+/// Flows, and the access of external agents to them.
 ///
 /// ```toml
 /// [flows]
@@ -31,16 +31,16 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowsTable {
-    /// Where flows are kept apart.
+    /// The namespaces that separate flows; at least one.
     pub vaults: Vec<Vault>,
-    /// What agents outside may be given.
+    /// The access of external agents.
     pub external_agent: ExternalAgentTable,
     /// On whose rights accesses rest. It is of the whole configuration, and no key of this table.
     #[serde(skip)]
     pub administrators: Administrators,
 }
 
-/// What agents outside may be given. Nothing, unless it is switched on.
+/// The access of external agents; off by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
@@ -48,33 +48,33 @@ pub struct FlowsTable {
     reason = "each is a switch of its own, under the name that its source gave it"
 )]
 pub struct ExternalAgentTable {
-    /// Whether there are agents outside. `FLOW_EXTERNAL_AGENT_ENABLED` of the environment says it, too.
+    /// Whether external agents have access. The environment variable `FLOW_EXTERNAL_AGENT_ENABLED` takes precedence.
     pub enabled: bool,
-    /// Whether there must never be any, whatever else says so.
+    /// Whether external agents are forbidden regardless of all other settings.
     pub forbidden: bool,
-    /// The tools that steps may name for them.
+    /// The tools that flow steps can name for external agents.
     pub allowed_tools: Vec<ToolTable>,
-    /// What becomes of a flow from elsewhere that names another tool.
+    /// The treatment of an imported flow that names a tool outside `allowed_tools`.
     pub import_policy: ImportPolicy,
-    /// For how long an access is, if whoever asks does not say.
+    /// The lifetime of an external grant if the request names none, in seconds: 1 to `max_ttl_seconds`.
     pub default_ttl_seconds: u64,
-    /// For how long it is at most; never for more than a day.
+    /// The longest lifetime of an external grant, in seconds: 1 to 86400, which is a day.
     pub max_ttl_seconds: u64,
-    /// How often tools can be called with one access. 0 is without end, which `allow_unlimited` must say, too.
+    /// The number of tool calls that one external grant permits. 0 means no limit and requires `allow_unlimited`.
     pub max_invocations: u32,
-    /// Whether there may be accesses without an end of calls.
+    /// Whether external grants without a limit on tool calls are permitted.
     pub allow_unlimited: bool,
-    /// Whether flows are also given to agents that come by another name than this machine's own.
-    /// `FLOW_HOSTED_PROJECTION_ENABLED` of the environment says it, too.
+    /// Whether flows are also available under host names other than this machine's own. The environment variable
+    /// `FLOW_HOSTED_PROJECTION_ENABLED` takes precedence.
     pub hosted_projection: bool,
-    /// Those names, each as the `Host` of a request has it: `flows.example.com`, or with a port that is not HTTPS's.
+    /// The other host names, as in the `Host` header: `flows.example.com`. A port other than that of HTTPS is included.
     pub hosted_hostnames: Vec<String>,
 }
 
 /// No access is longer, in seconds, whatever the configuration says.
 pub const TTL_MAX: u64 = 86_400;
 
-/// The tools with which an agent outside asks about its own calls at `/mcp`. No other tool has these names.
+/// The tools at `/mcp` with which an external agent manages its own calls. The names are reserved.
 pub const BROKERS_OWN: [&str; 2] = ["ext_result", "ext_cancel"];
 
 impl Default for ExternalAgentTable {
@@ -94,28 +94,28 @@ impl Default for ExternalAgentTable {
     }
 }
 
-/// A tool for agents outside: an action of a provider here, under a name that says nothing of it.
+/// A tool for external agents: an action of a provider under an opaque name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolTable {
-    /// Its name in flows.
+    /// The tool's name in flows.
     pub id: Opaque,
-    /// What it does, for whoever is given it.
+    /// The description that external agents see.
     pub description: String,
-    /// The provider here.
+    /// The provider that executes the action.
     pub provider: Provider,
-    /// Its action.
+    /// The action that the tool performs.
     pub action: Action,
-    /// Parameters that are always these.
+    /// Parameters with fixed values.
     #[serde(default)]
     pub params: Map<String, Value>,
-    /// Parameters that whoever calls the tool may give. There are no others.
+    /// The parameters that the external agent can set. All other parameters are refused.
     #[serde(default)]
     pub open: Vec<String>,
-    /// The gate that a production action takes.
+    /// The gate of a production action; requires `task_id`.
     #[serde(default)]
     pub gate: Option<Gate>,
-    /// The task that it is done for; a production action takes one.
+    /// The task of a production action; requires `gate`.
     #[serde(default)]
     pub task_id: Option<TaskId>,
 }
@@ -132,7 +132,7 @@ impl ToolTable {
         Ok(self.params.iter().chain(given).map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// What whoever calls the tool may give, out of the action's own schema.
+    /// The schema of the parameters that the external agent can set, derived from the action's schema.
     pub fn input_schema(&self, of_action: &Value) -> Value {
         let open = |name: &String| self.open.contains(name);
         // Not every action says what its parameters are.
@@ -154,14 +154,14 @@ impl ToolTable {
     }
 }
 
-/// What becomes of a flow from elsewhere that names a tool that is not allowed.
+/// The treatment of an imported flow that names a tool that is not allowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportPolicy {
-    /// It is refused as a whole.
+    /// The flow is refused as a whole.
     #[default]
     Reject,
-    /// It comes without that tool.
+    /// The flow is imported without that tool.
     StripInert,
 }
 
@@ -178,17 +178,17 @@ impl Default for FlowsTable {
 }
 
 impl FlowsTable {
-    /// Whether agents outside may read flows.
+    /// Returns whether external agents have access.
     pub fn serves_outside(&self) -> bool {
         self.external_agent.enabled && !self.external_agent.forbidden
     }
 
-    /// The tools that agents outside may be given.
+    /// Returns the tools that are allowed for external agents.
     pub fn tools(&self) -> BTreeSet<Opaque> {
         self.external_agent.allowed_tools.iter().map(|tool| tool.id.clone()).collect()
     }
 
-    /// The tool of this name, if agents outside may be given it.
+    /// Returns the tool of this name, if it is allowed for external agents.
     pub fn tool(&self, id: &Opaque) -> Option<&ToolTable> {
         self.external_agent.allowed_tools.iter().find(|tool| tool.id == *id)
     }
@@ -203,7 +203,7 @@ impl FlowsTable {
             *switch = match text.trim() {
                 "1" | "true" => true,
                 "" | "0" | "false" => false,
-                _ => return Err(ConfigError::Environment { name, fault: "it must be true or false".to_owned() }),
+                _ => return Err(ConfigError::Environment { name, fault: "must be true or false".to_owned() }),
             };
         }
         Ok(())
@@ -215,22 +215,25 @@ impl FlowsTable {
     /// The first fault, with the remedy.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.vaults.is_empty() {
-            return Err("flows.vaults: there must be one; without the line it is `default`".to_owned());
+            return Err("flows.vaults must not be empty; remove the line for `default`".to_owned());
         }
         let tools = &self.external_agent.allowed_tools;
         if let Some(tool) = tools.iter().find(|tool| tools.iter().filter(|other| other.id == tool.id).count() > 1) {
-            return Err(format!("flows.external_agent.allowed_tools: `{}` is there twice", tool.id));
+            return Err(format!(
+                "flows.external_agent.allowed_tools: the id `{}` occurs twice; choose another id",
+                tool.id
+            ));
         }
         for ToolTable { id, params, open, gate, task_id, .. } in tools {
             let place = format!("flows.external_agent.allowed_tools.{id}");
             if BROKERS_OWN.contains(&id.as_str()) {
-                return Err(format!("{place}: /mcp has a tool of the broker's own under this name; choose another"));
+                return Err(format!("{place}: the broker has its own tool of this name at /mcp; choose another id"));
             }
             if let Some(both) = open.iter().find(|name| params.contains_key(*name)) {
-                return Err(format!("{place}.open: `{both}` is in `params`, too; it is either fixed or given"));
+                return Err(format!("{place}.open: `{both}` is also in `params`; remove it from one of them"));
             }
             if gate.is_some() != task_id.is_some() {
-                return Err(format!("{place}: a production action takes both, `gate` and `task_id`"));
+                return Err(format!("{place}: `gate` and `task_id` need each other; add or remove both"));
             }
         }
         let ExternalAgentTable { default_ttl_seconds, max_ttl_seconds, max_invocations, allow_unlimited, .. } =
@@ -246,7 +249,7 @@ impl FlowsTable {
         }
         if max_invocations == 0 && !allow_unlimited {
             return Err(format!(
-                "{place}.max_invocations: 0 is without end; write allow_unlimited = true if that is meant"
+                "{place}.max_invocations: 0 means no limit; add allow_unlimited = true to permit this"
             ));
         }
         Ok(())
@@ -262,11 +265,13 @@ impl FlowsTable {
             let place = format!("flows.external_agent.allowed_tools.{id}");
             if provider.is_namespaced() {
                 return Err(format!(
-                    "{place}: {provider} is used on a person's behalf, and an agent outside is nobody's"
+                    "{place}: {provider} needs a person as its subject, but an external agent has none; use another provider"
                 ));
             }
             if catalogue.provider(provider).is_some_and(|listed| listed.kind == "files") {
-                return Err(format!("{place}: {provider} are the files of groups, and an agent outside has none"));
+                return Err(format!(
+                    "{place}: {provider} uses files of groups, but an external agent has none; use another provider"
+                ));
             }
             let listed = catalogue.provider(provider).and_then(|listed| listed.operations.get(action));
             let Some(operation) = listed else {
@@ -278,7 +283,7 @@ impl FlowsTable {
             };
             let declaration = operation.declaration();
             if declaration.level >= Level::Production && tool.gate.is_none() {
-                return Err(format!("{place}: `{action}` is a production action; name the `gate` and the `task_id`"));
+                return Err(format!("{place}: `{action}` is a production action; add `gate` and `task_id`"));
             }
             let known = declaration.input_schema.get("properties").and_then(Value::as_object);
             let unknown = |name: &&String| known.is_some_and(|known| !known.contains_key(*name));

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Who may say on whose behalf a group asks. The broker itself may: `host-broker token mint`.
+/// The issuers of context tokens, which name the person for whom an agent acts. The broker itself is one: `host-broker
+/// token mint`.
 ///
 /// ```toml
 /// [identity.issuers.chat]
@@ -19,24 +20,26 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentityTable {
-    /// Where browsers bring persons back to from the pages on which they sign in to link an account:
-    /// `http://ADDRESS:PORT/callback`. Absent means that persons copy what the page leads to.
+    /// The address to which browsers return after sign-in for account linking: `http://ADDRESS:PORT/callback`. Absent
+    /// means that people copy the final address of the sign-in page.
     pub callback: Option<Loopback>,
-    /// What tokens call this broker in `aud`; absent means a name made of its key, which `host-broker token key` prints.
+    /// The value of `aud` that tokens for this broker have. Absent means a name derived from the broker's key;
+    /// `host-broker token key` prints it.
     pub audience: Option<String>,
-    /// Who else signs context tokens, by a name of your choice: lower-case letters, digits, `-` and `_`.
+    /// The other issuers of context tokens, by a local name: lower-case letters, digits, `-` and `_`.
     pub issuers: BTreeMap<String, IssuerTable>,
 }
 
-/// Somebody who signs context tokens.
+/// An issuer of context tokens.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IssuerTable {
-    /// What it calls itself in `iss`; absent means its name here.
+    /// The value of `iss` in the issuer's tokens; absent means its name in this table.
     pub iss: Option<String>,
-    /// Its Ed25519 public keys, each 32 bytes in base64url. More than one while a key is being replaced.
+    /// The issuer's Ed25519 public keys, each 32 bytes in base64url. Several keys allow a key rotation.
     pub public_keys: Vec<String>,
-    /// The secret that it shares with the broker, for HMAC-SHA256 tokens as Ash makes them. Whoever has it can sign.
+    /// The secret that the issuer shares with the broker, for HMAC-SHA256 tokens as Ash makes them. Every holder of the
+    /// secret can sign tokens.
     pub secret: Option<SecretSource>,
 }
 
@@ -50,32 +53,38 @@ impl IdentityTable {
         for (name, table) in &self.issuers {
             let place = format!("identity.issuers.{name}");
             if name.parse::<shared::Group>().is_err() {
-                return Err(format!("{place}: a name has lower-case letters, digits, - and _; put the rest into iss"));
+                return Err(format!(
+                    "{place}: the name contains other characters than lower-case letters, digits, - and _; use iss for them"
+                ));
             }
             let iss = table.iss.as_deref().unwrap_or(name);
             if name == OWN || iss.trim().is_empty() {
-                return Err(format!("{place}: `{OWN}` is the broker's own name, and iss cannot be empty"));
-            }
-            if let Some(other) = taken.insert(iss, name) {
                 return Err(format!(
-                    "{place}: its tokens could not be told from those of {other}; give it another iss"
+                    "{place}: the name is the broker's own (`{OWN}`) or iss is empty; choose another value"
                 ));
             }
+            if let Some(other) = taken.insert(iss, name) {
+                return Err(format!("{place}: the issuer {other} has the same iss; set a different iss"));
+            }
             match (&table.secret, table.public_keys.is_empty()) {
-                (None, true) => return Err(format!("{place}: it needs public_keys, or a secret for tokens of Ash")),
+                (None, true) => {
+                    return Err(format!(
+                        "{place}: the keys are missing; add public_keys, or a secret for tokens of Ash"
+                    ));
+                }
                 (Some(_), false) => {
-                    return Err(format!("{place}: public_keys or a secret, not both: an issuer signs in one way"));
+                    return Err(format!("{place}: public_keys and secret exclude each other; remove one"));
                 }
                 (Some(_), true) | (None, false) => {}
             }
             if table.public_keys.iter().any(|key| public_key(key).is_none()) {
                 return Err(format!(
-                    "{place}.public_keys: a key is 32 bytes in base64url without padding, 43 characters"
+                    "{place}.public_keys: each key must be 32 bytes in base64url without padding, 43 characters"
                 ));
             }
         }
         if self.audience.as_deref().is_some_and(|audience| audience.trim().is_empty()) {
-            return Err("identity.audience: it cannot be empty; leave it out for the broker's own".to_owned());
+            return Err("identity.audience must not be empty; remove the line for the default".to_owned());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What becomes of results that others may have written: `[inspection]`.
+//! The content inspection of results: `[inspection]`.
 
 use crate::secrets::source::SecretSource;
 use model::Treatment;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// How results are looked at before an agent reads them.
+/// The content inspection of results before an agent reads them.
 ///
 /// ```toml
 /// [inspection]
@@ -17,17 +17,17 @@ use std::time::Duration;
 /// hostile = "withhold"
 ///
 /// [inspection.classifier]
-/// command = ["/usr/local/bin/judge"]
+/// command = ["/usr/local/bin/classifier"]
 /// providers = ["github"]
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InspectionTable {
-    /// What becomes of what looks suspicious.
+    /// The treatment of results with the verdict `suspicious`.
     pub suspicious: Treatment,
-    /// What becomes of what looks hostile.
+    /// The treatment of results with the verdict `hostile`.
     pub hostile: Treatment,
-    /// An inspector of the operator's own, whose word can only make it stricter.
+    /// The operator's own classifier; its verdict can only make the treatment stricter.
     pub classifier: Option<ClassifierTable>,
 }
 
@@ -37,30 +37,30 @@ impl Default for InspectionTable {
     }
 }
 
-/// An inspector of the operator's own: a program, or a chat endpoint of the kind that `OpenAI` has.
+/// The operator's own classifier: a program, or a chat endpoint that is compatible with `OpenAI`.
 ///
-/// It is given each text after the broker's secrets and other credentials are taken out of it. One that fails, is too slow
-/// or says something else counts as `suspicious`.
+/// The broker redacts its own secrets and other credentials from each text before it sends the text. A failure, a
+/// timeout or an invalid verdict counts as `suspicious`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassifierTable {
-    /// The program and its arguments. It reads `{"provider", "action", "data"}` as one line, and writes
-    /// `{"verdict": "clean" | "suspicious" | "hostile"}`; other members are passed over.
+    /// The program and its arguments. It reads `{"provider", "action", "data"}` as one line and writes `{"verdict":
+    /// "clean" | "suspicious" | "hostile"}`. Other members are ignored.
     #[serde(default)]
     pub command: Option<Vec<String>>,
-    /// The endpoint, such as `http://127.0.0.1:8080/v1/chat/completions`.
+    /// The chat endpoint, such as `http://127.0.0.1:8080/v1/chat/completions`.
     #[serde(default)]
     pub url: Option<String>,
-    /// The model that the endpoint is asked for.
+    /// The model that the endpoint uses; required with `url`.
     #[serde(default)]
     pub model: Option<String>,
-    /// The endpoint's token.
+    /// The secret that authenticates the broker at the endpoint.
     #[serde(default)]
     pub token: Option<SecretSource>,
-    /// How long it may take, in milliseconds; at most 30000.
+    /// The timeout of one classification, in milliseconds: 100 to 30000.
     #[serde(default = "five_seconds")]
     pub timeout_ms: u64,
-    /// Results of these providers only; absent means all.
+    /// The providers whose results are classified; absent means all providers.
     #[serde(default)]
     pub providers: Option<Vec<Provider>>,
 }
@@ -69,7 +69,7 @@ fn five_seconds() -> u64 {
     5_000
 }
 
-/// The name under which the judge's token is known.
+/// The name of the classifier's token among the secrets.
 pub const CLASSIFIER_TOKEN: &str = "inspection.classifier.token";
 
 impl ClassifierTable {
@@ -103,20 +103,26 @@ impl InspectionTable {
     pub(super) fn check(&self) -> Result<(), String> {
         let Some(classifier) = &self.classifier else { return Ok(()) };
         match (&classifier.command, &classifier.url) {
-            (Some(_), Some(_)) => Err("inspection.classifier: give command or url, not both".to_owned()),
-            (None, None) => Err("inspection.classifier: give command = [\"…\"] or url = \"…\"".to_owned()),
+            (Some(_), Some(_)) => {
+                Err("inspection.classifier: command and url exclude each other; remove one".to_owned())
+            }
+            (None, None) => {
+                Err("inspection.classifier: neither command nor url is set; add command = [\"…\"] or url = \"…\""
+                    .to_owned())
+            }
             (Some(command), None) if command.is_empty() => {
-                Err("inspection.classifier.command: its first item is the program".to_owned())
+                Err("inspection.classifier.command is empty; add a program".to_owned())
             }
             (Some(_), None) if classifier.model.is_some() || classifier.token.is_some() => {
-                Err("inspection.classifier: model and token are for url; a program has its own".to_owned())
+                Err("inspection.classifier: model and token need url; remove them".to_owned())
             }
             (None, Some(_)) if classifier.model.is_none() => {
-                Err("inspection.classifier: model names what the endpoint is asked for".to_owned())
+                Err("inspection.classifier.model is missing; add the model that the endpoint uses".to_owned())
             }
-            (None, Some(url)) if !is_address(url) => {
-                Err("inspection.classifier.url: write http://… or https://…, without a password in it".to_owned())
-            }
+            (None, Some(url)) if !is_address(url) => Err(
+                "inspection.classifier.url: the value is not a URL or contains a password; use http://… or https://…"
+                    .to_owned(),
+            ),
             (Some(_), None) | (None, Some(_)) if !(100..=30_000).contains(&classifier.timeout_ms) => {
                 Err("inspection.classifier.timeout_ms must be 100 to 30000".to_owned())
             }

@@ -30,7 +30,7 @@ impl Written {
         Ok(Self { profiles: read(home, config)?, rules: rules::files(home)? })
     }
 
-    /// What it comes to with this catalogue: quorums, profiles, rules, and how the providers are set up.
+    /// Returns the policy with this catalogue: quorums, profiles, rules and provider settings.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file, the place and what to do.
@@ -73,7 +73,9 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
         }
         if let Some(action) = actions.keys().find(|action| !known(action)) {
             // A quorum for something that does not exist protects nothing.
-            let fault = format!("approvals.actions.{provider}.{action}: provider {provider} has no such action");
+            let fault = format!(
+                "approvals.actions.{provider}.{action}: provider {provider} has no such action; correct the name"
+            );
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
@@ -81,7 +83,7 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
         let is_files = catalogue.provider(provider).is_some_and(|listed| listed.kind == "files");
         if let Some((action, _)) = actions.iter().find(|(_, table)| is_files && table.expires_s.is_some()) {
             let fault = format!(
-                "approvals.actions.{provider}.{action}.expires_s: how long a proposal waits is hitl_ttl_seconds of \
+                "approvals.actions.{provider}.{action}.expires_s: proposals do not use it; set hitl_ttl_seconds of \
                  [providers.{provider}]"
             );
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
@@ -93,7 +95,7 @@ fn checked(home: &Home, config: &Config, catalogue: &Catalogue) -> Result<(), Co
     for (place, provider, action) in config.limits.amounts() {
         let mut listed = catalogue.providers().filter(|(name, _)| provider == "*" || name.as_str() == provider);
         if !listed.any(|(_, listed)| listed.operations.contains_key(action)) {
-            let fault = format!("{place}.{action}: no provider that it is for has such an action");
+            let fault = format!("{place}.{action}: no matching provider has such an action; correct the name");
             return Err(ConfigError::Inconsistent { path: home.config(), fault });
         }
     }
@@ -210,8 +212,8 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
         }
         let listed = catalogue.provider(provider).ok_or_else(|| match provider.namespace() {
             Some(bridge) => format!(
-                "there is no provider `{provider}`; if it is a capability of [providers.{bridge}], its \
-                                     program does not say so: host-broker provider accept {bridge}"
+                "there is no provider `{provider}`; to accept it as a capability of \
+                                     [providers.{bridge}]: host-broker provider accept {bridge}"
             ),
             None => format!("there is no provider `{provider}`; add [providers.{provider}] to broker.toml"),
         })?;
@@ -220,12 +222,10 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
             return Err(format!("provider {provider} has no action `{action}`; it has {}", known.join(", ")));
         }
         if posture.trifecta_off.as_ref().is_some_and(|why| why.trim().is_empty()) {
-            return Err(format!(
-                "providers.{provider}.trifecta_off: its value is the reason, for whoever reads it later"
-            ));
+            return Err(format!("providers.{provider}.trifecta_off must not be empty; state the reason"));
         }
         if !posture.paths.is_empty() && listed.kind != "files" {
-            return Err(format!("providers.{provider}.paths: only a provider of files has paths"));
+            return Err(format!("providers.{provider}.paths: only providers of files have paths; remove them"));
         }
         for (pattern, setting) in &posture.paths {
             if let Err(fault) = Patterns::new([pattern.as_str()]) {
@@ -233,8 +233,8 @@ fn check(profile: &Profile, catalogue: &Catalogue) -> Result<(), String> {
             }
             if !matches!(setting, ApprovalMode::Auto | ApprovalMode::Human) {
                 return Err(format!(
-                    "providers.{provider}.paths: `{pattern}` can be `auto` or `human`; what nobody may touch is a line \
-                     of deny_path_globs in broker.toml"
+                    "providers.{provider}.paths: `{pattern}` must be `auto` or `human`; to deny a path, add it to \
+                     deny_path_globs in broker.toml"
                 ));
             }
         }

@@ -21,11 +21,11 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ProviderTable {
-    /// Whether it takes calls.
+    /// Whether the provider accepts calls.
     pub enabled: bool,
-    /// How long a caller waits, in milliseconds.
+    /// The time that a caller waits for a reply, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// What its kind needs.
+    /// The settings of the provider's kind.
     pub kind: Kind,
 }
 

@@ -15,11 +15,8 @@ pub fn group_number(name: &str) -> Result<u32, String> {
         return Ok(number);
     }
     let text = std::fs::read_to_string(GROUPS).map_err(|error| format!("{GROUPS} cannot be read: {error}"))?;
-    find(&text, name).ok_or_else(|| {
-        format!(
-            "{GROUPS} has no group `{name}`; make it with groupadd {name}, or write the number of one of another source"
-        )
-    })
+    find(&text, name)
+        .ok_or_else(|| format!("{GROUPS} has no group `{name}`; create it with groupadd {name}, or use a group number"))
 }
 
 /// Returns the number of a group in lines of the form `name:password:number:members`.

@@ -4,7 +4,7 @@ use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where the master key of the vault comes from. Absent means that it lies in the home, `keys/vault.key`.
+/// The source of the master key that encrypts persons' credentials. Absent means the file `keys/vault.key` in the home.
 ///
 /// ```toml
 /// [vault]
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VaultTable {
-    /// The present key: 32 bytes in hexadecimal or base64.
+    /// The current master key: 32 bytes in hexadecimal or base64.
     pub key: Option<SecretSource>,
-    /// The keys before it, while there are records under them.
+    /// Earlier master keys that stored records still use.
     pub previous: Vec<SecretSource>,
 }
 
@@ -27,7 +27,7 @@ impl VaultTable {
     /// The first fault, with the remedy.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.key.is_none() && !self.previous.is_empty() {
-            return Err("vault.previous: it goes with key; without, the keys lie in the home".to_owned());
+            return Err("vault.previous needs vault.key; add key or remove previous".to_owned());
         }
         Ok(())
     }

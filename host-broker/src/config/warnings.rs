@@ -22,7 +22,7 @@ pub fn warnings(home: &Home, config: &Config) -> Result<Vec<String>, ConfigError
     found.extend(unused_files(home)?);
     found.extend(config.groups.iter().filter_map(|(group, table)| foreign_mailbox(home, group, table.uid?)));
     found.extend(config.inspection.classifier.as_ref().and_then(ClassifierTable::fault).map(|fault| {
-        format!("{fault}, so every result that it should look at counts as suspicious; correct [inspection.classifier] of broker.toml")
+        format!("{fault}, so all its results count as suspicious; correct [inspection.classifier] in broker.toml")
     }));
     found.extend(config.broker.socket_group.iter().filter_map(|group| socket::unreachable(home, group)));
     Ok(found)

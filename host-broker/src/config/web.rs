@@ -8,14 +8,14 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Where people answer in a browser; without this table nowhere.
+/// The web inbox, in which people answer approval requests; absent means that there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebTable {
-    /// The address and port to listen on, `127.0.0.1:7420`; of this machine only. Port 0 is any that is free.
+    /// The loopback address and port of the server, such as `127.0.0.1:7420`. Port 0 means any free port.
     pub listen: Loopback,
-    /// Where a TLS proxy in front of it is reached, `https://inbox.example`; absent means by this machine's browsers
-    /// only.
+    /// The URL of a TLS proxy in front of the server, such as `https://inbox.example`. Absent means that only browsers
+    /// on this machine can connect.
     #[serde(default)]
     pub public_url: Option<PublicUrl>,
 }
@@ -37,14 +37,15 @@ impl TryFrom<String> for Loopback {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let address: SocketAddr =
-            text.parse().map_err(|_bad| format!("`{text}` is not an address and a port, such as 127.0.0.1:7420"))?;
+        let address: SocketAddr = text
+            .parse()
+            .map_err(|_bad| format!("`{text}` is not an address with a port; write it like 127.0.0.1:7420"))?;
         if [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip()) {
             return Ok(Self(address));
         }
         if address.ip().is_loopback() {
             return Err(format!(
-                "browsers take no name for {0}; listen on 127.0.0.1:{1}",
+                "browsers accept no host name for {0}; listen on 127.0.0.1:{1}",
                 address.ip(),
                 address.port()
             ));
@@ -99,10 +100,10 @@ impl TryFrom<String> for PublicUrl {
         }
         let authority = uri.authority().ok_or_else(|| fault("names no host"))?;
         if authority.as_str().contains('@') || authority.host().is_empty() {
-            return Err(fault("must name a host and nobody's password"));
+            return Err(fault("contains a user name or a password"));
         }
         if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
-            return Err(fault("has a path, and the inbox is served at the root"));
+            return Err(fault("has a path, but the inbox is at the root"));
         }
         let port = authority.port_u16().unwrap_or(HTTPS);
         Ok(Self { host: authority.host().to_ascii_lowercase(), port })

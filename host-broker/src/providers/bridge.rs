@@ -61,7 +61,7 @@ pub(super) const SHARED_SECRET: &str = "ASH_CONTEXT_TOKEN_SECRET";
 /// The member of results and requests that holds what an account is worked with.
 const CREDENTIAL: &str = "credential_material";
 
-/// The keys of the provider's table beside those of [`super::child::Settings`].
+/// The settings of a bridge, in addition to those of its program.
 ///
 /// ```toml
 /// [providers.gog]
@@ -73,26 +73,26 @@ const CREDENTIAL: &str = "credential_material";
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What its capabilities' names begin with: the provider's own name, so it may as well be left out.
+    /// The prefix of the capabilities' names, which must be the provider's own name; absent means the same.
     #[serde(default)]
     pub namespace: Option<Provider>,
-    /// How long it may take for a call, in seconds: 1 to 118.
+    /// The timeout of one call, in seconds: 1 to 118.
     #[serde(default = "seconds")]
     pub timeout_seconds: u64,
-    /// The issuer in `[identity.issuers]` whose shared secret this bridge verifies tokens with, as Ash's bridges do. It is
-    /// given the secret, so it can make tokens itself. Absent means tokens that only the broker can make.
+    /// The issuer in `[identity.issuers]` whose shared secret the bridge uses to verify tokens, as Ash's bridges do.
+    /// The bridge receives the secret, so it can make tokens itself. Absent means tokens that only the broker can make.
     #[serde(default)]
     pub shares_secret_of: Option<String>,
-    /// The hosts of the pages on which persons sign in to link an account, such as `accounts.google.com`. Absent means that
-    /// accounts are linked by people on the host only.
+    /// The hosts of the sign-in pages for account linking, such as `accounts.google.com`. Absent means that only people
+    /// on the host can link accounts.
     #[serde(default)]
     pub auth_hosts: Vec<String>,
-    /// Whether the broker hands back what an account was linked with at every call that works with it, in the member
-    /// `credential_material` of `invoke`: for a program that keeps nothing itself.
+    /// Whether each `invoke` contains the linked account's credentials in the member `credential_material`. Use it for
+    /// a program that stores nothing itself.
     #[serde(default)]
     pub hands_back_credentials: bool,
-    /// What its operations expose, where that is not all of `untrusted`, `sensitive` and `egress`, by
-    /// `CAPABILITY.OPERATION`.
+    /// The exposure of single operations, by `CAPABILITY.OPERATION`; absent means all of `untrusted`, `sensitive` and
+    /// `egress`.
     #[serde(default)]
     pub exposes: BTreeMap<String, Vec<Exposes>>,
 }
@@ -135,7 +135,7 @@ impl Settings {
             return Err(format!("namespace: it must be the provider's own name, `{name}`"));
         }
         if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
-            return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
+            return Err(format!("timeout_seconds must be 1 to {SECONDS_MAX}"));
         }
         Hosts::new(&self.auth_hosts)?;
         Ok(())

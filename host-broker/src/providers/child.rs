@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The keys of a provider's table that say how its program is started.
+/// The settings of a provider's program.
 ///
 /// ```toml
 /// command = ["/opt/gog/bridge", "--quiet"]
@@ -29,36 +29,36 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The program, by its absolute path or, if the system has it, its name, and its arguments.
+    /// The program and its arguments. The program is an absolute path, or the name of an installed program.
     pub command: Vec<String>,
-    /// What keeps it from the broker's home.
+    /// The sandbox that separates the program from the broker's home.
     #[serde(default)]
     pub isolation: Isolation,
-    /// The hosts that it can reach, each with its port, or HTTPS's. They are out in the world, or `localhost`.
+    /// The public hosts, or `localhost`, that the program can reach. A host without a port means the port of HTTPS.
     #[serde(default)]
     pub hosts: Vec<Host>,
-    /// Hosts that it can reach, too, and that may be in a private network.
+    /// Additional hosts that the program can reach and that can be in a private network.
     #[serde(default)]
     pub private_hosts: Vec<Host>,
-    /// Whether it has the network, all of it, instead.
+    /// Whether the program can reach the whole network; excludes `hosts` and `private_hosts`.
     #[serde(default)]
     pub network: bool,
-    /// What it can read beside the system's programs: absolute paths.
+    /// The absolute paths that the program can read, in addition to the system's programs.
     #[serde(default)]
     pub readable: Vec<PathBuf>,
-    /// What it can also write: absolute paths.
+    /// The absolute paths that the program can read and write.
     #[serde(default)]
     pub writable: Vec<PathBuf>,
-    /// Names of variables of the broker's own environment that it is given.
+    /// The names of the broker's environment variables that are passed to the program.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Variables that it is given with these values, which are no secrets.
+    /// Additional environment variables with fixed values that are not secret.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
-    /// Secrets that it is given as variables, by the variable's name.
+    /// Secrets that are passed to the program as environment variables, by variable name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretSource>,
-    /// The resources that it can use.
+    /// The resources that the program can use.
     #[serde(default)]
     pub limits: ResourceLimits,
 }
@@ -111,17 +111,17 @@ impl Settings {
             return Ok(if self.network { Network::All } else { Network::None });
         }
         if self.network {
-            return Err("hosts: `network = true` is all of the network; leave one of the two out".to_owned());
+            return Err("hosts: `network = true` already permits all hosts; remove one of the two".to_owned());
         }
         if hosts.len() > HOSTS_MAX {
-            return Err(format!("hosts: there are {}, and at most {HOSTS_MAX} can be", hosts.len()));
+            return Err(format!("hosts: {} hosts exceed the limit of {HOSTS_MAX}; remove some", hosts.len()));
         }
         let mut named = BTreeSet::new();
         if let Some(twice) = hosts.iter().find(|host| !named.insert((host.name(), host.port()))) {
-            return Err(format!("hosts: {twice} is there twice"));
+            return Err(format!("hosts: {twice} occurs twice; remove one"));
         }
-        let this =
-            std::env::current_exe().map_err(|error| format!("hosts: where this program lies is not known: {error}"))?;
+        let this = std::env::current_exe()
+            .map_err(|error| format!("hosts: the path of the broker's program is unknown: {error}"))?;
         Ok(Network::Hosts(hosts, this))
     }
 }
@@ -160,14 +160,15 @@ const FETCHERS: [(&str, &str); 6] = [
     ("pipx", "\"pypi.org\", \"files.pythonhosted.org\""),
 ];
 
-/// What keeps a program from the broker's home.
+/// The sandbox that separates a program from the broker's home.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A namespace, which bubblewrap makes.
+    /// A namespace that bubblewrap creates.
     #[default]
     Bwrap,
-    /// Nothing: it can do whatever the broker can. For programs that keep themselves apart, such as a container's.
+    /// No sandbox: the program has all rights of the broker. Use it for programs with their own isolation, such as
+    /// containers.
     None,
 }
 
@@ -206,34 +207,32 @@ impl Child {
         secret: impl Fn(&str) -> Option<Arc<Secret>>,
     ) -> Result<Self, String> {
         let Some(program) = settings.command.first().filter(|program| !program.is_empty()) else {
-            return Err("command: it is empty; name a program and its arguments".to_owned());
+            return Err("command must not be empty; add a program and its arguments".to_owned());
         };
         if program.contains('/') && !program.starts_with('/') {
-            return Err(format!("command: `{program}` is relative; write where it is"));
+            return Err(format!("command: `{program}` is a relative path; use the absolute path"));
         }
         if !installed(Path::new(program)) {
-            return Err(format!("command: there is no program `{program}`"));
+            return Err(format!("command: there is no program `{program}`; install it or correct the name"));
         }
         if !installed(Path::new(PRLIMIT)) {
-            return Err(
-                "limits: prlimit of util-linux, which sets them, is not installed; install util-linux".to_owned()
-            );
+            return Err("limits: prlimit is not installed; install util-linux".to_owned());
         }
         let sandbox = match settings.isolation {
             Isolation::None if !settings.all_hosts().is_empty() => {
-                return Err("hosts: nothing keeps it to them without isolation = \"bwrap\"; leave them out".to_owned());
+                return Err("hosts: they have no effect without isolation = \"bwrap\"; remove them".to_owned());
             }
             Isolation::None => None,
             Isolation::Bwrap if !installed(Path::new(BWRAP)) => {
-                return Err("isolation: bubblewrap (bwrap), which keeps it from the broker's home, is not installed; \
-                            install it, or write isolation = \"none\" for a program that keeps itself apart"
+                return Err("isolation: bubblewrap (bwrap) is not installed; \
+                            install it, or set isolation = \"none\" for a program with its own isolation"
                     .to_owned());
             }
             Isolation::Bwrap => {
                 let given = [("readable", &settings.readable), ("writable", &settings.writable)];
                 for (key, paths) in given {
                     if let Some(relative) = paths.iter().find(|path| !path.is_absolute()) {
-                        return Err(format!("{key}: {} is not an absolute path", relative.display()));
+                        return Err(format!("{key}: {} is a relative path; use the absolute path", relative.display()));
                     }
                 }
                 Some(Sandbox {
@@ -252,7 +251,7 @@ impl Child {
         let mut named = BTreeSet::new();
         for variable in settings.env.iter().chain(settings.variables.keys()).chain(settings.secrets.keys()) {
             if !named.insert(variable) {
-                return Err(format!("env: `{variable}` is given twice, by `env`, `variables` or `secrets`"));
+                return Err(format!("env: `{variable}` occurs twice in `env`, `variables` or `secrets`; remove one"));
             }
             let is_name = |text: &str| {
                 !text.is_empty()
@@ -260,7 +259,9 @@ impl Child {
                     && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             };
             if !is_name(variable) || OWN.contains(&variable.as_str()) || variable.starts_with("LD_") {
-                return Err(format!("env: `{variable}` is no name of a variable, or one that the broker sets itself"));
+                return Err(format!(
+                    "env: `{variable}` is not a valid name, or the broker sets the variable itself; remove it"
+                ));
             }
         }
         let given = |name: &String| Some((name.into(), environment.get(name)?.into()));
@@ -349,7 +350,10 @@ fn apart(path: &Path, home: &Path) -> Result<(), String> {
     let place = path.canonicalize().map_err(|error| format!("{} cannot be used: {error}", path.display()))?;
     let home = home.canonicalize().unwrap_or_else(|_not_there| home.to_path_buf());
     if home.starts_with(&place) || place.starts_with(&home) {
-        return Err(format!("{} holds or lies in the broker's home, which no provider may see", path.display()));
+        return Err(format!(
+            "{} contains or is inside the broker's home, which providers cannot see; use another path",
+            path.display()
+        ));
     }
     Ok(())
 }

@@ -49,15 +49,15 @@ const MAX_RESULTS_MAX: u32 = 1000;
 /// What every action here exposes: private data, written by others.
 const EXPOSES: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
 
-/// The configuration of the provider.
+/// The settings of the provider of logs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The widest range of one query, in hours: 1 to 744.
+    /// The longest time range of one query, in hours: 1 to 744.
     pub max_hours: u32,
-    /// The most entries of one answer: 1 to 1000.
+    /// The largest number of entries in one result: 1 to 1000.
     pub max_results: u32,
-    /// Where the logs are. Default: the usual files below `/var/log`, and the journal if there is one.
+    /// The sources of logs; absent means the usual files below `/var/log`, and the journal if there is one.
     pub backends: Option<Vec<BackendSettings>>,
 }
 
@@ -67,27 +67,28 @@ impl Default for Settings {
     }
 }
 
-/// One place where logs are.
+/// One source of logs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum BackendSettings {
-    /// Files, with their rotated and compressed predecessors.
+    /// Log files, with their rotated and compressed predecessors.
     Files {
-        /// The service that writes them; default: each file's name.
+        /// The service that writes the files; absent means the name of each file.
         service: Option<String>,
-        /// Absolute patterns: `/var/log/nginx/*.log*`. Links are followed only before the first wildcard.
+        /// Absolute patterns of paths, such as `/var/log/nginx/*.log*`. Links are followed only before the first
+        /// wildcard.
         paths: Vec<String>,
-        /// How lines are written.
+        /// The format of the lines.
         #[serde(default)]
         format: Format,
-        /// The zone of times without an offset: `local`, `UTC`, `+02:00`, `Europe/Berlin`. Default: `local`.
+        /// The time zone of times without an offset: `local`, `UTC`, `+02:00`, `Europe/Berlin`. Absent means `local`.
         timezone: Option<String>,
     },
-    /// The systemd journal; without `directory` and `files`, this machine's.
+    /// The systemd journal; without `directory` and `files`, that of this machine.
     Journald {
-        /// A directory with journal files.
+        /// The absolute path of a directory with journal files.
         directory: Option<PathBuf>,
-        /// Journal files.
+        /// The absolute paths of journal files.
         files: Option<Vec<PathBuf>>,
     },
 }

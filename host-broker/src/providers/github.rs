@@ -66,18 +66,18 @@ use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::sync::Arc;
 
-/// `[providers.github]` in the configuration.
+/// The settings of the GitHub provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The API's root: `https://api.github.com`, or `https://host/api/v3` of an enterprise server. Plain `http` only
-    /// for loopback addresses.
+    /// The root URL of the API: `https://api.github.com`, or `https://host/api/v3` of an enterprise server. Plain
+    /// `http` is valid for loopback addresses only.
     pub base_url: String,
-    /// The repositories that may be named, as `owner/repo`; `*` allows all, an empty list none.
+    /// The allowed repositories, as `owner/repo`; `*` allows all, and an empty list allows none.
     pub repos: Vec<String>,
-    /// Patterns of branches that are production: to create one, or a pull request onto one, needs L3.
+    /// Patterns of production branches. Creating such a branch, or a pull request onto one, needs level 3.
     pub production_branches: Vec<String>,
-    /// Whether a pull request may be merged without any successful check, or with failing ones.
+    /// Whether a pull request can be merged without a successful check, or with failed checks.
     pub allow_merge_without_checks: bool,
 }
 

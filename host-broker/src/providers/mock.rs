@@ -29,11 +29,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The configuration of the provider.
+/// The settings of the mock provider.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The script, relative to the home.
+    /// The path of the script, relative to the home.
     pub script: PathBuf,
 }
 

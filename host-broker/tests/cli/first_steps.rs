@@ -95,7 +95,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_own_remedy() {
 fn a_table_that_is_there_twice_is_named() {
     let world = World::with_mock();
     world.append("broker.toml", "\n[flows.external_agent]\nenabled = true\n\n[flows.external_agent]\nenabled = true\n");
-    world.run(&["config", "check"]).fails(4, &["`external_agent` is there twice", "line "]);
+    world.run(&["config", "check"]).fails(4, &["`external_agent` occurs twice", "line "]);
 }
 
 #[test]

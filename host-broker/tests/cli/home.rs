@@ -267,7 +267,7 @@ fn an_issuer_that_cannot_be_told_from_another_or_signs_in_two_ways_stops_the_sta
             "another iss",
         ),
         ("[identity.issuers.a]\n", "public_keys"),
-        ("[identity.issuers.a]\npublic_keys = [\"K\"]\nsecret = { env = \"S\" }\n", "not both"),
+        ("[identity.issuers.a]\npublic_keys = [\"K\"]\nsecret = { env = \"S\" }\n", "exclude each other"),
         ("[identity.issuers.a]\npublic_keys = [\"short\"]\n", "43 characters"),
         ("[identity.issuers.\"A b\"]\npublic_keys = [\"K\"]\n", "lower-case"),
         ("[identity]\naudience = \" \"\n", "audience"),

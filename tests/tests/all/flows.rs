@@ -251,7 +251,7 @@ fn who_approves_flows_is_said_in_the_configuration() {
     for (more, fault) in [
         ("[approvals.flows]\nquorum = 3\n", "approvals.flows.quorum must be 1 to"),
         ("[approvals.flows]\nexpires_s = 0\n", "approvals.flows.expires_s must be"),
-        ("[providers.flows]\nkind = \"mock\"\nscript = \"x\"\n", "providers.flows: people are asked about flows"),
+        ("[providers.flows]\nkind = \"mock\"\nscript = \"x\"\n", "providers.flows: the name is reserved"),
     ] {
         let mut down = World::builder().config(&table(more)).down();
         let error = down.try_start().unwrap_err().to_string();
@@ -407,7 +407,7 @@ fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
     std::fs::write(&path, String::from_utf8(exported.stdout).unwrap().replace("1.0.0", "1.0.1")).unwrap();
     let denied = world.cli(&["flow", "import", path.to_str().unwrap()]);
     assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
-    assert!(said(&denied).contains("names a tool for external agents that is not allowed"), "{}", said(&denied));
+    assert!(said(&denied).contains("names an external tool that is not allowed"), "{}", said(&denied));
     for (text, fault) in [
         ("{", "it is no flow"),
         ("[]", "it is no flow"),

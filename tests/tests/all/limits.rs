@@ -176,7 +176,10 @@ fn a_limit_for_what_does_not_exist_or_limits_nothing_stops_the_start() {
         ("[limits.developer.demo]\nread = { rate_per_minute = 0 }\n", "rate_per_minute"),
         ("[limits.developer.demo]\nread = { soft_daily_quota = 9, daily_quota = 8 }\n", "soft_daily_quota"),
         ("[limits.developer.demo]\nread = { daily_qouta = 8 }\n", "daily_quota"),
-        ("[limits.developer.demo]\namounts = { charge = { param = \"sum\" } }\n", "limits nothing"),
+        (
+            "[limits.developer.demo]\namounts = { charge = { param = \"sum\" } }\n",
+            "neither per_call nor per_day is set",
+        ),
         ("[limits.developer.demo]\namounts = { chrage = { param = \"sum\", per_day = 1 } }\n", "chrage"),
         ("[limits.developer.demo]\nbreaker = { open_s = 0 }\n", "open_s"),
     ] {

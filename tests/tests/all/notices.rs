@@ -384,7 +384,7 @@ fn a_nanoclaw_document_appears_whole_and_the_sandbox_that_reads_it_learns_no_cod
     std::fs::set_permissions(world.outside().join("messages"), open).unwrap();
     let (_id, second) = ask(&world, &developer, call("charge", json!({ "to": "bob" })));
     let fault = until("an attempt", || world.query("SELECT fault FROM notices WHERE fault IS NOT NULL").pop());
-    assert!(fault["fault"].as_str().unwrap().contains("others may look into"), "{fault}");
+    assert!(fault["fault"].as_str().unwrap().contains("other users can access"), "{fault}");
     assert!(!contents(&world.outside()).contains(&second));
     answer(&world, &second, false);
 }
@@ -396,7 +396,7 @@ fn a_full_card_where_a_group_could_read_it_keeps_the_host_from_starting() {
             .to_owned()
     });
     let fault = world.try_start().unwrap_err().to_string();
-    for words in ["broker.toml", "notify `c`", "ipc/main", "full_cards = false"] {
+    for words in ["broker.toml", "channels `c`", "ipc/main", "full_cards = false"] {
         assert!(fault.contains(words), "{fault}");
     }
 }

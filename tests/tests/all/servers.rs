@@ -127,7 +127,7 @@ fn only_what_was_accepted_and_given_a_level_can_be_called() {
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     world.stop();
     for (line, fault, status) in [
-        ("read = { level = 0 }", "level: it must be 1 to 3", 4),
+        ("read = { level = 0 }", ".level must be 1 to 3", 4),
         ("read = { level = 4 }", "level", 4),
         ("read = { level = 1, tire = \"human\" }", "tire", 4),
         ("reed = { level = 1 }", "tools.reed: the server has no such tool; did you mean `read`?", 5),

@@ -16,9 +16,9 @@ impl Config {
     pub(in crate::config) fn check_notify(&self, folder: &Path) -> Result<(), String> {
         let mut names = BTreeSet::new();
         for table in &self.channels {
-            let place = format!("notify `{}`", table.name);
+            let place = format!("channels `{}`", table.name);
             if !names.insert(&table.name) {
-                return Err(format!("{place}: there are two of this name; give each its own"));
+                return Err(format!("{place}: two channels have this name; rename one"));
             }
             if let Some(unknown) = table.groups.iter().flatten().find(|group| !self.groups.contains_key(*group)) {
                 return Err(format!("{place}: there is no group `{unknown}`; add [groups.{unknown}]"));
@@ -30,7 +30,7 @@ impl Config {
             let approves = |name: &String| self.people.get(name).is_some_and(|person| person.approves.is_some());
             if let Some(unknown) = table.approvers.iter().find(|name| !approves(name)) {
                 return Err(format!(
-                    "{place}: `{unknown}` approves nothing; add `approves` to [people.{unknown}] or name another"
+                    "{place}: the approver `{unknown}` cannot approve calls; add `approves` to [people.{unknown}] or name another"
                 ));
             }
             self.check_place(table, &Home::at(folder.to_owned())).map_err(|fault| format!("{place}: {fault}"))?;
@@ -43,7 +43,9 @@ impl Config {
             for identity in &person.chat {
                 is_identity(identity).map_err(|fault| format!("people.{name}.chat: {fault}"))?;
                 if let Some(other) = speakers.insert(identity, name) {
-                    return Err(format!("people.{name}.chat: `{identity}` is {other} already; one of them only"));
+                    return Err(format!(
+                        "people.{name}.chat: `{identity}` belongs to {other} already; remove one of the two"
+                    ));
                 }
             }
         }
@@ -123,8 +125,8 @@ pub(crate) fn is_closed(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     match std::fs::metadata(directory) {
         Ok(found) if found.mode() & OTHERS == 0 => Ok(()),
-        Ok(_) => Err(format!("others may look into the directory {shown}; chmod o= {shown}")),
-        Err(error) => Err(format!("the directory {shown} cannot be looked at ({error})")),
+        Ok(_) => Err(format!("other users can access the directory {shown}; chmod o= {shown}")),
+        Err(error) => Err(format!("the directory {shown} cannot be read ({error})")),
     }
 }
 

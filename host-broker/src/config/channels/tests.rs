@@ -32,7 +32,7 @@ fn a_channel_is_what_its_few_lines_say_and_the_rest_is_usual() {
 fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
     let command = "kind = \"command\"\ncommand = [\"x\"]\nname = \"a\"\n";
     for (text, words) in [
-        ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "small letters"),
+        ("name = \"A b\"\nkind = \"command\"\ncommand = [\"x\"]", "lower-case letters"),
         ("name = \"a\"\nkind = \"comand\"", "did you mean `command`?"),
         ("name = \"a\"\nkind = \"command\"", "needs `command`"),
         ("name = \"a\"\nkind = \"command\"\ncommand = []", "needs `command"),
@@ -42,13 +42,13 @@ fn what_is_wrong_with_a_channel_is_named_with_its_remedy() {
         (&format!("{command}url = \"https://x/\""), "which has no `url`; remove it"),
         (&format!("{command}aproverz = []"), "did you mean `approvers`?"),
         (&format!("{command}accepts_answers = true"), "token_sha256 together"),
-        (&format!("{command}accepts_answers = true\ntoken_sha256 = \"abc\""), "64 small hexadecimal"),
-        (&format!("{command}events = []"), "tells of nothing"),
+        (&format!("{command}accepts_answers = true\ntoken_sha256 = \"abc\""), "64 lower-case hexadecimal"),
+        (&format!("{command}events = []"), "has no events"),
         (&format!("{command}events = [\"askd\"]"), "did you mean `asked`?"),
         (&format!("{command}groups = [\"nobody\"]"), "add [groups.nobody]"),
         (&format!("{command}providers = [\"nothing\"]"), "add [providers.nothing]"),
         (&format!("{command}approvers = [\"bob\"]"), "add `approves` to [people.bob]"),
-        (&format!("{command}[[channels]]\n{command}"), "two of this name"),
+        (&format!("{command}[[channels]]\n{command}"), "two channels have this name"),
         (&format!("{command}[notices]\nlink_base = \"http://x/\""), "link_base: the url must be https"),
     ] {
         assert!(fault(text).contains(words), "{text}: {}", fault(text));

@@ -16,60 +16,61 @@ enum Kind {
     Nanoclaw,
 }
 
-/// One channel, as it is written in the file.
+/// A channel through which people are notified.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
-    /// Its name: small letters, digits, `-` and `_`.
+    /// The channel's name: 1 to 64 lower-case letters, digits, `-` and `_`.
     name: String,
-    /// `command`, `webhook` or `nanoclaw`.
+    /// The type of the channel: `command`, `webhook` or `nanoclaw`.
     kind: Kind,
-    /// command: the program and its arguments; it reads one JSON document.
+    /// command: the program and its arguments. The program reads one JSON document from standard input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<Vec<String>>,
-    /// webhook: where to; https, or http on this machine.
+    /// webhook: the URL; https, or http on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    /// webhook: `json`, `ntfy` or `slack`.
+    /// webhook: the format of the body, `json`, `ntfy` or `slack`; absent means `json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
-    /// webhook: the secret that signs what is sent.
+    /// webhook: the secret that signs each request; absent means no signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signing: Option<SecretSource>,
-    /// webhook: the secret that is sent with it as a bearer token.
+    /// webhook: the secret that is sent as a bearer token; absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bearer: Option<SecretSource>,
-    /// nanoclaw: the directory `messages/` that it reads.
+    /// nanoclaw: the directory `messages/` that NanoClaw reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     directory: Option<PathBuf>,
-    /// nanoclaw: the chat to which the message goes.
+    /// nanoclaw: the chat that receives the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chat_jid: Option<String>,
-    /// What it tells of.
+    /// The events that the channel notifies of.
     #[serde(default = "usual_events")]
     events: BTreeSet<NoticeEvent>,
-    /// Questions of these groups only; absent means all.
+    /// The groups whose approval requests are sent; absent means all groups.
     #[serde(default)]
     groups: Option<Vec<Group>>,
-    /// Questions about these providers only; absent means all.
+    /// The providers whose approval requests are sent; absent means all providers.
     #[serde(default)]
     providers: Option<Vec<Provider>>,
-    /// Questions up to this level only; absent means any.
+    /// The highest level of approval requests that are sent; absent means any level.
     #[serde(default)]
     max_level: Option<Level>,
-    /// The people behind it; it tells only of what one of them may answer.
+    /// The people whom the channel reaches. Only approval requests that one of them can answer are sent; empty means
+    /// all.
     #[serde(default)]
     approvers: Vec<String>,
-    /// Whether it shows the whole card and the code. Only where no group can write to it or read it.
+    /// Whether notices contain the full card and the approval code. Use it only where no group can read or write.
     #[serde(default)]
     full_cards: bool,
-    /// It tells only of questions that nobody has answered for so long, in seconds.
+    /// The time without an answer after which the notice is sent, in seconds.
     #[serde(default)]
     escalate_after_s: u64,
-    /// Whether answers come in through it.
+    /// Whether the channel accepts answers; requires `token_sha256`.
     #[serde(default)]
     accepts_answers: bool,
-    /// The SHA-256 of the token with which they do, as 64 hexadecimal digits.
+    /// The SHA-256 of the token that authenticates answers, as 64 lower-case hexadecimal digits.
     #[serde(default)]
     token_sha256: Option<String>,
 }
@@ -123,7 +124,7 @@ impl TryFrom<Written> for ChannelTable {
         let name = written.name.clone();
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            return Err(format!("the name `{name}` must be 1 to 64 small letters, digits, `-` and `_`"));
+            return Err(format!("the name `{name}` must be 1 to 64 lower-case letters, digits, `-` and `_`"));
         }
         written.foreign().map_or(Ok(()), Err)?;
         let lacks = |key: &str| format!("the channel `{name}` needs `{key}`");
@@ -133,11 +134,11 @@ impl TryFrom<Written> for ChannelTable {
         let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         if written.token_sha256.as_ref().is_some_and(|hex| hex.len() != 64 || !hex.chars().all(is_hex)) {
             return Err(format!(
-                "the channel `{name}`: token_sha256 must be 64 small hexadecimal digits; printf %s TOKEN | sha256sum"
+                "the channel `{name}`: token_sha256 must be 64 lower-case hexadecimal digits; use: printf %s TOKEN | sha256sum"
             ));
         }
         if written.events.is_empty() {
-            return Err(format!("the channel `{name}` tells of nothing; name `events`, or leave the key out"));
+            return Err(format!("the channel `{name}` has no events; add some to `events`, or remove the key"));
         }
         let way = match written.kind {
             Kind::Command => {

@@ -41,22 +41,22 @@ const REACH_MAX: usize = 1024;
 /// and again; in a stretch that is a bounded amount of work.
 const STRETCH_BYTES_MAX: usize = 64 << 10;
 
-/// A format as it is written.
+/// A format of credentials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTable {
-    /// What the mark calls it, such as `acme token`: small letters, digits, spaces, `.`, `_` and `-`.
+    /// The name in the redaction mark, such as `acme token`: lower-case letters, digits, spaces, `.`, `_` and `-`.
     pub kind: String,
-    /// Words in lower case of which one is in every match, whatever its case; at least one, of three characters or
-    /// more. The pattern is only tried near them.
+    /// Lower-case words of at least three characters; every match contains one of them in any case. At least one word
+    /// is required. The pattern is only tried near these words.
     pub words: Vec<String>,
-    /// A regular expression without look-around. What its group `secret` matches is taken out, or the whole match if
-    /// it has none. `\d`, `\w`, `\s` and letters of either case mean those of ASCII.
+    /// A regular expression without look-around. Its group `secret` is redacted, or the whole match if there is no such
+    /// group. `\d`, `\w`, `\s` and case-insensitive letters are limited to ASCII.
     pub pattern: String,
-    /// How many bits of surprise a character of it has at least, so that placeholders stay; absent means any.
+    /// The minimum entropy of a match, in bits per character, which excludes placeholders; absent means no minimum.
     #[serde(default)]
     pub entropy: Option<f64>,
-    /// What it never is: a regular expression that is looked for in what would be taken out.
+    /// A regular expression for exceptions. A match is not redacted if the expression occurs in the text to redact.
     #[serde(default)]
     pub except: Option<String>,
 }

@@ -22,14 +22,14 @@ const LEVEL_KEYS: [&str; 7] = ["level", "severity", "levelname", "lvl", "log.lev
 /// Where they keep their message.
 const MESSAGE_KEYS: [&str; 7] = ["message", "msg", "@message", "log", "event", "text", "MESSAGE"];
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// As the file's first lines suggest.
+    /// The format that the first lines of the file suggest.
     #[default]
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// `key=value` pairs.
     Logfmt,
@@ -37,7 +37,7 @@ pub enum Format {
     Syslog,
     /// The common or combined log format of web servers.
     Access,
-    /// Text with a time stamp somewhere near its front.
+    /// Text with a time stamp near its start.
     Raw,
 }
 

@@ -17,7 +17,7 @@ pub(super) const SET_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// The longest that a proposal may wait, in seconds.
 const TTL_MAX_S: u64 = 7 * 24 * 3600;
 
-/// The provider's table.
+/// The settings of the provider of files.
 ///
 /// ```toml
 /// [providers.files]
@@ -27,25 +27,26 @@ const TTL_MAX_S: u64 = 7 * 24 * 3600;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The directory that is mounted into each group's sandbox. A group without a line has `workspaces/<group>` of the
-    /// home; a path that is not absolute is beneath the home.
+    /// The directory that is mounted into each group's sandbox. Absent for a group means `workspaces/<group>` in the
+    /// home. A relative path is relative to the home.
     pub workspaces: BTreeMap<Group, PathBuf>,
-    /// For how long a person is asked about a proposal, in seconds. Absent means `expires_s` of `[approvals]`, as for every
-    /// other question.
+    /// The time after which the approval request of a proposal expires, in seconds: 1 to 604800. Absent means
+    /// `expires_s` of `[approvals]`.
     pub hitl_ttl_seconds: Option<u64>,
-    /// For how long after that an approved proposal can be applied, in seconds.
+    /// The time after the approval in which a proposal can be applied, in seconds: 1 to 604800.
     pub apply_window_seconds: u64,
-    /// How many bytes one read returns unless it asks for another number.
+    /// The number of bytes that one read returns by default: 1 to `max_read_bytes_hard`.
     pub max_read_bytes_default: usize,
-    /// How many it returns at most; no more than 131072.
+    /// The largest number of bytes that one read returns: 1 to 131072.
     pub max_read_bytes_hard: usize,
-    /// How many bytes a file may have after a change; no more than 524288.
+    /// The largest size of a file after a change, in bytes: 1 to 524288.
     pub max_write_bytes_hard: u64,
-    /// Where files may be created, beside the root.
+    /// The directories in which files can be created, in addition to the root.
     pub allowlisted_create_dirs: Vec<String>,
-    /// What nobody may ask for. A pattern means what it names and everything beneath it, at any depth, in any case.
+    /// The paths that are denied to every caller. A pattern covers the path that it names and everything below, at any
+    /// depth, in any case.
     pub deny_path_globs: Vec<String>,
-    /// There is no provider without evidence, so this can only be true.
+    /// Whether calls are recorded; only true is valid, because every provider is recorded.
     pub audit_log_enabled: bool,
 }
 
@@ -73,7 +74,7 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), String> {
         let fault = |fault: &str| Err(fault.to_owned());
         if !self.audit_log_enabled {
-            return fault("audit_log_enabled can only be true: everything is recorded in the ledger; remove the line");
+            return fault("audit_log_enabled must be true, because every call is recorded; remove the line");
         }
         for (name, seconds) in [
             ("hitl_ttl_seconds", self.hitl_ttl_seconds.unwrap_or(1)),

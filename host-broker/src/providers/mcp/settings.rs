@@ -13,7 +13,7 @@ use std::net::IpAddr;
 /// The most that a tool may be given, in seconds: nobody waits longer.
 const SECONDS_MAX: u64 = 118;
 
-/// The keys of the provider's table beside those of [`crate::providers::child::Settings`].
+/// The settings of an MCP server, in addition to those of its program or address.
 ///
 /// ```toml
 /// [providers.git]
@@ -26,18 +26,18 @@ const SECONDS_MAX: u64 = 118;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// How long a tool may take, in seconds: 1 to 118.
+    /// The timeout of one tool call, in seconds: 1 to 118.
     #[serde(default = "seconds")]
     pub timeout_seconds: u64,
-    /// Tools of servers that many have, with levels to begin with.
+    /// A predefined set of tools with levels, for a common server.
     #[serde(default)]
     pub preset: Option<Preset>,
-    /// The tools that may be called, beside those of the preset. All others are off.
+    /// The tools that can be called, in addition to those of the preset. All other tools are off.
     #[serde(default)]
     pub tools: BTreeMap<Action, ToolTable>,
 }
 
-/// A set of tools of which something is said beforehand.
+/// A predefined set of tools for a common server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
@@ -117,31 +117,30 @@ impl Settings {
     pub fn check(&self, name: &Provider, of_persons: bool) -> Result<(), String> {
         match (name.is_namespaced(), of_persons) {
             (true, false) => {
-                return Err("kind: a server's tools are nobody's capabilities; it has a name without `.`, or `oauth`"
-                    .to_owned());
+                return Err(
+                    "kind: a provider whose name contains `.` needs `oauth`; add it or choose a name without `.`"
+                        .to_owned(),
+                );
             }
             (false, true) => {
-                return Err(
-                    "oauth: what works with persons' accounts has a name in two parts, such as team.tasks".to_owned()
-                );
+                return Err("oauth: a provider with accounts of persons needs a name in two parts, such as team.tasks"
+                    .to_owned());
             }
             (true, true) | (false, false) => {}
         }
         if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
-            return Err(format!("timeout_seconds: it must be 1 to {SECONDS_MAX}"));
+            return Err(format!("timeout_seconds must be 1 to {SECONDS_MAX}"));
         }
         let preset = self.preset.map(Preset::tools).unwrap_or_default();
         let off = |(tool, table): &(&Action, &ToolTable)| table.level == Level::None && !preset.contains_key(*tool);
         match self.tools.iter().find(off) {
-            Some((tool, _)) => {
-                Err(format!("tools.{tool}: level: it must be 1 to 3; leave the tool out to have it off"))
-            }
+            Some((tool, _)) => Err(format!("tools.{tool}.level must be 1 to 3; to disable the tool, remove it")),
             None => Ok(()),
         }
     }
 }
 
-/// The keys of the table of a server elsewhere, beside those of [`Settings`].
+/// The settings of a remote MCP server, in addition to those of [`Settings`].
 ///
 /// ```toml
 /// [providers.tasks]
@@ -152,13 +151,13 @@ impl Settings {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Address {
-    /// Where it is: https, or http on this machine.
+    /// The URL of the server: https, or http on this machine.
     pub url: String,
-    /// The bearer token that it is shown.
+    /// The bearer token that is sent to the server; absent means none.
     #[serde(default)]
     pub token: Option<SecretSource>,
-    /// How persons link their accounts there. Then each call is made with the account of the person on whose behalf it is, the
-    /// provider's name has two parts, and `token` is only what the broker itself looks at the tools with.
+    /// The OAuth client with which people link their accounts. Each call then uses the account of the person for whom
+    /// it is made. The provider's name then has two parts, and `token` only serves to list the tools.
     #[serde(default)]
     pub oauth: Option<oauth::Settings>,
 }
@@ -172,16 +171,16 @@ impl Address {
     /// # Errors
     /// One sentence without a period.
     pub fn check(&self) -> Result<(), String> {
-        let uri: Uri = self.url.parse().map_err(|error| format!("url: it is no address: {error}"))?;
+        let uri: Uri = self.url.parse().map_err(|error| format!("url: the value is not a URL: {error}"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         match uri.scheme_str() {
             _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
-                Err("url: a name and a password do not belong there; write token".to_owned())
+                Err("url: the value contains a name or a password; use token".to_owned())
             }
             Some("https") => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
             Some("http") if is_here => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
-            _ => Err("url: it must begin with https:// (http:// is for this machine itself)".to_owned()),
+            _ => Err("url must begin with https:// (http:// is valid for this machine only)".to_owned()),
         }
     }
 }

@@ -19,7 +19,7 @@ const DESCRIPTION_MAX: usize = 16 * 1024;
 /// What counts of what a server says of a tool. Icons and `_meta` do not: nobody is shown them.
 const PINNED: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
-/// What an operator says of a tool.
+/// The operator's declaration of a tool.
 ///
 /// ```toml
 /// [providers.git.tools]
@@ -29,15 +29,15 @@ const PINNED: [&str; 6] = ["name", "title", "description", "inputSchema", "outpu
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolTable {
-    /// The level it demands: 1 if it only reads, 2 if it changes something, 3 if that is production or money.
+    /// The level that the tool needs: 1 to read, 2 to write, 3 for production or money. 0 removes a tool of the preset.
     pub level: Level,
-    /// Who else must agree each time.
+    /// The tier that the tool needs at least; absent means that the profile decides.
     #[serde(default)]
     pub tier: Option<Tier>,
-    /// What it exposes, where that is not all of `untrusted`, `sensitive` and `egress`.
+    /// The exposure of the tool; absent means all of `untrusted`, `sensitive` and `egress`.
     #[serde(default)]
     pub exposes: Option<Vec<Exposes>>,
-    /// Whether repeating it does no harm, for its caller to know. The broker itself repeats nothing.
+    /// Whether a repeated call is harmless, as information for the caller. The broker itself repeats no call.
     #[serde(default)]
     pub idempotent: bool,
 }

@@ -386,12 +386,12 @@ fn hosts_that_nothing_would_keep_a_program_to_and_other_nonsense_are_refused() {
     let Some(world) = odd_home("") else { return };
     let config = std::fs::read_to_string(world.home().join("broker.toml")).unwrap();
     for (lines, fault) in [
-        ("network = true\nhosts = [\"a.example\"]", "leave one of the two out"),
-        ("hosts = [\"a.example\", \"A.example:443\"]", "a.example:443 is there twice"),
-        ("hosts = [\"a.example\"]\nprivate_hosts = [\"A.example:443\"]", "a.example:443 is there twice"),
-        ("timeout_seconds = 0", "timeout_seconds: it must be 1 to 118"),
-        ("timeout_seconds = 119", "timeout_seconds: it must be 1 to 118"),
-        ("network = true\nprivate_hosts = [\"a.example\"]", "leave one of the two out"),
+        ("network = true\nhosts = [\"a.example\"]", "remove one of the two"),
+        ("hosts = [\"a.example\", \"A.example:443\"]", "a.example:443 occurs twice"),
+        ("hosts = [\"a.example\"]\nprivate_hosts = [\"A.example:443\"]", "a.example:443 occurs twice"),
+        ("timeout_seconds = 0", "timeout_seconds must be 1 to 118"),
+        ("timeout_seconds = 119", "timeout_seconds must be 1 to 118"),
+        ("network = true\nprivate_hosts = [\"a.example\"]", "remove one of the two"),
         ("hosts = [\"10.0.0.1\"]", "give it one in /etc/hosts"),
         ("hosts = [\"*.example\"]", "name each"),
         ("hosts = [\"https://a.example\"]", "write a name"),
@@ -406,7 +406,7 @@ fn hosts_that_nothing_would_keep_a_program_to_and_other_nonsense_are_refused() {
     let alone = config.replace(isolation, "isolation = \"none\"\nhosts = [\"a.example\"]");
     world.rewrite("broker.toml", &alone);
     let checked = world.cli(&["provider", "check", "odd"]);
-    assert!(said(&checked).contains("nothing keeps it to them"), "{}", said(&checked));
+    assert!(said(&checked).contains("they have no effect without isolation"), "{}", said(&checked));
 }
 
 #[test]
@@ -427,9 +427,9 @@ fn what_holds_the_home_is_shown_to_no_bridge() {
     let inside = world.home().join("state/odd/bridge");
     for (command, fault) in [
         (vec![inside.to_str().unwrap()], "there is no program"),
-        (vec!["./bridge"], "is relative"),
+        (vec!["./bridge"], "is a relative path"),
         (vec!["no-such-program"], "there is no program"),
-        (vec![], "it is empty"),
+        (vec![], "must not be empty"),
     ] {
         let command_line = config.lines().find(|line| line.starts_with("command =")).unwrap();
         world.rewrite("broker.toml", &config.replace(command_line, &format!("command = {command:?}")));

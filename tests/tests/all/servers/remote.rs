@@ -145,9 +145,9 @@ fn only_an_address_that_cannot_be_listened_to_is_taken() {
     for (url, fault) in [
         ("http://example.com/mcp", "must begin with https://"),
         ("ftp://example.com/mcp", "must begin with https://"),
-        ("https://user:secret@example.com/mcp", "do not belong there"),
-        ("not an address", "it is no address"),
-        ("", "it is no address"),
+        ("https://user:secret@example.com/mcp", "contains a name or a password"),
+        ("not an address", "is not a URL"),
+        ("", "is not a URL"),
     ] {
         let world = home_of(&table(url), "");
         let checked = world.cli(&["config", "check"]);

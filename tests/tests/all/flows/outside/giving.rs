@@ -111,16 +111,20 @@ fn tools_that_could_not_be_what_they_say_are_refused_at_the_start() {
     let world = builder("").down();
     let config = std::fs::read_to_string(world.path("broker.toml")).unwrap();
     for (from, to, fault) in [
-        ("open = [\"text\"]", "open = [\"text\", \"to\"]", "`to` is in `params`, too"),
+        ("open = [\"text\"]", "open = [\"text\", \"to\"]", "`to` is also in `params`"),
         ("action = \"echo\"", "action = \"deploy\"", "is a production action"),
         ("action = \"echo\"", "action = \"nothing\"", "has no action `nothing`"),
-        ("provider = \"demo\"\naction = \"echo\"", "provider = \"person.mail\"\naction = \"echo\"", "is nobody's"),
+        (
+            "provider = \"demo\"\naction = \"echo\"",
+            "provider = \"person.mail\"\naction = \"echo\"",
+            "needs a person as its subject",
+        ),
         ("open = [\"page\"]", "open = [\"pages\"]", "has no parameter `pages`"),
-        ("open = [\"page\"]", "open = [\"page\"]\ngate = \"Security\"", "takes both"),
+        ("open = [\"page\"]", "open = [\"page\"]\ngate = \"Security\"", "need each other"),
         ("max_invocations = 5", "max_invocations = 0", "allow_unlimited"),
         ("max_invocations = 5", "max_ttl_seconds = 86401", "max_ttl_seconds must be"),
         ("max_invocations = 5", "default_ttl_seconds = 100\nmax_ttl_seconds = 60", "default_ttl_seconds must be"),
-        ("[groups.developer]", "[groups.developer]\n[groups.external]", "what external agents are called"),
+        ("[groups.developer]", "[groups.developer]\n[groups.external]", "reserved for external agents"),
     ] {
         assert!(config.contains(from), "{from}");
         world.rewrite("broker.toml", &config.replace(from, to));

@@ -81,7 +81,7 @@ fn a_client_sees_the_tools_of_its_access_and_calls_them() {
     }
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
     assert_eq!(ask(&agent, "tools/list", &json!({})).1["result"]["tools"], json!([]));
-    assert!(no(call(&agent, "note", &json!({}))).contains("was ended"));
+    assert!(no(call(&agent, "note", &json!({}))).contains("was revoked"));
 }
 
 #[test]
