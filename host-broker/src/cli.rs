@@ -65,19 +65,21 @@ use std::time::Duration;
 /// For so long what still runs may, once a command is over.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Controlled, evidenced access to the outside world for sandboxed agents.
+/// Give sandboxed agents controlled and recorded access to external services.
 #[derive(Debug, Parser)]
 #[command(
     name = "host-broker",
     version,
     propagate_version = true,
-    after_help = "Begin with: host-broker init, host-broker serve, host-broker grant, host-broker status.
+    help_template = help_template(),
+    after_help = "To start: `host-broker init`, `host-broker serve`, `host-broker grant`, `host-broker status`.
+For the details of a command: `host-broker help COMMAND`.
 
 Exit codes: 0 done, 1 internal, 2 usage, 3 refused or not found, 4 configuration or home, 5 failed check.
-With --json a fault is {error, exit}, and what the command adds to that."
+With --json, an error is {error, exit} and the details of the command."
 )]
 struct Arguments {
-    /// The directory that holds everything: configuration, ledger, keys, mailboxes [env: `EXT_BROKER_HOME`].
+    /// The directory of the configuration, ledger, keys and mailboxes [env: `EXT_BROKER_HOME`].
     #[arg(long, global = true, value_name = "DIR", display_order = 100)]
     home: Option<PathBuf>,
     /// Print one JSON document instead of text.
@@ -125,6 +127,32 @@ enum Command {
     ReasonCodes(reason_codes::ReasonCodes),
     Scrub(scrub::Scrub),
     Mock(mock::Mock),
+}
+
+/// The commands as the help of the program groups them. A test keeps this list and [`Command`] equal.
+const SECTIONS: [(&str, &[&str]); 6] = [
+    ("Setup", &["init", "serve", "reload", "stop", "config", "group", "provider", "policy"]),
+    ("Access", &["grant", "revoke", "capabilities", "token", "account", "flow", "operator-token"]),
+    ("Approval", &["approvals", "proposals", "web", "notices", "task", "gate"]),
+    ("Evidence", &["calls", "evidence", "quarantine"]),
+    ("Administration", &["kill", "exposure", "limits", "vault"]),
+    ("Diagnostic", &["status", "explain", "reason-codes", "inspect", "scrub", "demo", "mock"]),
+];
+
+/// The template of the program's help. clap groups options, but not commands.
+fn help_template() -> String {
+    let commands = Command::augment_subcommands(clap::Command::new("host-broker"));
+    let width = SECTIONS.iter().flat_map(|(_, names)| names.iter()).map(|name| name.len()).max().unwrap_or_default();
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, names) in SECTIONS {
+        template.push_str(&format!("\n{title} commands:\n"));
+        for name in names {
+            let about = commands.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            template.push_str(&format!("  {name:width$}  {about}\n"));
+        }
+    }
+    template + "\nOptions:\n{options}{after-help}"
 }
 
 /// What every command is given.
@@ -360,6 +388,23 @@ mod tests {
             }
         }
         pages.iter().map(|page| std::fs::read_to_string(page).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_help_lists_each_command_once_under_a_short_line() {
+        let commands = Arguments::command();
+        let mut known: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = SECTIONS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        known.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(known, listed);
+        let mut left: Vec<&clap::Command> = vec![&commands];
+        while let Some(command) = left.pop() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let fits = !about.is_empty() && about.chars().count() <= 80 && !about.contains(". ");
+            assert!(fits, "{}: {about}", command.get_name());
+            left.extend(command.get_subcommands());
+        }
     }
 
     #[test]

@@ -13,11 +13,11 @@ use model::{Account as Linked, Share};
 use serde_json::json;
 use shared::{Group, Provider};
 
-/// Accounts: at which of their own accounts persons are worked for.
+/// Manage the external accounts that are linked to each person.
 ///
-/// A capability whose operations need an account works for a person with the accounts that are linked for that person, and
-/// with nobody else's, unless you let them share one. Where a capability says so, an agent can begin to link an account;
-/// what it is worked with then is in the vault. Of an account that is linked here the credentials are the provider's.
+/// A capability acts for a person only with accounts that are linked to that person or shared with that person. If a
+/// capability supports it, an agent can start to link an account; the vault then stores the credential. For an account
+/// that you link here, the provider keeps the credential.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker account link ash:user-1 gog.email work --label 'Work mail'
@@ -27,7 +27,7 @@ use shared::{Group, Provider};
   host-broker account purge ash:user-1
   host-broker account purge --group family
 
-A shared account is named with its owner: ash:user-1/work.
+To name a shared account, put its owner first: ash:user-1/work.
 
 --json prints {accounts: [{person, capability, account_ref, label, linked_at, linked_by, shared_with: […]}]};
 the others print the reply: {status, summary, data, evidence: {…}}")]
@@ -38,46 +38,52 @@ pub struct Account {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Link an account of a person's at a capability. You say with it that the account is that person's.
+    /// Link an account of a person at a capability.
+    ///
+    /// With this command you confirm that the account belongs to the person.
     Link {
-        /// Whose, as the ledger names persons.
+        /// The owner of the account, as the ledger names persons.
         #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
         person: Person,
         /// The capability, such as gog.email.
         capability: Provider,
-        /// What the provider calls the account.
+        /// The name of the account at the provider.
         account: String,
-        /// What people call it.
+        /// A label for people.
         #[arg(long)]
         label: Option<String>,
     },
     /// List the linked accounts.
     List {
-        /// Only this person's.
+        /// Show only the accounts of this person.
         #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
         person: Option<Person>,
-        /// Only at this capability.
+        /// Show only accounts at this capability.
         #[arg(long)]
         capability: Option<Provider>,
     },
     /// Unlink one account.
     Unlink {
-        /// Whose.
+        /// The owner of the account, as the ledger names persons.
         #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
         person: Person,
         /// The capability.
         capability: Provider,
-        /// What the provider calls the account.
+        /// The name of the account at the provider.
         account: String,
     },
-    /// Let another person work with an account, too. What the agent does with it then it does as the account's owner.
+    /// Share an account with another person, or end the share.
+    ///
+    /// With a shared account, the agent acts as the owner of the account.
     Share(Box<Sharing>),
-    /// Unlink every account of a person, end what the person shares, and delete what is kept for it. What was done with them stays in the evidence.
+    /// Unlink all accounts of a person and delete the stored credentials.
+    ///
+    /// The command also ends the shares of the person. The ledger keeps the record of all calls.
     Purge {
-        /// Whose.
+        /// The person, as the ledger names persons.
         #[arg(value_name = "ISSUER:PERSON", value_parser = person, required_unless_present = "group")]
         person: Option<Person>,
-        /// Instead, end what this group has begun: flows, and accounts that wait for a yes.
+        /// Discard the link sessions of this group, and its accounts that wait for an approval, instead.
         #[arg(long, conflicts_with = "person")]
         group: Option<Group>,
     },
@@ -85,17 +91,17 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Sharing {
-    /// Whose.
+    /// The owner of the account, as the ledger names persons.
     #[arg(value_name = "ISSUER:PERSON", value_parser = person)]
     person: Person,
     /// The capability.
     capability: Provider,
-    /// What the provider calls the account.
+    /// The name of the account at the provider.
     account: String,
-    /// Who else.
+    /// The person who can also use the account.
     #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
     with: Person,
-    /// End it.
+    /// End the share.
     #[arg(long)]
     end: bool,
 }

@@ -43,12 +43,12 @@ fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
     while started.elapsed() < limits::PATIENCE_DEFAULT {
         for row in calls::story(&ledger, request, None)? {
             match row.kind.as_str() {
-                "succeeded" => return Ok(row.result_summary.unwrap_or_else(|| "It was applied.".to_owned())),
+                "succeeded" => return Ok(row.result_summary.unwrap_or_else(|| "The change was applied.".to_owned())),
                 "refused" | "failed" | "unknown" | "timed_out" => {
                     let code = row.reason_code.unwrap_or_default();
                     let meaning = shared::Code::ALL.iter().find(|known| known.word() == code);
                     let meaning = meaning.map_or_else(String::new, |code| format!(" {}", code.meaning()));
-                    let story = format!("the answer counts, but nothing was applied: {code}.{meaning}");
+                    let story = format!("the answer is recorded, but nothing was applied: {code}.{meaning}");
                     return Err(Fault::refused(story).with("code", code).with("request_id", request.as_str()));
                 }
                 _ => {}
@@ -56,5 +56,5 @@ fn outcome(context: &Context, request: &RequestId) -> Result<String, Fault> {
         }
         std::thread::park_timeout(LOOK);
     }
-    Err(Fault::refused(format!("it is not over yet; look with: {} calls show {request}", context.program())))
+    Err(Fault::refused(format!("the change has no outcome yet; see: {} calls show {request}", context.program())))
 }

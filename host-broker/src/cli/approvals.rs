@@ -1,4 +1,4 @@
-//! `approvals`: what waits for a person, and the person's answer.
+//! `approvals`: approval requests, and their answers.
 
 mod relay;
 mod watch;
@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use shared::Timestamp;
 use watch::Watch;
 
-/// Approvals: what waits for a person, and your answer.
+/// List, inspect and answer approval requests.
 ///
-/// A call that needs a person waits until one with `approves` in broker.toml says yes. Silence is a no.
+/// A call that requires an approval waits for a person with `approves` in broker.toml. If nobody answers before the
+/// request expires, the broker refuses the call.
 #[derive(Debug, Args)]
 pub struct Approvals {
     #[command(subcommand)]
@@ -27,13 +28,13 @@ pub struct Approvals {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what waits, oldest first.
+    /// List the pending approval requests, oldest first.
     List(List),
-    /// Show everything that will run, field by field.
+    /// Show an approval request with every field of the call.
     Show(Show),
-    /// Say yes: it runs, once.
+    /// Approve a request; the broker executes the call once.
     Approve(Approve),
-    /// Say no.
+    /// Deny a request.
     Deny(Deny),
     /// Watch for approval requests and answer them as they arrive.
     Watch(Watch),
@@ -47,27 +48,31 @@ enum Command {
     quorum, asked_at, expires_at, answers: [{by, channel, yes, reason, at}], card}]}"
 )]
 struct List {
-    /// Also the latest that are over.
+    /// Include the latest closed requests.
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints one approval as `approvals list` has it; card is {head, params, conditions, \
-    sent?, diff?, reasons}, or null once it is over")]
+#[command(
+    after_help = "--json prints one element of `approvals list`. card is {head, params, conditions, sent?, diff?, \
+    reasons}, or null after the request is closed"
+)]
 struct Show {
-    /// Its code.
+    /// The approval code.
     code: String,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "You must have `approves` in your table of broker.toml. Look first: approvals show CODE.
+#[command(
+    after_help = "You must have `approves` in your table of broker.toml. First read the card: approvals show CODE.
 
---json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}")]
+--json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}"
+)]
 struct Approve {
-    /// Its code.
+    /// The approval code.
     code: String,
-    /// Changes to files are made at once, and not when the agent asks for it.
+    /// Apply a change to files now, without a request of the agent.
     #[arg(long)]
     apply: bool,
 }
@@ -75,9 +80,9 @@ struct Approve {
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}")]
 struct Deny {
-    /// Its code.
+    /// The approval code.
     code: String,
-    /// Why; the agent is told.
+    /// The reason; the agent receives it.
     #[arg(long)]
     reason: Option<String>,
 }
@@ -131,7 +136,7 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
                 ]
             })
             .collect();
-        Output::table_or("Nothing waits for a person.", &["CODE", "WHO ASKS", "FOR", "LEVEL", "STATE"], &rows)
+        Output::table_or("No approval requests.", &["CODE", "CALLER", "ACTION", "LEVEL", "STATE"], &rows)
     });
     Ok(())
 }
@@ -139,7 +144,7 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
 fn show(context: &Context, code: &str) -> Result<(), Fault> {
     let ledger = context.ledger()?;
     let Some(approval) = stored::with_code(&ledger, &code.to_ascii_lowercase())? else {
-        return Err(Fault::missing(format!("there is no question `{code}`; see host-broker approvals list")));
+        return Err(Fault::missing(format!("there is no approval request `{code}`; see host-broker approvals list")));
     };
     let document = document(&ledger, &approval)?;
     context.output.show(&document, || text(context, &approval));
@@ -152,17 +157,19 @@ fn text(context: &Context, approval: &Approval) -> String {
     let card = approval
         .card
         .as_ref()
-        .map_or_else(|| "What would have run is no longer kept.\n".to_owned(), crate::approvals::card::Card::text);
+        .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), crate::approvals::card::Card::text);
     let head = format!("{} · {}", approval.code, standing(approval, now));
     let answer = if approval.state == State::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
         let at_once = match approval.kind {
-            Kind::File => "\n     (with --apply the change is made now, and not when the agent asks for it)",
+            Kind::File => "\n     (--apply applies the change now, without a request of the agent)",
             Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => "",
         };
         let code = &approval.code;
         let program = context.program();
-        format!("\nYes, {what}: {program} approvals approve {code}{at_once}\nNo:  {program} approvals deny {code}")
+        format!(
+            "\nTo approve {what}: {program} approvals approve {code}{at_once}\nTo deny: {program} approvals deny {code}"
+        )
     } else {
         String::new()
     };
@@ -174,8 +181,8 @@ fn standing(approval: &Approval, now: Timestamp) -> String {
         (Some(became), _) => became.clone(),
         (None, State::Waiting) if approval.expires_at <= now => "expired".to_owned(),
         (None, State::Waiting) => match approval.expires_at.since(now).as_secs() {
-            seconds @ ..7200 => format!("waits {seconds} s more"),
-            seconds => format!("waits {} h more", seconds / 3600),
+            seconds @ ..7200 => format!("pending, {seconds} s left"),
+            seconds => format!("pending, {} h left", seconds / 3600),
         },
         (None, state) => state.word().to_owned(),
     }

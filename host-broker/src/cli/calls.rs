@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::{Group, Provider, RequestId};
 
-/// Calls: what was asked, and what became of it.
+/// List calls, show their history, and settle unknown outcomes.
 #[derive(Debug, Args)]
 pub struct Calls {
     #[command(subcommand)]
@@ -24,11 +24,11 @@ pub struct Calls {
 enum Command {
     /// List the latest calls.
     List(List),
-    /// Tell the whole story of one request, row by row.
+    /// Show all ledger rows of one request.
     Show(Show),
-    /// Follow the calls as they happen.
+    /// Follow calls as they happen.
     Tail(Tail),
-    /// Record what became of a call whose outcome nobody knew.
+    /// Record the result of a call whose outcome is unknown.
     Settle(Settle),
 }
 
@@ -39,58 +39,59 @@ enum Command {
 struct List {
     #[command(flatten)]
     which: Which,
-    /// At most this many, the latest.
+    /// The maximum number of calls.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {request_id, rows: [every ledger row about it, with every column], \
-    gates: [the approvals that it spent]}")]
+#[command(after_help = "--json prints {request_id, rows: [every ledger row of the request, with every column], \
+    gates: [the gate approvals that the request consumed]}")]
 struct Show {
-    /// The request.
+    /// The id of the request.
     request_id: RequestId,
-    /// Only this group's, if several have used that id.
+    /// The group, if several groups have used that id.
     #[arg(long)]
     group: Option<Group>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Ends with Ctrl-C, or when nobody reads any more. Works with and without a running daemon.
+#[command(after_help = "The command ends with Ctrl-C, or when its reader closes the pipe. It does not need the daemon.
 
---json prints one line for each change: a call as `calls list` has it")]
+--json prints one line for each change: one element of `calls list`")]
 struct Tail {
     #[command(flatten)]
     which: Which,
-    /// Begin with this many calls that are there already.
+    /// Start with this number of earlier calls.
     #[arg(long, default_value_t = 10)]
     last: u32,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Look at the target first: the ledger keeps your finding for good, with your name and the note. The broker
-never repeats the call because of it; the agent sees the finding with ext_result.
+    after_help = "First look at the target. The ledger keeps your finding, your name and the note permanently. The broker \
+    does not repeat the call. The agent reads the finding with ext_result.
 
+Example:
   host-broker calls settle r-17 --as failed --note 'no such issue in acme/app'
 
 --json prints the reply: {status, summary, data: {request_id, settles, as}, evidence: {…}}"
 )]
 struct Settle {
-    /// The request, as `status` lists it.
+    /// The id of the request, as `status` lists it.
     request_id: RequestId,
-    /// What you found: it took effect, or it did not.
+    /// The result that you found: the effect happened, or it did not.
     #[arg(long = "as", value_name = "FOUND")]
     found: Found,
-    /// How you know.
+    /// The source of your finding.
     #[arg(long)]
     note: String,
-    /// The group whose call it is, if several have used that id.
+    /// The group, if several groups have used that id.
     #[arg(long)]
     group: Option<Group>,
 }
 
-/// What a person found.
+/// The result that a person found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Found {
     Succeeded,
@@ -99,18 +100,18 @@ enum Found {
 
 #[derive(Debug, Args)]
 struct Which {
-    /// Only this group's.
+    /// Show only calls of this group.
     #[arg(long)]
     group: Option<Group>,
-    /// Only to this provider.
+    /// Show only calls to this provider.
     #[arg(long)]
     provider: Option<Provider>,
-    /// Only those with this status.
+    /// Show only calls with this status.
     #[arg(long)]
     status: Option<Status>,
 }
 
-/// The state of a call: `waiting` is for a person, `authorized` is under way, `failed` includes unknown outcomes.
+/// The state of a call: `waiting` for an approval, `authorized` and running; `failed` includes unknown outcomes.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Status {
     Waiting,
@@ -168,7 +169,7 @@ impl Calls {
 
 fn table(records: &[CallRecord]) -> String {
     let rows: Vec<_> = records.iter().map(|record| cells(record).to_vec()).collect();
-    let head = ["WHEN", "REQUEST", "GROUP", "ACTION", "STATUS", "MS", "WHAT"];
+    let head = ["TIME", "REQUEST", "GROUP", "ACTION", "STATUS", "MS", "SUMMARY"];
     Output::table_or("No calls match.", &head, &rows)
 }
 

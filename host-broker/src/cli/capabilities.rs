@@ -8,17 +8,17 @@ use clap::Args;
 use shared::Group;
 use shared::snapshot::{Availability, Capability, Snapshot};
 
-/// Show what a group may do now: the document that its agent sees.
+/// Show the actions that a group can perform now.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints the snapshot as it lies in the group's directory: {generatedAt, group, is_main, \
+    after_help = "The agent of the group reads the same document. --json prints the snapshot of the group's directory: {generatedAt, group, is_main, \
     capabilities: [{provider, access_level, expires_at, actions: {NAME: {level, tier, status, description, \
     input_schema}}}], providers_available}"
 )]
 pub struct Capabilities {
     /// The group.
     group: Group,
-    /// Also the actions that the group may not perform.
+    /// Include the actions that the group cannot perform.
     #[arg(long)]
     all: bool,
 }
@@ -44,14 +44,14 @@ impl Capabilities {
 fn table(snapshot: &Snapshot, all: bool) -> String {
     let rows: Vec<_> = snapshot.capabilities.iter().flat_map(|capability| rows(capability, all)).collect();
     Output::table_or(
-        "This group may do nothing outside its sandbox. A grant gives it access: host-broker grant GROUP PROVIDER LEVEL",
-        &["PROVIDER", "GRANTED", "UNTIL", "ACTION", "DEMANDS", "STATUS"],
+        "This group has no access. To grant access: host-broker grant GROUP PROVIDER LEVEL",
+        &["PROVIDER", "GRANT", "EXPIRES", "ACTION", "LEVEL", "STATUS"],
         &rows,
     )
 }
 
 fn rows(capability: &Capability, all: bool) -> Vec<Vec<String>> {
-    let until = capability.expires_at.map_or_else(|| "never ends".to_owned(), |time| time.to_string());
+    let until = capability.expires_at.map_or_else(|| "never".to_owned(), |time| time.to_string());
     let head = [capability.provider.to_string(), capability.access_level.to_string(), until];
     let shown = capability
         .actions

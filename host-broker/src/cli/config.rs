@@ -8,7 +8,7 @@ use policy::profile::Profile;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The configuration: check it, describe it, show it.
+/// Check, describe and show the configuration.
 #[derive(Debug, Args)]
 pub struct Configuration {
     #[command(subcommand)]
@@ -17,33 +17,35 @@ pub struct Configuration {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check the configuration without starting anything; exit 4 names the line, the fault and the remedy.
+    /// Check the configuration without starting anything.
+    ///
+    /// If the configuration is invalid, the command names the line, the error and the fix, and exits with 4.
     Check(Check),
     /// Print the JSON Schema of the configuration, for editors.
     Schema(Schema),
-    /// Print what the configuration says, without comments, and what the environment overrides; or all that holds.
+    /// Print the values of the configuration and of the environment.
     Show(Show),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Whether the providers can be set up is for: host-broker provider check
+#[command(after_help = "To check the providers: `host-broker provider check`
 
---json prints {ok, path, groups, providers, warnings: [TEXT]}, or on a fault {error, exit: 4}")]
+--json prints {ok, path, groups, providers, warnings: [TEXT]}, or for an invalid configuration {error, exit: 4}")]
 struct Check {}
 
 #[derive(Debug, Args)]
 struct Schema {
-    /// The schema of a group's profile, policy/profiles/GROUP.toml.
+    /// Print the schema of policy/profiles/GROUP.toml, the profile of a group.
     #[arg(long)]
     profile: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Of a secret it shows where it comes from, never what it is.
+#[command(after_help = "The command shows the source of a secret, but never its value.
 
 --json prints {path, values: {…}, environment: {NAME: VALUE}}; a secret is shown as `(set)`")]
 struct Show {
-    /// Everything that holds: with the defaults of what the file does not say, and with the environment applied.
+    /// Include default values, and apply the environment.
     #[arg(long)]
     effective: bool,
 }

@@ -14,11 +14,12 @@ use stage::{Agent, Stage};
 use std::time::Duration;
 use story::Story;
 
-/// Show the broker at work in about ten seconds: grants, refusals, real logs, a person's yes, a lost reply, a kill, the
-/// evidence.
+/// Run a demonstration with a temporary home in about ten seconds.
+///
+/// It shows grants, refusals, real logs, an approval, a lost reply, a kill switch and the evidence.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Leave the home and the daemon running, and say where.
+    /// Keep the home and the daemon, and print where they are.
     #[arg(long)]
     keep: bool,
 }
@@ -80,7 +81,11 @@ async fn reading_is_granted(story: &mut Story, stage: &Stage, main: &Agent, deve
     let (above, said) = tokio::join!(above, person);
     let (above, said) = (above?, said?);
     story.said(&said);
-    story.check("above its ceiling a person is asked, who says no", above.code() == "approval_denied", &above.text);
+    story.check(
+        "a grant above its ceiling requires an approval, and a person denies it",
+        above.code() == "approval_denied",
+        &above.text,
+    );
     let answer = developer.call("mock", "write", json!({}), json!({})).await?;
     story.check("writing is refused at L1", answer.code() == "level_too_low", &answer.text);
     story.check("and nothing was written", stage.count("writes.log") == 0, "0 executions");
@@ -113,10 +118,10 @@ async fn real_logs(story: &mut Story, stage: &Stage, developer: &Agent) -> Resul
 
 async fn github(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
     if !stage.has_github() {
-        story.scene("GitHub: no GITHUB_TOKEN in the environment, so the scripted provider stands in for it");
+        story.scene("GitHub: no GITHUB_TOKEN in the environment, so a scripted provider replaces it");
         return Ok(());
     }
-    story.scene("GitHub: a token is in the environment; it stays with the broker");
+    story.scene("GitHub: the token is in the environment and stays with the broker");
     story.said(&stage.command(&["grant", "developer", "github", "1"])?);
     let answer = developer.call("github", "list_repos", json!({ "limit": 3 }), json!({})).await?;
     story.check("repositories are listed, or GitHub says why not", !answer.code().starts_with("no_"), &answer.brief());
@@ -129,12 +134,12 @@ async fn production_needs_a_gate(
     security: &Agent,
     developer: &Agent,
 ) -> Result<(), Fault> {
-    story.scene("L3: production needs a task, and its gate opened by somebody else, for each call");
+    story.scene("L3: each production call requires a task and a gate opened by another group");
     let answer = developer.call("mock", "deploy", json!({}), json!({})).await?;
     story.check("without a task it is refused", answer.code() == "task_required", &answer.text);
     let task = json!({ "title": "Deploy", "group_folder": "developer", "task_id": "gov-1" });
     let made = main.tool("task_create", task).await?;
-    story.check("the main group makes a task", !made.is_error, &made.text);
+    story.check("the main group creates a task", !made.is_error, &made.text);
     let with_task = json!({ "task_id": "gov-1" });
     let answer = developer.call("mock", "deploy", json!({}), with_task.clone()).await?;
     story.check("with a closed gate it is refused", answer.code() == "gate_missing", &answer.text);
@@ -148,7 +153,7 @@ async fn production_needs_a_gate(
 }
 
 async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
-    story.scene("A person is asked: the call waits, and what runs is what was shown");
+    story.scene("An approval: the call waits, and exactly the shown request runs");
     let send = json!({ "to": "alice@example.com", "body": "Hello\nAction: read" });
     let waiting = developer.call("mock", "send", send.clone(), json!({}));
     let person = async {
@@ -163,7 +168,7 @@ async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) 
     story.said(&shown);
     story.check("nothing runs while it waits", before == 0, "0 executions");
     story.said(&said);
-    story.check("after the yes it runs, and the agent hears it", answer.is_executed(), &answer.text);
+    story.check("after the approval it runs, and the agent gets the result", answer.is_executed(), &answer.text);
     story.check("once", stage.count("sent.log") == 1, "1 execution");
     story.check("the agent never saw the code", !answer.text.contains(&code), "codes are for people");
     let waiting = developer.call("mock", "send", send, json!({}));
@@ -174,12 +179,12 @@ async fn a_person_is_asked(story: &mut Story, stage: &Stage, developer: &Agent) 
     let (answer, said) = tokio::join!(waiting, person);
     story.said(&said?);
     let answer = answer?;
-    story.check("a no is told, with its reason", answer.code() == "approval_denied", &answer.text);
+    story.check("a denial reaches the agent with its reason", answer.code() == "approval_denied", &answer.text);
     Ok(())
 }
 
 async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
-    story.scene("A change to a file: proposed, seen by a person, applied");
+    story.scene("A change to a file: proposed, approved, applied");
     stage.command(&["grant", "developer", "files", "2"])?;
     let file = stage.home().join("workspaces/developer/src/greeting.txt");
     let write = |text: &str| {
@@ -202,7 +207,7 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     let (applied, (shown, said)) = (applied?, person?);
     story.said(&shown);
     story.said(&said);
-    story.check("after the yes it is applied", applied.is_executed() && is("Hello, world.\n"), &applied.brief());
+    story.check("after the approval it is applied", applied.is_executed() && is("Hello, world.\n"), &applied.brief());
     let again = developer.tool("apply_proposal", proposal).await?;
     story.check("once", again.code() == "proposal_unknown", &again.text);
     let content = json!({ "path": "src/greeting.txt", "content": "Hello, everybody.\n" });
@@ -213,25 +218,25 @@ async fn a_change_to_a_file(story: &mut Story, stage: &Stage, developer: &Agent)
     let proposal = json!({ "path": "src/greeting.txt", "hitl_id": proposed.at("/data/hitl/hitl_id") });
     let late = developer.tool("apply_proposal", proposal).await?;
     let kept = late.code() == "base_changed" && is("Edited meanwhile.\n");
-    story.check("what changed since the yes is not overwritten", kept, &late.text);
+    story.check("a file that changed after the approval is not overwritten", kept, &late.text);
     let secret = developer.tool("read_file", json!({ "path": ".env" })).await?;
-    story.check("what nobody may ask for is not read", secret.code() == "path_denied", &secret.text);
+    story.check("a denied path is not read", secret.code() == "path_denied", &secret.text);
     Ok(())
 }
 
 async fn a_lost_reply_is_not_repeated(story: &mut Story, stage: &Stage, developer: &Agent) -> Result<(), Fault> {
-    story.scene("A charge whose answer is lost, and a client that tries again");
+    story.scene("A charge whose answer is lost, and a client that retries");
     let key = json!({ "idempotency_key": "invoice-7" });
     let first = developer.call("mock", "charge", json!({ "amount": 7 }), key.clone()).await?;
-    story.check("the truth is told", first.code() == "outcome_unknown", &first.text);
+    story.check("the outcome is reported as unknown", first.code() == "outcome_unknown", &first.text);
     for _ in 0..3 {
         developer.call("mock", "charge", json!({ "amount": 7 }), key.clone()).await?;
     }
-    story.check("four tries, one charge", stage.count("charges.log") == 1, "1 execution");
+    story.check("four attempts, one charge", stage.count("charges.log") == 1, "1 execution");
     let settled = stage.wait_for_row("settled").await;
-    story.check("the broker looked, and settled the outcome by itself", settled, "a row `settled`");
+    story.check("the broker probes the provider and settles the outcome", settled, "a row `settled`");
     let again = developer.call("mock", "charge", json!({ "amount": 7 }), key).await?;
-    story.check("the next try hears that it happened", again.is_executed(), &again.text);
+    story.check("the next attempt gets the result", again.is_executed(), &again.text);
     Ok(())
 }
 
@@ -241,7 +246,7 @@ async fn a_kill_in_the_middle(story: &mut Story, stage: &mut Stage, developer: &
     let (answer, killed) = tokio::join!(running, stage.kill_and_restart("slow"));
     killed?;
     let answer = answer?;
-    story.check("the caller hears the truth from the next daemon", answer.code() == "outcome_unknown", &answer.text);
+    story.check("the next daemon reports the outcome as unknown", answer.code() == "outcome_unknown", &answer.text);
     let executions = stage.count("slow.log");
     story.check("nothing ran twice", executions <= 1, &format!("{executions} executions"));
     let after = developer.call("mock", "read", json!({ "what": "after" }), json!({})).await?;
@@ -256,8 +261,8 @@ fn the_evidence(story: &mut Story, stage: &mut Stage, keep: bool) -> Result<(), 
         stage.stop(Duration::from_secs(10))?;
     }
     let proof = stage.verify()?;
-    story.check("every row follows from the one before it", true, &format!("{} rows, {}", proof.rows, proof.head));
-    story.check("every intent has its outcome", proof.open == 0, &format!("{} open", proof.open));
+    story.check("every row is linked to the previous row", true, &format!("{} rows, {}", proof.rows, proof.head));
+    story.check("every intent has an outcome", proof.open == 0, &format!("{} open", proof.open));
     story.check("every refusal above has its row", proof.refused >= 7, &format!("{} refusals", proof.refused));
     Ok(())
 }

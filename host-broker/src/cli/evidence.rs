@@ -15,7 +15,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The ledger as proof: where it ends, whether it is whole, all of it.
+/// Inspect, verify and export the audit ledger.
 #[derive(Debug, Args)]
 pub struct Evidence {
     #[command(subcommand)]
@@ -24,19 +24,25 @@ pub struct Evidence {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print where the chain ends. Keep it elsewhere: `verify --kept` later finds a ledger that was cut or rewritten.
+    /// Print the head of the chain.
+    ///
+    /// Keep the head in another place. Later, `verify --kept` detects a ledger that was truncated or rewritten.
     Head(Head),
-    /// Verify every row and its link to the row before; exit 1 at the first that is wrong.
+    /// Verify every row and its link to the previous row.
+    ///
+    /// The command stops at the first invalid row and exits with 5.
     Verify(Verify),
-    /// Print every row, as anybody needs it to verify the chain without this program.
+    /// Export every row.
+    ///
+    /// Other programs can verify the chain from the export.
     Export(Export),
-    /// Accept the machine's clock although the last row is later; the broker then admits calls again.
+    /// Accept a clock that is behind the last row, so that calls are admitted again.
     AcceptClock(AcceptClock),
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints SEQ:sha256:HASH. --json prints {seq, event_hash, time}; seq is 0 for a ledger without rows"
+    after_help = "The command prints SEQ:sha256:HASH. --json prints {seq, event_hash, time}; seq is 0 for an empty ledger"
 )]
 struct Head {}
 
@@ -45,39 +51,39 @@ struct Head {}
   host-broker evidence verify
   host-broker evidence verify --file ledger.jsonl --kept 1200:sha256:6f…
 
-The oldest rows of a large ledger are in HOME/segments; each file there is a part of the export, compressed with gzip.
+HOME/segments holds the oldest rows of a large ledger. Each file is a part of the export, compressed with gzip.
 
 --json prints {ok, rows, head: {seq, event_hash, time}, open_intents: [SEQ]};
-on a break {ok: false, rows, first_bad, error, exit: 1}, where rows is the number of rows that are right")]
+for an invalid ledger {ok: false, rows, first_bad, error, exit: 5}, where rows is the number of valid rows")]
 struct Verify {
-    /// An export, one row a line; without it, this home's ledger.
+    /// The export to verify, one row a line; the default is the ledger of this home.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// A head that was noted earlier; the chain must still hold it.
+    /// An earlier head that the chain must contain.
     #[arg(long, value_name = "SEQ:sha256:HASH")]
     kept: Option<Kept>,
-    /// Begin at this row: the first one of a segment, or any that is still in the database. The row before it is
-    /// believed.
+    /// The first row to verify: the first row of a segment, or any row in the database. The command trusts the previous
+    /// row.
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..), conflicts_with = "file")]
     from: Option<i64>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "jsonl: one JSON object a line with every column: seq, ts, kind, caller, person, request_id, \
+#[command(after_help = "jsonl: one JSON object a line, with every column: seq, ts, kind, caller, person, request_id, \
     provider, action, level, params_digest, summary, reason_code, result_summary, result_digest, task_id, approval, \
     policy_version, duration_ms, body, prev_hash, event_hash. Digests are sha256:HEX; ts is milliseconds since 1970.
 
-event_hash is SHA-256 over the line `ext-broker ledger row v1` with its newline, then every column in that order but \
-    the last: `<length in bytes>:<bytes>,`, or `-,` where it is null; numbers in decimal, digests as their 32 bytes.
+event_hash is SHA-256 over the line `ext-broker ledger row v1` with its newline, and every column except the last in \
+    that order: `<length in bytes>:<bytes>,`, or `-,` for null. Numbers are decimal; digests are their 32 bytes.
 
-files: what happened to files only, one record a line: ts, op, path, created, base_hash, patch_hash, before_hash, \
-    after_hash, hitl_id, tool_call_id, context_id, status, prev_hash, event_hash. The hashes are those of the whole \
-    ledger, so to verify them takes the other format.")]
+files: only events of files, one record a line: ts, op, path, created, base_hash, patch_hash, before_hash, \
+    after_hash, hitl_id, tool_call_id, context_id, status, prev_hash, event_hash. The hashes belong to the whole \
+    ledger; to verify them, use jsonl.")]
 struct Export {
-    /// How rows are written.
+    /// The format of the rows.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
-    /// Begin at this row.
+    /// The first row.
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(1..), default_value_t = 1)]
     from: i64,
 }
@@ -90,10 +96,10 @@ enum Format {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Rows that were written while the clock was ahead are in the future, and the broker admits nothing \
-    until the clock reaches the last of them. Set the clock first. This command then writes a row that permits the step \
-    back. Grants, tokens and approvals that were given while the clock was ahead, and have an expiry, expire now. It \
-    takes the right to administer.
+    after_help = "If rows were written while the clock was ahead, the broker admits no calls until the clock reaches the \
+    last of them. Set the clock first. This command then writes a row that permits the step back. Grants, tokens and \
+    approvals from the time when the clock was ahead expire now, if they have an expiry. The command requires the right \
+    to administer.
 
 --json prints the reply: {status, summary, data: {last_row, now, behind_ms, ended: {grants, external_grants, \
     operator_tokens, approvals}}, evidence: {…}}"

@@ -23,10 +23,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Show what would be decided about a call, step by step. Contacts nobody and changes nothing.
+/// Explain the decision about a call step by step, without making the call.
 ///
-/// Every step is judged, also those after the first no. What only the provider could tell (`needs remote facts`) is
-/// not asked.
+/// The command evaluates every step, also after the first refusal. It contacts no provider: a step that depends on the
+/// provider shows `needs remote facts`. It changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker explain developer github.merge_pr '{\"owner\":\"acme\",\"repo\":\"app\",\"number\":7}' --task gov-42
@@ -36,25 +36,25 @@ use std::sync::Arc;
 --json prints {verdict, code?, reason?, caller, provider, action, steps: [{step, verdict, code?, reason?, rule?}]};
 verdict is `permit`, `ask a person`, `needs remote facts` or `refuse`")]
 pub struct Explain {
-    /// The group that would call, or the access of an agent outside.
+    /// The group that makes the call, or an access of an external agent.
     #[arg(value_name = "GROUP|ACCESS")]
     caller: Who,
-    /// The provider and the action, for example `github.list_issues`; for an agent outside the tool.
+    /// The provider and the action, for example `github.list_issues`; for an external agent, the tool.
     #[arg(value_name = "PROVIDER.ACTION|TOOL")]
     target: String,
     /// The parameters, as a JSON object.
     #[arg(default_value = "{}")]
     params: String,
-    /// The governance task that the call would name.
+    /// The governance task of the call.
     #[arg(long)]
     task: Option<TaskId>,
-    /// The person on whose behalf, as the ledger names persons: ash:user-1.
+    /// The person for whom the call is made, as the ledger names persons: ash:user-1.
     #[arg(long, value_name = "ISSUER:PERSON", value_parser = person)]
     person: Option<Person>,
-    /// The chat that the person would ask in.
+    /// The chat of the person.
     #[arg(long, requires = "person")]
     chat_id: Option<String>,
-    /// The kind of that chat: private, group or channel.
+    /// The kind of the chat: private, group or channel.
     #[arg(long, requires = "person", value_parser = chat_type)]
     chat_type: Option<ChatType>,
 }
@@ -194,6 +194,6 @@ fn text(explained: &Value) -> String {
         word(explained, "caller"),
         word(explained, "provider"),
         word(explained, "action"),
-        Output::table(&["STEP", "VERDICT", "WHY"], &rows)
+        Output::table(&["STEP", "VERDICT", "REASON"], &rows)
     )
 }

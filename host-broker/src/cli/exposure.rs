@@ -17,8 +17,8 @@ use shared::Group;
 /// accumulates until it is reset. Reset it when you recreate the sandbox of a group. Remove everything that the old
 /// sandbox could have written first: its files, its workspace, and `tasks` and `responses` in its directory.
 ///
-/// All accesses of one external agent share one session, including later ones. All external agents of the main group's
-/// agent share one session for each issuer, and so do those of an operator token.
+/// All accesses of one external agent share one session, also later ones. All external agents of the main group's agent
+/// share one session for each issuer, and so do those of an operator token.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker exposure list
@@ -37,7 +37,7 @@ pub struct Exposure {
 enum Command {
     /// List the exposure of each session, with the calls that caused it.
     List {
-        /// Only this group.
+        /// Show only this group.
         group: Option<Group>,
     },
     /// Reset a session after its sandbox or external agent was recreated.
@@ -96,8 +96,8 @@ fn list(context: &Context, only: Option<&Group>) -> Result<(), Fault> {
         }
     }
     context.output.show(&json!({ "sessions": groups, "external": external }), || {
-        let none = "Nobody has called anything that exposes.";
-        Output::table_or(none, &["SESSION", "CALLED", "EXPOSES", "FIRST AT"], &rows)
+        let none = "No session has exposure.";
+        Output::table_or(none, &["SESSION", "ACTION", "EXPOSURE", "FIRST CALL"], &rows)
     });
     Ok(())
 }

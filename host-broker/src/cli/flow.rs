@@ -14,10 +14,10 @@ use shared::flow::{BUNDLE_MAX, Bundle, Id, Scope, Vault, Version};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Flows: pieces of work, step by step, that people approve and agents work by.
+/// Manage flows: versioned workflows that people approve and agents follow.
 #[derive(Debug, Args)]
 pub struct Flow {
-    /// Where flows are kept apart.
+    /// The vault of the flows.
     #[arg(long, global = true, default_value = "default")]
     vault: Vault,
     #[command(subcommand)]
@@ -28,21 +28,23 @@ pub struct Flow {
 enum Command {
     /// List versions of flows.
     List(List),
-    /// Show a flow.
+    /// Show a flow with its steps.
     Get(Named),
-    /// Propose a version of a flow, or one of those that ship with the broker.
+    /// Propose a version of a flow, or a flow that ships with the broker.
     Propose(Propose),
-    /// Propose a flow that comes from elsewhere: the tools for agents outside that it names must be allowed.
+    /// Propose a flow from an exported document.
+    ///
+    /// The configuration must allow the tools for external agents that the flow names.
     Import(Import),
-    /// Print a flow as one document, as import takes it.
+    /// Print a flow as one document, for `flow import`.
     Export(Named),
-    /// Ask people to make a proposed version canonical.
+    /// Request the approval that makes a proposed version canonical.
     Approve(OfVersion),
-    /// End a canonical version, or take a proposed one back.
+    /// Deprecate a canonical version, or withdraw a proposed one.
     Deprecate(OfVersion),
     /// Render a flow for a harness.
     Project(Project),
-    /// Accesses of agents outside.
+    /// Manage the accesses of external agents.
     #[command(subcommand)]
     Grant(grant::Grant),
 }
@@ -51,16 +53,16 @@ enum Command {
 #[command(after_help = "--json prints {vault_id, flows: [{flow_id, version, state, scope, title, steps, digest, \
     proposed_by, proposed_at}], next_cursor}")]
 struct List {
-    /// Those that stand there.
+    /// Show only versions in this state.
     #[arg(long, value_enum, default_value = "approved")]
     state: State,
-    /// Only those of this scope.
+    /// Show only flows of this scope.
     #[arg(long, value_enum)]
     scope: Option<Of>,
-    /// How many, at most 200.
+    /// The maximum number of versions, at most 200.
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Where to go on: the `next_cursor` of the list before.
+    /// The `next_cursor` of the previous list, to continue it.
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -91,28 +93,28 @@ enum Harness {
 struct Named {
     /// The flow.
     flow: Id,
-    /// The version; without, the canonical one.
+    /// The version; the default is the canonical version.
     #[arg(long, value_name = "VERSION")]
     flow_version: Option<Version>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The document is {flow, steps}: see docs/guide/flows.md, or print one with: host-broker flow propose --starter \
-    incident_triage && host-broker flow export flow_incident_triage --flow-version 1.0.0"
+    after_help = "The document is {flow, steps}; see docs/guide/flows.md. To print an example: `host-broker flow propose --starter \
+    incident_triage` and `host-broker flow export flow_incident_triage --flow-version 1.0.0`"
 )]
 struct Propose {
-    /// The file; `-` is standard input.
+    /// The file; `-` means standard input.
     #[arg(required_unless_present = "starter")]
     file: Option<PathBuf>,
-    /// One that ships with the broker.
+    /// The name of a flow that ships with the broker.
     #[arg(long, conflicts_with = "file", value_parser = starter::names())]
     starter: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Import {
-    /// The file; `-` is standard input.
+    /// The file; `-` means standard input.
     file: PathBuf,
 }
 
@@ -126,15 +128,17 @@ struct OfVersion {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Prints what the harness reads. --json prints the envelope {schema, projection: {flow_id, \
-    flow_version, harness, rendered, fidelity: {dropped_fields, notes}, …}, stale, canonical_version}")]
+#[command(
+    after_help = "The command prints the text for the harness. --json prints the envelope {schema, projection: {flow_id, \
+    flow_version, harness, rendered, fidelity: {dropped_fields, notes}, …}, stale, canonical_version}"
+)]
 struct Project {
     /// The flow.
     flow: Id,
-    /// For which harness.
+    /// The harness.
     #[arg(long, value_enum)]
     harness: Harness,
-    /// The version; without, the canonical one.
+    /// The version; the default is the canonical version.
     #[arg(long, value_name = "VERSION")]
     flow_version: Option<Version>,
 }
@@ -208,10 +212,10 @@ fn list(context: &Context, vault: Vault, wanted: List) -> Result<(), Fault> {
         };
         let row = |row: &Value| ["flow_id", "version", "scope", "steps", "title"].map(|of| word(row, of)).to_vec();
         let rows: Vec<_> = data.get("flows").and_then(Value::as_array).into_iter().flatten().map(row).collect();
-        let none = format!("No version of a flow is {}.", state.word());
+        let none = format!("No {} versions.", state.word());
         let table = Output::table_or(&none, &["FLOW", "VERSION", "SCOPE", "STEPS", "TITLE"], &rows);
         match data.get("next_cursor").and_then(Value::as_str) {
-            Some(next) => format!("{table}\n\nThere are more: --cursor {next}"),
+            Some(next) => format!("{table}\n\nMore versions: --cursor {next}"),
             None => table,
         }
     };
@@ -262,7 +266,8 @@ fn read(file: &Path) -> Result<Vec<u8>, Fault> {
 
 /// The document as a flow, or what about it is none.
 fn bundle(bytes: &[u8]) -> Result<Bundle, Fault> {
-    let object = shared::json::parse_object(bytes).map_err(|fault| Fault::usage(format!("it is no flow: {fault}")))?;
+    let object = shared::json::parse_object(bytes)
+        .map_err(|fault| Fault::usage(format!("the document is not a flow: {fault}")))?;
     let found: Result<Bundle, _> = serde_path_to_error::deserialize(json!(object));
-    found.map_err(|error| Fault::usage(format!("it is no flow: {}: {}", error.path(), error.inner())))
+    found.map_err(|error| Fault::usage(format!("the document is not a flow: {}: {}", error.path(), error.inner())))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use shared::request::GateRequest;
 use shared::{Gate as Name, TaskId};
 
-/// Gates: what a task must have passed before a production call.
+/// Open and list gates, the conditions of a task for a production call.
 #[derive(Debug, Args)]
 pub struct Gate {
     #[command(subcommand)]
@@ -19,14 +19,14 @@ pub struct Gate {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Open a gate of a task, for one call.
+    /// Open a gate of a task for one call.
     Approve(Approve),
-    /// List the gates, who may open them, and what was approved.
+    /// List the gates, who can open them, and their approvals.
     List(List),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "You must be named in the gate's table of the configuration.
+#[command(after_help = "The table of the gate in broker.toml must name you.
 
 Example:
   host-broker gate approve gov-42 Security
@@ -97,8 +97,8 @@ fn list(context: &Context) -> Result<(), Fault> {
             .collect();
         format!(
             "{}\n\n{}",
-            Output::table_or("The configuration has no gates.", &["GATE", "NEEDS", "OPENED BY"], &gate_rows),
-            Output::table_or("Nothing was approved yet.", &["TASK", "GATE", "APPROVED", "SPENT"], &approval_rows)
+            Output::table_or("The configuration has no gates.", &["GATE", "QUORUM", "APPROVERS"], &gate_rows),
+            Output::table_or("No gate approvals.", &["TASK", "GATE", "APPROVED", "CONSUMED"], &approval_rows)
         )
     });
     Ok(())

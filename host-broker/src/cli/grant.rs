@@ -10,10 +10,10 @@ use model::ChatType;
 use shared::request::{Expiry, GrantRequest};
 use shared::{Action, Gate, Group, Level, Provider};
 
-/// Give a group access to a provider. Repeating a grant replaces it.
+/// Grant a group access to a provider.
 ///
-/// It takes effect with the group's next call. Only actions that the provider has now are included: an action that
-/// appears later, or changes its level, needs the grant to be repeated.
+/// A second grant for the same group and provider replaces the first. The grant applies from the group's next call. It
+/// covers only the current actions of the provider. If an action is added or changes its level, repeat the grant.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker grant security github 1
@@ -27,34 +27,34 @@ pub struct Grant {
     group: Group,
     /// The provider, for example github.
     provider: Provider,
-    /// 0 = none, 1 = read, 2 = write with guardrails, 3 = production or money.
+    /// The level: 0 none, 1 read, 2 write with guardrails, 3 production or money.
     #[arg(value_parser = level)]
     level: Level,
-    /// Only these actions (comma-separated); without it, all that the provider has now.
+    /// Allow only these actions (comma-separated); the default is all current actions of the provider.
     #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     allow: Option<Vec<Action>>,
-    /// Never these actions (comma-separated).
+    /// Deny these actions (comma-separated).
     #[arg(long, value_delimiter = ',', value_name = "ACTION")]
     deny: Option<Vec<Action>>,
-    /// The gate that production actions need.
+    /// The gate that production actions require.
     #[arg(long)]
     gate: Option<Gate>,
-    /// When it ends: a time such as 2026-12-31T00:00:00Z, or never. Without it, writes end after 7 days.
+    /// The expiry: a time such as 2026-12-31T00:00:00Z, or never. By default, a grant of writes expires after 7 days.
     #[arg(long, value_name = "TIME", value_parser = expiry, conflicts_with = "expires_in")]
     expires: Option<Expiry>,
-    /// When it ends, counted from now: a number and s, m, h or d, such as 90m, 12h, 7d.
+    /// The expiry, counted from now: a number and s, m, h or d, such as 90m, 12h, 7d.
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     expires_in: Option<u64>,
-    /// At most so many calls a minute.
+    /// The maximum number of calls a minute.
     #[arg(long, value_name = "CALLS")]
     rate_per_minute: Option<u32>,
-    /// At most so many calls a day.
+    /// The maximum number of calls a day.
     #[arg(long, value_name = "CALLS")]
     daily_quota: Option<u32>,
-    /// Only for persons in such chats (comma-separated): private, group, channel. It takes a context token.
+    /// Allow only persons in chats of these kinds (comma-separated): private, group, channel. Requires a context token.
     #[arg(long, value_delimiter = ',', value_name = "KIND", value_parser = chat_type)]
     chat_type: Option<Vec<ChatType>>,
-    /// Only for persons in these chats (comma-separated). It takes a context token.
+    /// Allow only persons in these chats (comma-separated). Requires a context token.
     #[arg(long, value_delimiter = ',', value_name = "CHAT")]
     chat_id: Option<Vec<String>>,
 }

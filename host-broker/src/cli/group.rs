@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::Group as Name;
 
-/// Groups: each has a directory that it shares with one sandbox.
+/// Manage groups; each group shares one directory with one sandbox.
 #[derive(Debug, Args)]
 pub struct Group {
     #[command(subcommand)]
@@ -24,9 +24,13 @@ pub struct Group {
 enum Command {
     /// List the groups.
     List(List),
-    /// Add a group to the configuration. It starts without any access, and a person must agree to each of its writes.
+    /// Add a group to the configuration.
+    ///
+    /// The group starts without access, and each of its writes requires an approval.
     Add(Add),
-    /// Remove a group from the configuration. Its access must have been revoked before.
+    /// Remove a group from the configuration.
+    ///
+    /// First revoke all access of the group.
     Remove(Remove),
 }
 
@@ -36,23 +40,23 @@ struct List {}
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Writes a [groups.NAME] table at the end of broker.toml; comments stay as they are. A running daemon \
-    takes it up after host-broker reload. policy/profiles/NAME.toml says who must agree each time.
+    after_help = "The command adds a [groups.NAME] table at the end of broker.toml and keeps comments. A running daemon \
+    uses it after `host-broker reload`. policy/profiles/NAME.toml sets the tier of each action.
 
 --json prints {group, added: true, mailbox, restart_needed}"
 )]
 struct Add {
-    /// The group's name, which is also its directory's.
+    /// The name of the group and of its directory.
     name: Name,
-    /// The user id under which its sandbox writes; requests of any other owner are refused.
+    /// The user id of the sandbox; the broker refuses requests of any other owner.
     #[arg(long)]
     uid: Option<u32>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Takes the [groups.NAME] table out of broker.toml; comments stay as they are. Its directory and its rows \
-    in the ledger stay. A running daemon knows the group until host-broker reload.
+    after_help = "The command removes the [groups.NAME] table from broker.toml and keeps comments. The directory of the \
+    group and its rows in the ledger stay. A running daemon serves the group until `host-broker reload`.
 
 --json prints {group, removed: true, restart_needed}"
 )]
@@ -113,7 +117,7 @@ fn list(context: &Context) -> Result<(), Fault> {
             vec![name.to_string(), flags.join(", "), access, context.home.mailbox(name).display().to_string()]
         };
         let rows: Vec<_> = config.groups.iter().map(row).collect();
-        Output::table_or("The configuration has no groups.", &["GROUP", "", "MAY USE", "DIRECTORY"], &rows)
+        Output::table_or("The configuration has no groups.", &["GROUP", "FLAGS", "ACCESS", "DIRECTORY"], &rows)
     });
     Ok(())
 }
@@ -141,9 +145,9 @@ fn add(context: &Context, name: &Name, uid: Option<u32>) -> Result<(), Fault> {
     let document = json!({ "group": name, "added": true, "mailbox": mailbox, "restart_needed": restart });
     context.output.show(&document, || {
         format!(
-            "Group {name} is in the configuration, without any access. Its directory will be {}.\n{}",
+            "Added group {name} without access. Its directory is {}.\n{}",
             mailbox.display(),
-            follow_up(context, restart, "takes the group up")
+            follow_up(context, restart, "serves the group")
         )
     });
     Ok(())
@@ -158,7 +162,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
         let commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
         if !commands.is_empty() {
             return Err(Fault::refused(format!(
-                "group {name} still has access, which would be back with the next group of that name; revoke it \
+                "group {name} still has access, which a new group of that name would get; revoke it \
                  first: {}",
                 commands.join("; ")
             )));
@@ -176,7 +180,10 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
     }
     let restart = running(context)?.is_some();
     context.output.show(&json!({ "group": name, "removed": true, "restart_needed": restart }), || {
-        format!("Group {name} is no longer in the configuration.\n{}", follow_up(context, restart, "forgets the group"))
+        format!(
+            "Removed group {name} from the configuration.\n{}",
+            follow_up(context, restart, "stops serving the group")
+        )
     });
     Ok(())
 }

@@ -14,9 +14,9 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Make a home: configuration with comments, groups main, developer and security, keys, directories.
+/// Create a home with configuration, keys, directories and three groups.
 ///
-/// It grants nothing. What exists is never overwritten.
+/// The groups are main, developer and security. The command grants no access and never overwrites a file.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   host-broker init --home /srv/broker
@@ -24,7 +24,7 @@ use std::sync::Arc;
 --json prints {home, config, groups: [{group, mailbox, claude_md, mount}], register, suggested_grants, \
     suggested_after_configuration}")]
 pub struct Init {
-    /// The user id under which the sandboxes write, if it is not yours; requests of any other owner are refused.
+    /// The user id of the sandboxes, if it is not yours; the broker refuses requests of any other owner.
     #[arg(long)]
     uid: Option<u32>,
 }
@@ -94,7 +94,7 @@ fn exists(config: &Path) -> Fault {
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::home(format!("cannot make {}: {error}", path.display()))
+    Fault::home(format!("cannot create {}: {error}", path.display()))
 }
 
 /// The directories, and what lies in them beside the configuration.
@@ -109,7 +109,7 @@ fn make_home(context: &Context, config: &Config) -> Result<(), Fault> {
     let mode = std::fs::metadata(home).map_err(|error| cannot(home, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
         let home = home.display();
-        context.output.say(&format!("host-broker: others may look into {home}; better: chmod 700 {home}"));
+        context.output.say(&format!("host-broker: other users can read {home}; to prevent this: chmod 700 {home}"));
     }
     for (group, text) in GROUPS {
         let path = claude_md(context, group);
@@ -186,19 +186,19 @@ fn report(context: &Context, config: &Config) {
         let mounts: Vec<String> = config.groups.keys().map(&mount).collect();
         let mut parts = vec![
             format!(
-                "Made {}: broker.toml (the configuration), groups/<group>/CLAUDE.md (for each group's agent), \
-                 policy/profiles/<group>.toml (who must agree each time), policy/default.cedar (the rules), ipc/<group> (shared with its sandbox). No \
+                "Created {}: broker.toml (the configuration), groups/<group>/CLAUDE.md (for each group's agent), \
+                 policy/profiles/<group>.toml (the tier of each action), policy/default.cedar (the rules), ipc/<group> (shared with its sandbox). No \
                  group has any access yet.",
                 home.display()
             ),
-            list("Mount each group's directory into its sandbox, read-only but for tasks; for docker run:", &mounts),
+            list("Mount each group's directory into its sandbox, read-only except tasks; for docker run:", &mounts),
             format!("Register the shim there, and give the agent its CLAUDE.md:\n  {REGISTER}"),
         ];
         if !now.is_empty() {
-            parts.push(list("Suggested access, for you to give:", &now));
+            parts.push(list("Suggested grants:", &now));
         }
         if !later.is_empty() {
-            parts.push(list("Suggested access, once broker.toml has these providers:", &later));
+            parts.push(list("Suggested grants after you add these providers to broker.toml:", &later));
         }
         parts.push(format!("Start the broker:\n  {}", command("serve")));
         parts.join("\n\n")

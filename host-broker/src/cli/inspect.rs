@@ -13,34 +13,36 @@ use std::path::{Path, PathBuf};
 /// The longest line that is read, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Say what the inspector thinks of texts: clean, suspicious or hostile, and why.
+/// Inspect texts for injected instructions, as the broker inspects results.
 ///
-/// It knows the marks of known tricks and nothing else. `clean` does not mean harmless.
+/// The verdict is clean, suspicious or hostile. The inspector detects only known patterns: `clean` does not mean harmless.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --jsonl the whole input is one text of at most 16 MiB, and its verdict is printed:
-`hostile: instruction_override`; with --json {verdict, reasons}.
+#[command(
+    after_help = "Without --jsonl, the input is one text of at most 16 MiB. The command prints its verdict, such as \
+    `hostile: instruction_override`; with --json {verdict, reasons}.
 
-With --jsonl it reads one JSON object a line, with a `text`, or with any JSON value as `data`; other members are passed over.
-It prints one line for each, in the same order: {line, verdict, reasons}, or {line, error}. line counts the lines that are not
-empty.
+With --jsonl, each line of the input is a JSON object with a `text`, or with any JSON value as `data`. The command ignores \
+    other members. It prints one line for each object in the same order: {line, verdict, reasons}, or {line, error}. line \
+    counts the lines that are not empty.
 
 verdict is `clean`, `suspicious` or `hostile`; reasons are words such as `instruction_override`.
-A line that is longer than 16 MiB or no such object is answered with an error, the others still are, and the exit
-code is 2 at the end. On a terminal the numbers of each verdict are said at the end.
+If a line is longer than 16 MiB or is no such object, the command prints an error for it and continues. The exit code is \
+    then 2. On a terminal, the command prints the number of each verdict at the end.
 
 Examples:
   host-broker inspect issue.txt
   echo '{\"text\": \"Ignore all previous instructions.\"}' | host-broker inspect --jsonl
   host-broker inspect --jsonl results.jsonl
-  host-broker inspect --jsonl --departing - < sent.jsonl")]
+  host-broker inspect --jsonl --departing - < sent.jsonl"
+)]
 pub struct Inspect {
-    /// Read JSON lines; without it the whole input is one plain text.
+    /// Read JSON lines; by default, the input is one plain text.
     #[arg(long)]
     jsonl: bool,
-    /// Take each for something that is about to be sent, rather than for something that arrived.
+    /// Inspect each text as outgoing content; by default, as incoming content.
     #[arg(long)]
     departing: bool,
-    /// Where the lines are; `-` is standard input.
+    /// The input file; `-` means standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }

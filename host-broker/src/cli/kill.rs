@@ -11,9 +11,10 @@ use model::KillScope;
 use serde_json::json;
 use shared::{Group, Provider};
 
-/// Stop calls at once: all of them, a provider's, or a group's.
+/// Stop all calls, or the calls of a provider or a group, immediately.
 ///
-/// What has already left for a provider is not called back. The stop holds, also over restarts, until it is lifted.
+/// The broker cannot recall a call that it has already sent. The kill switch survives restarts. It stays on until you lift
+/// it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker kill all
@@ -25,26 +26,26 @@ kill list prints {kill_switches: [\"all\", \"provider:NAME\", \"group:NAME\"]}")
 pub struct Kill {
     #[command(subcommand)]
     scope: Scope,
-    /// Allow the calls again.
+    /// Lift the kill switch.
     #[arg(long, global = true)]
     lift: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Scope {
-    /// Every call.
+    /// Stop every call.
     All,
-    /// Every call to a provider.
+    /// Stop every call to a provider.
     Provider {
         /// The provider.
         name: Provider,
     },
-    /// Every call of a group.
+    /// Stop every call of a group.
     Group {
         /// The group.
         name: Group,
     },
-    /// List what is stopped.
+    /// List the active kill switches.
     List,
 }
 
@@ -61,7 +62,9 @@ impl Kill {
             Scope::Provider { name } => ask(context, &Control::KillProvider { provider: name, on }),
             Scope::Group { name } => ask(context, &Control::KillGroup { group: name, on }),
             Scope::List if on => list(context),
-            Scope::List => Err(Fault::usage("kill list lifts nothing; host-broker kill all --lift does")),
+            Scope::List => {
+                Err(Fault::usage("kill list does not take --lift; to lift a kill switch: host-broker kill all --lift"))
+            }
         }
     }
 }
@@ -97,7 +100,7 @@ fn list(context: &Context) -> Result<(), Fault> {
     };
     context.output.show(&json!({ "kill_switches": scopes }), || {
         let rows: Vec<_> = scopes.iter().map(|scope| vec![scope.clone()]).collect();
-        Output::table_or("Nothing is stopped.", &["STOPPED"], &rows)
+        Output::table_or("No active kill switches.", &["KILL SWITCH"], &rows)
     });
     Ok(())
 }

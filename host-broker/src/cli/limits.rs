@@ -1,4 +1,4 @@
-//! `limits`: what is used of each quota today, and which providers are left alone.
+//! `limits`: the use of each limit, and open circuit breakers.
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
@@ -6,14 +6,15 @@ use crate::limits::{self, Used};
 use clap::Args;
 use serde_json::json;
 
-/// Show the rates and quotas of each grant, what is used of them, and which providers are left alone because they fail.
+/// Show the limits of each grant, their use, and open circuit breakers.
 ///
-/// A rate counts the calls of the last minute, a quota those of today (UTC). Limits are [limits.GROUP.PROVIDER] in broker.toml, and in grants.
+/// A rate limit counts the calls of the last minute. A quota counts the calls of today (UTC). Limits are in
+/// `[limits.GROUP.PROVIDER]` of broker.toml and in grants.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}]}; scope is a
-level, `grant`, `amount:ACTION` (used is in millionths then) or `breaker` (used is the faults in a row); taken is the number
-of calls that count against the rate now"
+    after_help = "--json prints {limits: [{caller, provider, scope, used, daily_quota, rate_per_minute, taken, open_until}]}.
+scope is a level, `grant`, `amount:ACTION` or `breaker`. For an amount, used is in millionths. For a breaker, used is the \
+    number of consecutive faults. taken is the number of calls that count against the rate now"
 )]
 pub struct Limits {}
 
@@ -31,8 +32,8 @@ impl Limits {
         };
         context.output.show(&json!({ "limits": used }), || {
             let rows: Vec<_> = used.iter().map(row).collect();
-            let head = ["CALLER", "PROVIDER", "OF", "THIS MINUTE", "TODAY"];
-            Output::table_or("No group has access, so nothing is limited.", &head, &rows)
+            let head = ["CALLER", "PROVIDER", "SCOPE", "THIS MINUTE", "TODAY"];
+            Output::table_or("No limits: no group has access.", &head, &rows)
         });
         Ok(())
     }
@@ -42,8 +43,8 @@ fn row(used: &Used) -> Vec<String> {
     let amount = if used.scope.starts_with("amount:") {
         format!("{}.{:06}", used.used / 1_000_000, used.used % 1_000_000)
     } else if used.scope == "breaker" {
-        let until = used.open_until.map_or_else(String::new, |until| format!(", left alone until {until}"));
-        format!("{} faults in a row{until}", used.used)
+        let until = used.open_until.map_or_else(String::new, |until| format!(", open until {until}"));
+        format!("{} consecutive faults{until}", used.used)
     } else {
         let of = used.daily_quota.map_or_else(|| " calls".to_owned(), |most| format!(" of {most} calls"));
         let is_counted = used.daily_quota.is_some() || used.rate_per_minute.is_none();

@@ -18,14 +18,14 @@ use shared::{Group, Level};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Run a broker that needs no credentials: a scripted provider, with access granted.
+/// Run a broker with a scripted provider that needs no credentials.
 ///
-/// Without --home it lives in a temporary directory, which is removed when it stops. SIGHUP or `host-broker reload` make it
-/// read its files again; it then prints `ready` once more.
+/// The groups already have access. Without --home, the home is a temporary directory, and the broker removes it when it
+/// stops. After SIGHUP or `host-broker reload`, the broker reads its files again and prints `ready` again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The provider is `mock`, its actions are echo, slow, fail (L1), note, lose, ask (L2) and charge (L3, \
-    task mock-task, gate Security). mock.toml in its home says what they do.
+    after_help = "The provider is `mock`. Its actions are echo, slow, fail (L1), note, lose, ask (L2) and charge (L3, \
+    task mock-task, gate Security). mock.toml in the home scripts the actions.
 
 --json prints {ready: true, home, ipc: {GROUP: DIR}, task_id}"
 )]

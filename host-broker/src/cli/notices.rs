@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-/// Notices: who was told of what waits, and whether it arrived.
+/// List the notices to approvers and their delivery state.
 #[derive(Debug, Args)]
 pub struct Notices {
     #[command(subcommand)]
@@ -17,19 +17,19 @@ pub struct Notices {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the latest, newest first.
+    /// List the latest notices, newest first.
     List(List),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "A notice is due, sent, failed (not tried again), or dropped (nobody needed it any more).
+#[command(after_help = "A notice is due, sent, failed (no further attempt), or dropped (no longer necessary).
 
 --json prints {notices: [{id, ref, event, channel, state, due_at, until, attempts, fault, changed_at}]}")]
 struct List {
-    /// At most so many.
+    /// The maximum number of notices.
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
-    /// Only those of this channel.
+    /// Show only notices of this channel.
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Notices {
                 vec![about, notice.event.word().to_owned(), notice.channel.clone(), standing(notice), at]
             };
             let rows: Vec<_> = found.iter().zip(&documents).map(row).collect();
-            Output::table_or("Nobody was told of anything.", &["ABOUT", "EVENT", "CHANNEL", "STATE", "AT"], &rows)
+            Output::table_or("No notices.", &["REQUEST", "EVENT", "CHANNEL", "STATE", "CHANGED"], &rows)
         });
         Ok(())
     }
@@ -68,8 +68,8 @@ pub(super) fn standing(notice: &Notice) -> String {
     match (notice.state, notice.attempts) {
         (Standing::Sent, _) => "sent".to_owned(),
         (Standing::Due, 0) => format!("due at {}", notice.due_at),
-        (Standing::Due, tried) => format!("failed {}: {why}; again at {}", times(tried), notice.due_at),
-        (Standing::Failed, tried) => format!("failed {}, and for good: {why}", times(tried)),
+        (Standing::Due, tried) => format!("failed {}: {why}; next attempt at {}", times(tried), notice.due_at),
+        (Standing::Failed, tried) => format!("failed {}, no further attempt: {why}", times(tried)),
         (Standing::Dropped, _) => format!("not needed: {why}"),
     }
 }

@@ -12,7 +12,9 @@ use serde_json::Value;
 use shared::flow::operations::Part;
 use shared::flow::{Scope, Vault};
 
-/// Manage the tokens of remote operators, who work with flows over HTTP.
+/// Manage the tokens of remote operators of flows.
+///
+/// Remote operators work with flows over HTTP.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker operator-token create --scopes flows:read,flows:grants --label gateway --for 30d
@@ -20,8 +22,8 @@ use shared::flow::{Scope, Vault};
   host-broker operator-token revoke optk_0c1d2e4b5a693f9a0c1d2e4b
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:7420/api/v1/flows
 
---json prints, for create and revoke, {token_id, label, scopes, tiers, vault_id, issued_by, issued_at, expires_at,
-revoked_at}; create adds bearer; list prints {tokens: […]}")]
+--json prints, for create and revoke, {token_id, label, scopes, tiers, vault_id, issued_by, issued_at, expires_at, \
+    revoked_at}; create adds bearer; list prints {tokens: […]}")]
 pub struct OperatorToken {
     #[command(subcommand)]
     command: Command,
@@ -151,6 +153,6 @@ fn listed(data: &Value) -> String {
         vec![word(row, "token_id"), label, words(row, "scopes"), words(row, "tiers"), word(row, "issued_by"), until]
     };
     let rows: Vec<_> = data.get("tokens").and_then(Value::as_array).into_iter().flatten().map(row).collect();
-    let head = ["TOKEN", "LABEL", "SCOPES", "TIERS", "CREATED BY", "UNTIL"];
+    let head = ["TOKEN", "LABEL", "SCOPES", "TIERS", "CREATED BY", "EXPIRES"];
     Output::table_or("No operator tokens.", &head, &rows)
 }

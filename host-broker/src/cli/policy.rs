@@ -11,7 +11,7 @@ use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// The rules of policy/*.cedar: check them, and see what they would have meant.
+/// Check the rules of policy/*.cedar and test changes to them.
 #[derive(Debug, Args)]
 pub struct Rules {
     #[command(subcommand)]
@@ -20,33 +20,35 @@ pub struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check the rules without starting anything; exit 4 names the file, the line, the fault and the remedy.
+    /// Check the rules without starting anything.
+    ///
+    /// If a rule is invalid, the command names the file, the line, the error and the fix, and exits with 4.
     Check(Check),
-    /// Try rules on every call that was decided so far, and list each one that would be decided otherwise.
+    /// Replay all recorded calls against rules, and list each changed decision.
     Test(Test),
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Also lists which parameters rules cannot see, and which actions a profile leaves to rules though \
-    none permits them.
+    after_help = "The command also lists the parameters that rules cannot read. It also lists the actions that a profile \
+    leaves to rules although no rule permits them.
 
 --json prints {ok, files, rules: [{id, effect, file, line, reason?, idle?}], unseen: [{action, parameter, why}], \
     unpermitted: [{group, action, why}]}; with --schema {schema}"
 )]
 struct Check {
-    /// These files instead of the home's.
+    /// The files to check; the default is the files of the home.
     files: Vec<PathBuf>,
-    /// Print what rules can speak of, as a Cedar schema, and nothing else.
+    /// Print only the Cedar schema for rules.
     #[arg(long)]
     schema: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The ledger holds no parameters, and not what a session was exposed to. Where a rule reads them and \
-    that could matter, the answer is `cannot tell`. Calls that were refused for another reason stay refused, and calls that \
-    a profile does not leave to rules can only be forbidden.
+    after_help = "The ledger holds neither parameters nor the exposure of sessions. If a rule reads them and the result \
+    depends on them, the result is `cannot tell`. Calls that were refused for another reason stay refused. If a profile \
+    does not leave a call to rules, the rules can only forbid it.
 
 Example:
   host-broker policy test policy/default.cedar new.cedar
@@ -55,9 +57,9 @@ Example:
     cannot_tell: [{action, calls, why}]}"
 )]
 struct Test {
-    /// These files instead of the home's.
+    /// The files to test; the default is the files of the home.
     files: Vec<PathBuf>,
-    /// As if every call were left to rules, not only those of actions that a profile leaves to them now.
+    /// Test every call, also those that a profile does not leave to rules.
     #[arg(long)]
     all: bool,
 }

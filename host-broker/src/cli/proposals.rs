@@ -10,9 +10,9 @@ use model::ProposalId;
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
 
-/// Proposals: changes to files that agents have described, and what became of them.
+/// List, show and revert proposed changes to files.
 ///
-/// They are answered like every question: host-broker approvals.
+/// To approve or deny a proposal, use `host-broker approvals`.
 #[derive(Debug, Args)]
 pub struct Proposals {
     #[command(subcommand)]
@@ -21,11 +21,13 @@ pub struct Proposals {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the latest.
+    /// List the latest proposals.
     List(List),
-    /// Show one with its whole diff.
+    /// Show a proposal with its diff.
     Show(Show),
-    /// Undo one that was applied, as long as the files are still what it made of them.
+    /// Revert an applied proposal.
+    ///
+    /// The files must still have the content that the proposal gave them.
     Revert(Revert),
 }
 
@@ -33,30 +35,30 @@ enum Command {
 #[command(after_help = "--json prints {proposals: [{hitl_id, caller, path, summary, state, until, proposed_by, \
     patch_hash, ref, code, applied_at}]}")]
 struct List {
-    /// Only this group's.
+    /// Show only proposals of this group.
     #[arg(long)]
     group: Option<Group>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "--json prints one proposal as `proposals list` has it, with diff: the whole diff, or null once \
-    it is no longer kept"
+    after_help = "--json prints one element of `proposals list` with diff: the whole diff, or null after the broker has \
+    deleted it"
 )]
 struct Show {
-    /// Its name: hitl-…
+    /// The id of the proposal: hitl-…
     id: ProposalId,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "You must have `approves` in your table of broker.toml. The undoing is a proposal of its own, to which \
-    this is your yes; what was applied can be undone for a week.
+    after_help = "You must have `approves` in your table of broker.toml. The command creates a proposal that reverts the \
+    change, and approves it in your name. You can revert a change for a week after it was applied.
 
 --json prints the reply: {status, summary, data: {code, ref, state, applied_by, applied}, evidence: {…}}"
 )]
 struct Revert {
-    /// Its name: hitl-…
+    /// The id of the proposal: hitl-…
     id: ProposalId,
 }
 
@@ -97,7 +99,7 @@ fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
                 ]
             })
             .collect();
-        Output::table_or("No proposals.", &["PROPOSAL", "WHOSE", "WHAT", "STATE"], &rows)
+        Output::table_or("No proposals.", &["PROPOSAL", "CALLER", "CHANGE", "STATE"], &rows)
     });
     Ok(())
 }
@@ -115,7 +117,7 @@ fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
     }
     context.output.show(&document, || {
         let head = format!("{} · {}\n{}\n", proposal.id, proposal.standing(now), proposal.summary);
-        head + diff.as_deref().unwrap_or("What it would change is no longer kept.")
+        head + diff.as_deref().unwrap_or("The diff is no longer stored.")
     });
     Ok(())
 }

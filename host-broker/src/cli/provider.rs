@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};
 
-/// Providers: what they offer, and whether they take calls.
+/// List and check providers, and accept their tool definitions.
 #[derive(Debug, Args)]
 pub struct Provider {
     #[command(subcommand)]
@@ -22,9 +22,9 @@ pub struct Provider {
 enum Command {
     /// List the providers of the configuration.
     List(List),
-    /// Check that every provider that is switched on can be set up; exit 5 if one cannot.
+    /// Check that every enabled provider can be set up.
     Check(check::Check),
-    /// Look at what a bridge or an MCP server says it can do, and accept it.
+    /// Review and accept the definitions of a bridge or an MCP server.
     Accept(accept::Accept),
 }
 
@@ -33,7 +33,7 @@ enum Command {
     after_help = "--json prints {providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}, left_out}]}"
 )]
 struct List {
-    /// Also list every action with its level.
+    /// Include every action with its level.
     #[arg(long)]
     actions: bool,
 }
@@ -123,7 +123,7 @@ fn list(all: &[Seen<'_>], actions: bool) -> String {
     let rows: Vec<_> = all.iter().map(Seen::row).collect();
     let table = Output::table_or(NONE, &["PROVIDER", "KIND", "ACTIONS", "STATE"], &rows);
     let left_out = |seen: &Seen<'_>| -> Vec<String> {
-        seen.listed.left_out.iter().map(|why| format!("{} leaves out {why}", seen.name)).collect()
+        seen.listed.left_out.iter().map(|why| format!("{} omits {why}", seen.name)).collect()
     };
     let left_out: Vec<String> = all.iter().flat_map(left_out).collect();
     let table = if left_out.is_empty() { table } else { format!("{table}\n\n{}", left_out.join("\n")) };
@@ -140,5 +140,5 @@ fn list(all: &[Seen<'_>], actions: bool) -> String {
             })
         })
         .collect();
-    format!("{table}\n\n{}", Output::table(&["ACTION", "DEMANDS", "WHAT IT DOES"], &rows))
+    format!("{table}\n\n{}", Output::table(&["ACTION", "LEVEL", "DESCRIPTION"], &rows))
 }

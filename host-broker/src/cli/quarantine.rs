@@ -10,19 +10,19 @@ use crate::quarantine::{self, Kept};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-/// Quarantine: results that look hostile, kept back from the agent until a person releases them.
+/// List, show and release results that the broker withholds as hostile.
 ///
-/// The call itself was made: only what came back is kept. It goes after a week.
+/// The broker has executed the call and withholds only its result. After a week the broker deletes the result.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker quarantine list
   host-broker quarantine show q-123
   host-broker quarantine release q-123
 
-The agent collects what is released with ext_result, between lines that say that it is data.
+After a release, the agent reads the result with ext_result, between delimiters that mark it as data.
 
 --json prints {quarantine: [{id, caller, request_id, provider, action, verdict, reasons, summary, at}]};
-show prints one of them with data; release prints the reply: {status, summary, data: {id}, evidence: {…}}")]
+show prints one element with data; release prints the reply: {status, summary, data: {id}, evidence: {…}}")]
 pub struct Quarantine {
     #[command(subcommand)]
     command: Command,
@@ -30,16 +30,18 @@ pub struct Quarantine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what is kept back, oldest first.
+    /// List the withheld results, oldest first.
     List,
-    /// Show one result. What a terminal would hide or obey is written as its code point.
+    /// Show a withheld result.
+    ///
+    /// The command prints control characters and hidden characters as code points.
     Show {
-        /// Which, such as q-123.
+        /// The id of the result, such as q-123.
         id: String,
     },
-    /// Let the agent have it.
+    /// Release a result to the agent.
     Release {
-        /// Which, such as q-123.
+        /// The id of the result, such as q-123.
         id: String,
     },
 }
@@ -71,14 +73,13 @@ fn list(context: &Context) -> Result<(), Fault> {
             vec![quarantine::name(kept.seq), kept.caller.clone(), action, why, kept.at.to_string()]
         };
         let rows: Vec<_> = kept.iter().map(row).collect();
-        Output::table_or("Nothing is kept back.", &["ID", "CALLER", "ACTION", "WHY", "AT"], &rows)
+        Output::table_or("No withheld results.", &["ID", "CALLER", "ACTION", "VERDICT", "TIME"], &rows)
     });
     Ok(())
 }
 
 fn show(context: &Context, id: &str) -> Result<(), Fault> {
-    let missing =
-        || Fault::missing(format!("nothing is kept back as `{id}`; host-broker quarantine list says what is"));
+    let missing = || Fault::missing(format!("there is no withheld result `{id}`; see host-broker quarantine list"));
     let seq = quarantine::seq(id).ok_or_else(missing)?;
     let ledger = context.ledger_if_any()?.ok_or_else(missing)?;
     let kept = quarantine::find(&ledger, seq)?.ok_or_else(missing)?;
@@ -92,7 +93,7 @@ fn show(context: &Context, id: &str) -> Result<(), Fault> {
         let pretty = serde_json::to_string_pretty(&kept.data).unwrap_or_default();
         let lines: Vec<String> = pretty.lines().map(|line| format!("  | {}", visible(line))).collect();
         format!(
-            "{} of {}: {}.{}, call {}\n{}: {}\n{}\n\nTo let the agent have it: {} quarantine release {id}",
+            "{} of {}: {}.{}, call {}\n{}: {}\n{}\n\nTo release it to the agent: {} quarantine release {id}",
             quarantine::name(kept.seq),
             kept.caller,
             kept.provider,

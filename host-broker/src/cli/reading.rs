@@ -131,9 +131,9 @@ impl Context {
             found.push(BEHIND.to_owned());
         }
         let fault = hello.as_ref().and_then(|hello| hello.pointer("/data/classifier_fault")?.as_str());
-        found.extend(fault.map(|fault| {
-            format!("the judge did not answer as it should, so the last result counted as suspicious: {fault}")
-        }));
+        found.extend(
+            fault.map(|fault| format!("the classifier failed, so the last result counted as suspicious: {fault}")),
+        );
         Ok(found)
     }
 
@@ -152,8 +152,8 @@ impl Context {
         match self.ledger_if_any()? {
             Some(connection) => Ok(connection),
             None => Err(Fault::home(format!(
-                "{} has no ledger yet: nothing was granted or called here; the first grant, or host-broker serve, \
-                 makes it",
+                "{} has no ledger yet; the first grant, or host-broker serve, \
+                 creates it",
                 self.home.path().display()
             ))),
         }
@@ -166,13 +166,13 @@ impl Context {
     pub fn ledger_if_any(&self) -> Result<Option<Connection>, Fault> {
         let home = self.home.path();
         let there = |path: &Path| {
-            let cannot = |error| Fault::home(format!("cannot look into {}: {error}", home.display()));
+            let cannot = |error| Fault::home(format!("cannot read {}: {error}", home.display()));
             path.try_exists().map_err(cannot)
         };
         if !there(home)? {
             let home = home.display();
             return Err(Fault::home(format!(
-                "there is no home at {home}; name another with --home DIR or EXT_BROKER_HOME, or make this one with: \
+                "there is no home at {home}; name another with --home DIR or EXT_BROKER_HOME, or create this one with: \
                  host-broker init --home {home}"
             )));
         }

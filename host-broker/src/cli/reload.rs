@@ -7,11 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Make the running daemon read broker.toml, policy/ and keys/ again.
+/// Reload broker.toml, policy/ and keys/ in the running daemon.
 ///
 /// The daemon checks all files first. If one is invalid, it keeps its current configuration. Otherwise it restarts
-/// under the same process id. Calls under way have five seconds to finish, as with `stop`. People must sign in to the
-/// inbox again. SIGHUP does the same.
+/// under the same process id. Running calls have five seconds to finish, as with `stop`. People must sign in to the
+/// inbox again. SIGHUP has the same effect.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {reloaded: true}")]
 pub struct Reload {}

@@ -8,7 +8,9 @@ use clap::Args;
 use shared::request::RevokeRequest;
 use shared::{Group, Provider};
 
-/// End a group's access to a provider, with its next call.
+/// Revoke the access of a group to a provider.
+///
+/// The broker refuses the next call of the group.
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints the reply: {status, summary, data: {revoked}, evidence: {…}}")]
 pub struct Revoke {

@@ -18,22 +18,24 @@ use std::path::PathBuf;
 /// The most bytes of a line.
 const LINE_BYTES_MAX: usize = 32 << 20;
 
-/// Take credentials out of texts, as the broker does with every reply. Needs no daemon, and keeps nothing.
+/// Redact credentials in texts, as the broker does in every reply.
+///
+/// The command needs no daemon and stores nothing.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --jsonl the whole input is one text of at most 32 MiB, and it is printed without what was taken
-out; with --json as {text, altered, kinds}.
+    after_help = "Without --jsonl, the input is one text of at most 32 MiB. The command prints the redacted text; with --json \
+    {text, altered, kinds}.
 
-With --jsonl each line that is read is {\"text\": STRING} or {\"data\": ANY JSON}; other members are \
-dropped. Each line that is printed is {line, text or data, altered, kinds}, where kinds says what was taken out, or \
-{line, error} if the line cannot be used: it is no such object, longer than 32 MiB, or nested too deep. The others \
-are answered all the same; the exit code is then 2.
+With --jsonl, each line of the input is {\"text\": STRING} or {\"data\": ANY JSON}; the command drops other members. It \
+prints {line, text or data, altered, kinds} for each line, where kinds lists the redactions. If a line is no such \
+object, is longer than 32 MiB, or is nested too deeply, the command prints {line, error} and continues. The exit code is \
+then 2.
 
-What is taken out is replaced by a mark: <redacted: slack token, 57 bytes, #a1b2c3d4>. The digits tell whether two \
-marks of one run stand for the same text.
+A redaction mark replaces each credential: <redacted: slack token, 57 bytes, #a1b2c3d4>. Within one run, equal digits \
+mean equal credentials.
 
-With --home (or EXT_BROKER_HOME) it also knows the secrets of that home, in every form in which the broker looks for \
-them, and the formats that its broker.toml adds under [filter]. Without, it knows the formats that are built in.
+With --home (or EXT_BROKER_HOME), the command also detects the secrets of that home, in every encoding that the broker \
+searches, and the formats under [filter] in its broker.toml. Without a home, it detects the built-in formats.
 
 Examples:
   host-broker scrub build.log > build.clean.log
@@ -41,10 +43,10 @@ Examples:
   jq -c '{data: .}' replies.json | host-broker scrub --jsonl - --home /srv/broker"
 )]
 pub struct Scrub {
-    /// Read one JSON object a line from this file; from standard input without a name, or with `-`.
+    /// Read one JSON object a line from this file; without a name or with `-`, from standard input.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "file")]
     jsonl: Option<PathBuf>,
-    /// Read one plain text from this file; from standard input without a name, or with `-`.
+    /// Read one plain text from this file; `-` means standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }

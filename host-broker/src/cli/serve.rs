@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// Run the broker on a home, until it is stopped. Prints `ready` when it takes requests.
+/// Run the broker daemon until it is stopped.
 ///
-/// Logs go to standard error, with where the inbox is if there is one; `RUST_LOG` sets how much. Ctrl-C, SIGTERM or
-/// `host-broker stop` end it in good order. SIGHUP or `host-broker reload` make it read its files again; it then prints
-/// `ready` once more.
+/// When the daemon accepts requests, it prints `ready`. It writes logs and the address of the inbox to standard error;
+/// `RUST_LOG` sets the log level. Ctrl-C, SIGTERM and `host-broker stop` stop the daemon in an orderly way. After SIGHUP
+/// or `host-broker reload`, the daemon reads its files again and prints `ready` again.
 #[derive(Debug, Args)]
-#[command(after_help = "--json prints {ready: true, home, web, callback} instead of `ready`; web is where the \
-    inbox is, if broker.toml has a [web] table, callback where browsers bring persons back to, if [identity] has one")]
+#[command(
+    after_help = "--json prints {ready: true, home, web, callback} instead of `ready`. web is the address of the \
+    inbox, if broker.toml has a [web] table. callback is the OAuth callback address, if [identity] has one"
+)]
 pub struct Serve {}
 
 /// SECURITY: the SDK prints what a server says, of which nobody knows what it is and how much.

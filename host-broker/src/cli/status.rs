@@ -24,7 +24,9 @@ use shared::{Provider, Timestamp};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Show how the broker is: whether it runs, what it knows, what is not settled, what is stopped, what ends soon.
+/// Show daemon status, providers, unsettled calls and kill switches.
+///
+/// The command also shows notices and tokens that fail, and grants that expire soon.
 #[derive(Debug, Args)]
 #[command(
     after_help = "--json prints {home, running, daemon: {version, pid, start, web, is_behind, limits, evidence: {cannot_write: \
@@ -181,7 +183,7 @@ impl Page<'_> {
                 // It says no to this person, but it says something.
                 None => "running".to_owned(),
             },
-            Err(fault) => format!("listens, but does not answer ({})", fault.text),
+            Err(fault) => format!("listening, but not responding ({})", fault.text),
             Ok(None) => "not running; start it with: host-broker serve".to_owned(),
         };
         let head = match &self.recorded.head {
@@ -202,31 +204,31 @@ Ledger  {head}{written}{verified}{limits}",
         parts.push(self.providers());
         if !self.recorded.killed.is_empty() {
             parts.push(format!(
-                "STOPPED by a kill switch: {} (allow again with host-broker kill … --lift)",
+                "STOPPED by a kill switch: {} (to lift it: host-broker kill … --lift)",
                 self.recorded.killed.join(", ")
             ));
         }
         if !self.recorded.silent.is_empty() {
             let row = |notice: &Notice| vec![notice.channel.clone(), super::notices::standing(notice)];
             let rows: Vec<_> = self.recorded.silent.iter().map(row).collect();
-            parts.push(format!("People are not told:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
+            parts.push(format!("Notices fail:\n{}", Output::table(&["CHANNEL", "LAST NOTICE"], &rows)));
         }
         if !self.recorded.refused_accesses.is_empty() {
             let row =
                 |(issuer, count, why): &(String, i64, String)| vec![issuer.clone(), count.to_string(), why.clone()];
             let rows: Vec<_> = self.recorded.refused_accesses.iter().map(row).collect();
-            let table = Output::table(&["GIVEN BY", "ACCESSES", "WHY"], &rows);
+            let table = Output::table(&["CREATED BY", "ACCESSES", "REASON"], &rows);
             parts.push(format!(
-                "Accesses of external agents are refused; give them again as a person who administers:\n{table}"
+                "The accesses of external agents are refused. A person who administers must create them again:\n{table}"
             ));
         }
         let unbelieved: Vec<_> = self.unbelieved().map(|(issuer, reason)| vec![issuer.to_owned(), reason]).collect();
         if !unbelieved.is_empty() {
-            parts.push(format!("Tokens are not believed:\n{}", Output::table(&["ISSUER", "WHY"], &unbelieved)));
+            parts.push(format!("Context tokens are refused:\n{}", Output::table(&["ISSUER", "REASON"], &unbelieved)));
         }
-        parts.extend(unsettled("Under way, no outcome yet:", &self.recorded.open));
+        parts.extend(unsettled("Running, without an outcome:", &self.recorded.open));
         parts.extend(unsettled(
-            "Outcome unknown; look at the target, then record what you found: host-broker calls settle REQUEST",
+            "Outcome unknown. Check the target, then record the result: host-broker calls settle REQUEST",
             &self.recorded.unknown,
         ));
         let ending: Vec<_> = self
@@ -237,7 +239,7 @@ Ledger  {head}{written}{verified}{limits}",
             })
             .collect();
         if !ending.is_empty() {
-            parts.push(Output::table(&["ENDS SOON", "PROVIDER", "LEVEL", "AT"], &ending));
+            parts.push(Output::table(&["EXPIRES SOON", "PROVIDER", "LEVEL", "EXPIRES"], &ending));
         }
         if !self.warnings.is_empty() {
             parts.push(format!("Warnings:\n  {}", self.warnings.join("\n  ")));
@@ -254,7 +256,7 @@ Ledger  {head}{written}{verified}{limits}",
     fn cannot_write(&self) -> String {
         let Some(CannotWrite { since, reason, error }) = self.health("cannot_write") else { return String::new() };
         format!(
-            "\n        CANNOT BE WRITTEN since {since}, and nothing is admitted: {}\n        {error}",
+            "\n        CANNOT BE WRITTEN since {since}; no call is admitted: {}\n        {error}",
             reason.sentence()
         )
     }
@@ -265,10 +267,10 @@ Ledger  {head}{written}{verified}{limits}",
             Some(Verification::Running { row, of }) => format!("evidence: verified to row {row} of {of}"),
             Some(Verification::Whole { row }) => format!("evidence: verified to row {row}"),
             Some(Verification::Broken { row, error }) => {
-                format!("EVIDENCE BROKEN at row {row}, and no call is admitted: {error}")
+                format!("EVIDENCE BROKEN at row {row}; no call is admitted: {error}")
             }
             Some(Verification::Unfinished { row, error }) => {
-                format!("evidence: cannot be verified from row {row} on: {error}")
+                format!("evidence: verification stopped at row {row}: {error}")
             }
             Some(Verification::Waiting) | None => return String::new(),
         };
@@ -296,7 +298,7 @@ Ledger  {head}{written}{verified}{limits}",
         }
         match sights.iter().find(|sight| sight.source.runs_a_program()) {
             Some(Sight { secret, source, .. }) => {
-                format!("ready if {source} gives its secret `{secret}`; host-broker provider check asks it")
+                format!("ready if {source} supplies its secret `{secret}`; to check: host-broker provider check")
             }
             None => self.server(provider).unwrap_or_else(|| "ready".to_owned()),
         }
@@ -320,7 +322,7 @@ Ledger  {head}{written}{verified}{limits}",
         let mut said = match health.get("state").and_then(Value::as_str)? {
             "up" if starts > 1 => format!("running, started {starts} times"),
             "up" => "running".to_owned(),
-            "idle" => "ready, started when it is first called".to_owned(),
+            "idle" => "ready, starts with the first call".to_owned(),
             other => other.to_owned(),
         };
         if let Some(fault) = health.get("fault").and_then(Value::as_str) {
@@ -340,7 +342,7 @@ Ledger  {head}{written}{verified}{limits}",
             vec![if table.main { format!("{group} (main)") } else { group.to_string() }, access]
         };
         let rows: Vec<_> = self.config.groups.iter().map(row).collect();
-        Output::table_or("No groups; add one with: host-broker group add NAME", &["GROUP", "MAY USE"], &rows)
+        Output::table_or("No groups; add one with: host-broker group add NAME", &["GROUP", "ACCESS"], &rows)
     }
 
     fn providers(&self) -> String {

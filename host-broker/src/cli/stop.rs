@@ -9,10 +9,10 @@ use clap::Args;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Stop the running daemon, and wait until it has stopped.
+/// Stop the running daemon and wait until it has stopped.
 ///
-/// Calls under way have five seconds to finish; every answer that is durable is delivered. Calls that do not finish are
-/// listed: they get their outcome at the next start.
+/// Running calls have five seconds to finish. The daemon delivers every durable reply. The command lists the calls that
+/// did not finish; the next start records their outcome.
 #[derive(Debug, Args)]
 #[command(
     after_help = "--json prints {stopped: true, was_running: true|false, unfinished: [{seq, caller, request_id, provider, \
@@ -45,7 +45,7 @@ impl Stop {
         while socket.exists() {
             if asked.elapsed() > PATIENCE {
                 return Err(Fault::stuck(format!(
-                    "the daemon was asked to stop and has not after {} s; its log says what it waits for",
+                    "the daemon did not stop within {} s; see its log",
                     PATIENCE.as_secs()
                 )));
             }
@@ -56,7 +56,7 @@ impl Stop {
         let unfinished = ledger.map(|ledger| calls::open_intents(&ledger)).and_then(Result::ok).unwrap_or_default();
         context.output.show(&json!({ "stopped": true, "was_running": true, "unfinished": unfinished }), || {
             let said = "The daemon has stopped.".to_owned();
-            match unsettled("These calls had no outcome yet; they get one at the next start:", &unfinished) {
+            match unsettled("Calls without an outcome; the next start records it:", &unfinished) {
                 Some(table) => format!("{said}\n\n{table}"),
                 None => said,
             }

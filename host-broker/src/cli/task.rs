@@ -10,7 +10,7 @@ use serde_json::json;
 use shared::request::TaskRequest;
 use shared::{Group, TaskId};
 
-/// Governance tasks: what production calls must name.
+/// Manage governance tasks, which production calls must name.
 #[derive(Debug, Args)]
 pub struct Task {
     #[command(subcommand)]
@@ -19,11 +19,11 @@ pub struct Task {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Open a task for a group.
+    /// Create a task for a group.
     Create(Create),
     /// List the tasks.
     List(List),
-    /// End a task: no call can use it any more.
+    /// Close a task; later calls cannot use it.
     Close(Close),
 }
 
@@ -33,11 +33,11 @@ enum Command {
 
 --json prints the reply: {status, summary, data: {task_id, group_folder, state}, evidence: {…}}")]
 struct Create {
-    /// The group that may use it.
+    /// The group that can use the task.
     group: Group,
-    /// What it is about, for people.
+    /// The title, for people.
     title: String,
-    /// Its name; without it, one is made.
+    /// The id; by default, the broker generates one.
     #[arg(long)]
     id: Option<TaskId>,
 }
@@ -45,7 +45,7 @@ struct Create {
 #[derive(Debug, Args)]
 #[command(after_help = "--json prints {tasks: [{task_id, title, group_folder, state, created_by, created_at}]}")]
 struct List {
-    /// Also those that are done or cancelled.
+    /// Include tasks that are done or cancelled.
     #[arg(long)]
     all: bool,
 }
@@ -55,7 +55,7 @@ struct List {
 struct Close {
     /// The task.
     task: TaskId,
-    /// It was given up rather than done.
+    /// Mark the task as cancelled instead of done.
     #[arg(long)]
     cancelled: bool,
 }

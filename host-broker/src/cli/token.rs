@@ -19,7 +19,7 @@ use std::time::Duration;
 /// More than any token has.
 const STDIN_MAX: u64 = 64 * 1024;
 
-/// Create and verify context tokens, which name the person for whom an agent acts.
+/// Create and verify context tokens, which name the person an agent acts for.
 ///
 /// The broker knows a group from its directory. It knows the person in the chat only from a signed token. The program that
 /// starts a sandbox for a person creates a token and passes it in `EXT_CONTEXT_TOKEN`, or in the file that
@@ -31,8 +31,8 @@ const STDIN_MAX: u64 = 64 * 1024;
   host-broker token verify --group family < token
   host-broker token key
 
---json prints, for mint, {token, audience, expires_at}; for verify, {valid, person: {issuer, sub, …}} or
-{valid: false, code, reason}; for key, {public_key, audience}")]
+--json prints, for mint, {token, audience, expires_at}; for verify, {valid, person: {issuer, sub, …}} or \
+    {valid: false, code, reason}; for key, {public_key, audience}")]
 pub struct Token {
     #[command(subcommand)]
     command: Command,
@@ -40,7 +40,9 @@ pub struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a token. Its holder acts for the person until it expires.
+    /// Create a token for a person.
+    ///
+    /// The holder of the token acts for the person until the token expires.
     Mint(Mint),
     /// Verify the token on standard input and print its claims.
     Verify {
@@ -56,10 +58,10 @@ enum Command {
 struct Mint {
     /// The id of the person, the same in all tokens of the person.
     person: String,
-    /// The only group that may use it.
+    /// The only group that can use the token.
     #[arg(long, required_unless_present = "any_group")]
     group: Option<Group>,
-    /// Any group may use it.
+    /// Let any group use the token.
     #[arg(long, conflicts_with = "group")]
     any_group: bool,
     /// The lifetime: 90s, 15m; at most 1h.
@@ -80,10 +82,10 @@ struct Mint {
     /// The conversation of the agent.
     #[arg(long)]
     session_key: Option<String>,
-    /// The person's user name there.
+    /// The user name of the person in the chat.
     #[arg(long)]
     username: Option<String>,
-    /// The person's display name there.
+    /// The display name of the person in the chat.
     #[arg(long)]
     display_name: Option<String>,
 }

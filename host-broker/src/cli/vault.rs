@@ -14,19 +14,19 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Vault: what persons' credentials are kept under.
+/// Manage the key that encrypts stored credentials.
 ///
-/// Every credential, and every flow that links an account, is encrypted with a key of its own, and those keys with one
-/// master key. It lies in the home as keys/vault.key, or where the table `vault` of broker.toml says.
+/// Each credential and each link session is encrypted with its own key. A master key encrypts those keys. The master key
+/// is keys/vault.key in the home, unless the table `vault` of broker.toml names another source.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker vault status
   host-broker vault renew
 
-Back the master key up with the rest of the home, or keep it where [vault] says; without it every account is to be linked
-anew, and host-broker vault renew --forget clears what nobody can open.
+Back up the master key with the rest of the home, or in the place that [vault] names. If the master key is lost, every \
+    account must be linked again. `host-broker vault renew --forget` then deletes the records that cannot be decrypted.
 
-status --json prints {key: HOME or where, credentials, waiting, flows, unreadable};
+status --json prints {key: PATH or source, credentials, waiting, flows, unreadable};
 renew prints the reply: {status, summary, data: {renewed, unreadable, forgotten}, evidence: {…}}")]
 pub struct Vault {
     #[command(subcommand)]
@@ -35,13 +35,14 @@ pub struct Vault {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say how many records there are, and whether they can be opened.
+    /// Show the number of records, and whether they can be decrypted.
     Status,
-    /// Put a new master key in the place of the present one, and encrypt every record under it. The daemon must not run.
+    /// Replace the master key and encrypt every record with the new key.
     ///
-    /// Where the table `vault` names the key, write the new one there first and the old one into `previous`.
+    /// The daemon must not run. If the table `vault` names the key, first write the new key there and the old key into
+    /// `previous`.
     Renew {
-        /// Forget what cannot be opened any more, and unlink the accounts that it belonged to.
+        /// Delete the records that cannot be decrypted, and unlink their accounts.
         #[arg(long)]
         forget: bool,
     },
@@ -81,10 +82,10 @@ fn status(context: &Context, config: &Config) -> Result<(), Fault> {
     });
     context.output.show(&document, || {
         let all = format!(
-            "The master key is {key}.\n{credentials} credential(s) of linked accounts, {waiting} of accounts that wait for a \
-             yes, {flows} flow(s)."
+            "The master key is {key}.\n{credentials} credential(s) of linked accounts, {waiting} of accounts that wait for \
+             an approval, {flows} link session(s)."
         );
-        if unreadable { format!("{all}\nSome are under a master key that is not there.") } else { all }
+        if unreadable { format!("{all}\nSome are encrypted with a master key that is missing.") } else { all }
     });
     Ok(())
 }
@@ -92,7 +93,7 @@ fn status(context: &Context, config: &Config) -> Result<(), Fault> {
 fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> {
     if running(context)?.is_some() {
         // It holds the key that it began with.
-        return Err(Fault::refused(format!("the daemon is running; end it first with: {} stop", context.program())));
+        return Err(Fault::refused(format!("the daemon is running; stop it first with: {} stop", context.program())));
     }
     let (ids, in_home) = (context.effects.ids.as_ref(), config.vault.key.is_none());
     if in_home && forget {

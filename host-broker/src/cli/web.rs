@@ -9,9 +9,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// The inbox in a browser: make a link to sign in with, or a person's token.
+/// Create a sign-in link or a token for the inbox in the browser.
 ///
-/// The daemon serves it where broker.toml has a `[web]` table; host-broker status prints its address.
+/// If broker.toml has a `[web]` table, the daemon serves the inbox. `host-broker status` prints its address.
 #[derive(Debug, Args)]
 pub struct Web {
     #[command(subcommand)]
@@ -20,25 +20,31 @@ pub struct Web {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print a link that signs you in: good once, for ten minutes.
+    /// Print a link that signs you in once, within ten minutes.
     Link(Link),
-    /// Make a token for a person who signs in from elsewhere, and print it once.
+    /// Create a token for a person and print it once.
+    ///
+    /// With the token, the person signs in from another machine.
     Token(Token),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "The daemon must be running. You are who the system says you are, as with approvals approve.
+#[command(
+    after_help = "The daemon must be running. The link signs you in as your system user, as for approvals approve.
 
---json prints {status, summary, data: {url, person, expires_at}}")]
+--json prints {status, summary, data: {url, person, expires_at}}"
+)]
 struct Link {}
 
 #[derive(Debug, Args)]
-#[command(after_help = "Nothing is stored: put the printed line into the person's table of broker.toml, then: \
-    host-broker reload. A new line there ends the old token.
+#[command(
+    after_help = "The broker stores nothing. Put the printed line into the table of the person in broker.toml, then: \
+    `host-broker reload`. A new line replaces the old token.
 
---json prints {person, token, line}")]
+--json prints {person, token, line}"
+)]
 struct Token {
-    /// The person, as in `[people.NAME]`.
+    /// The name of the person, as in `[people.NAME]`.
     name: String,
 }
 
@@ -70,10 +76,10 @@ fn token(context: &Context, name: &str) -> Result<(), Fault> {
     match config {
         Ok(config) => {
             if config.people.get(name).is_none_or(|table| table.approves.is_none()) {
-                notes.push_str("\nWithout `approves` in the same table the person may answer nothing.");
+                notes.push_str("\nThe person needs `approves` in the same table to answer approval requests.");
             }
             if config.web.is_none() {
-                notes.push_str("\nNo inbox is served yet: add a [web] table with listen = \"127.0.0.1:7420\".");
+                notes.push_str("\nThe daemon serves no inbox yet: add a [web] table with listen = \"127.0.0.1:7420\".");
             }
         }
         // A placeholder in the place of this very line is a fault, too.

@@ -98,7 +98,8 @@ fn a_call_that_waits_for_a_person_is_listed_and_its_story_says_who_answered_when
         assert_eq!((&given["by"], &given["channel"]), (&json!("person:tester"), &json!("cli")), "{story}");
         assert!(given["at"].as_str().unwrap().ends_with('Z'));
         let text = world.run(&["calls", "show", id]).ok();
-        assert!(text.contains(&format!("{answer} from person:tester, through cli, at ")), "{text}");
+        let decision = if answer == "yes" { "approved" } else { "denied" };
+        assert!(text.contains(&format!("{decision} by person:tester, through cli, at ")), "{text}");
     }
     assert_eq!(world.run(&["calls", "list", "--status", "waiting", "--json"]).json(), json!({ "calls": [] }));
 }
@@ -136,5 +137,5 @@ fn a_person_records_what_became_of_a_call_whose_outcome_nobody_knew() {
     assert!(failed.contains("did not take effect"), "{failed}");
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
-    assert!(world.run(&["evidence", "verify"]).ok().contains("is whole"));
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is intact"));
 }

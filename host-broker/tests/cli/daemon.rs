@@ -109,7 +109,7 @@ fn a_reload_takes_all_of_the_configuration_or_nothing() {
     world.run(&["grant", "late", "mock", "1"]).fails(3, &["late"]);
     world.run(&["stop"]).ok();
     assert_eq!(daemon.end(), 0);
-    assert!(world.run(&["evidence", "verify"]).ok().contains("is whole"));
+    assert!(world.run(&["evidence", "verify"]).ok().contains("is intact"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_whole_ledger_is_verified_with_and_without_a_daemon() {
     assert_eq!((&verified["ok"], &verified["open_intents"]), (&json!(true), &json!([])));
     let head = world.run(&["evidence", "head"]).ok();
     assert_eq!(head.trim(), format!("{}:{}", verified["rows"], verified["head"]["event_hash"].as_str().unwrap()));
-    assert!(world.run(&["evidence", "verify", "--kept", head.trim()]).ok().contains("is whole"));
+    assert!(world.run(&["evidence", "verify", "--kept", head.trim()]).ok().contains("is intact"));
     world.run(&["evidence", "verify", "--kept", "7"]).fails(2, &["SEQ:sha256:HASH"]);
 }
 

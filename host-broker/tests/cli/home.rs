@@ -65,7 +65,7 @@ fn a_home_without_a_ledger_says_so_and_is_left_alone() {
     world.run(&["calls", "list"]).fails(4, &["has no ledger yet", "grant"]);
     world.run(&["evidence", "head"]).fails(4, &["has no ledger yet"]);
     assert!(world.run(&["status"]).ok().contains("no rows yet"));
-    assert_eq!(world.run(&["kill", "list"]).ok(), "Nothing is stopped.\n");
+    assert_eq!(world.run(&["kill", "list"]).ok(), "No active kill switches.\n");
     let files: Vec<_> = world.home.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files, ["broker.toml"]);
 }
@@ -229,7 +229,7 @@ fn the_status_of_a_provider_is_also_that_of_its_secret_and_shows_nothing_of_it()
     // A program may ask somebody to unlock a vault, which is not what a look at the status is for.
     let ran = world.home.join("ran");
     let (line, works, seen) = state(&format!("token = {{ command = [\"touch\", \"{}\"] }}", ran.display()), &[]);
-    assert!(line.contains("ready if the program touch gives its secret `token`"), "{line}");
+    assert!(line.contains("ready if the program touch supplies its secret `token`"), "{line}");
     assert_eq!((works, seen), (true.into(), secret("the program touch", "unasked")));
     assert!(!ran.exists());
 }
@@ -246,7 +246,7 @@ fn the_status_names_issuers_whose_tokens_are_not_believed() {
         (text, json["failing_issuers"].clone())
     };
     let (text, failing) = status("");
-    assert!(text.contains("Tokens are not believed") && text.contains("ASH_SECRET"), "{text}");
+    assert!(text.contains("Context tokens are refused") && text.contains("ASH_SECRET"), "{text}");
     assert_eq!(failing[0]["issuer"], "ash");
     assert!(status("sesame-sesame").0.contains("fewer than 32 bytes"));
     let (text, failing) = status("sesame-sesame!sesame-sesame!sesame-sesame!sesame-sesame!");

@@ -48,7 +48,7 @@ fn a_row_that_was_changed_long_ago_is_found_after_the_start_and_no_call_is_admit
     let error = "row 5 does not have the hash of its content";
     assert_eq!(result(&world), json!({ "state": "broken", "row": 5, "error": error }));
     let status = world.run(&["status"]).ok();
-    assert!(status.contains(&format!("EVIDENCE BROKEN at row 5, and no call is admitted: {error}")), "{status}");
+    assert!(status.contains(&format!("EVIDENCE BROKEN at row 5; no call is admitted: {error}")), "{status}");
     let reply = world.call("r1", "note", &json!({ "n": 1 }), None);
     assert_eq!(reply["code"], "evidence_unavailable", "{reply}");
     assert!(!world.home.join("notes.log").exists());

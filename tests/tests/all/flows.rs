@@ -409,10 +409,10 @@ fn the_command_line_proposes_what_ships_and_says_what_is_wrong_with_the_rest() {
     assert_eq!(denied.status.code(), Some(3), "{}", said(&denied));
     assert!(said(&denied).contains("names an external tool that is not allowed"), "{}", said(&denied));
     for (text, fault) in [
-        ("{", "it is no flow"),
-        ("[]", "it is no flow"),
-        ("{\"flow\": {}, \"steps\": []}", "it is no flow: flow"),
-        ("{\"flow\": {\"flow_id\": \"x\", \"flow_id\": \"y\"}}", "it is no flow"),
+        ("{", "the document is not a flow"),
+        ("[]", "the document is not a flow"),
+        ("{\"flow\": {}, \"steps\": []}", "the document is not a flow: flow"),
+        ("{\"flow\": {\"flow_id\": \"x\", \"flow_id\": \"y\"}}", "the document is not a flow"),
     ] {
         std::fs::write(&path, text).unwrap();
         let refused = world.cli(&["flow", "propose", path.to_str().unwrap()]);

@@ -9,23 +9,23 @@ use clap::Args;
 /// Relay the answer that a person gave in a chat.
 ///
 /// The bridge that reads the chat runs this command. The sender must be in `chat` of a person's table in broker.toml, and
-/// has that person's rights. Nobody can approve production actions in a chat.
+/// has the rights of that person. Nobody can approve production actions in a chat.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   host-broker approvals relay --from telegram:12345 -- 'approve k7f3qd'
   host-broker approvals relay --from telegram:12345 -- 'deny k7f3qd because it is Friday'
 
-Write -- before the text, so that no part of it is read as an option.
+If you write -- before the text, the program reads no part of the text as an option.
 
-The command requires the daemon's own user, or a person with `can_relay_answers = true`. After five wrong codes the broker
-ignores the sender for five minutes.
+The command requires the daemon's own user, or a person with `can_relay_answers = true`. After five wrong codes the broker \
+    ignores the sender for five minutes.
 
 --json prints the reply: {status, summary, data: {code, ref, state}, evidence: {…}}, or {status, error, code}")]
 pub(super) struct Relay {
-    /// The sender, as the chat names people.
+    /// The id of the sender in the chat.
     #[arg(long, value_name = "ID")]
     from: String,
-    /// The text: approve CODE, or deny CODE because …
+    /// The text of the answer: approve CODE, or deny CODE because REASON.
     text: String,
 }
 

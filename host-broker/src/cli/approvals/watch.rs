@@ -13,15 +13,12 @@ use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Watch for questions and answer them as they come.
+/// Watch for approval requests and answer them as they arrive.
 ///
-/// Each question is shown in full as it comes in, and how to answer it. Answer with a line: `yes CODE`, or `no CODE` and, if
-/// you like, why. `apply CODE` also makes changes to files at once.
-/// Ends with Ctrl-C or the end of the input.
+/// The command shows each request in full. To answer, type `yes CODE`, or `no CODE` with an optional reason. `apply
+/// CODE` approves a change to files and applies it. The command ends with Ctrl-C or at the end of its input.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "--json prints one line for each question, as `approvals show` has it, and the replies to answers"
-)]
+#[command(after_help = "--json prints one line for each request, as in `approvals show`, and the reply to each answer")]
 pub(super) struct Watch {}
 
 /// How often it is looked for new questions.
@@ -33,7 +30,7 @@ impl Watch {
         let lines = typed();
         context
             .output
-            .say("Each question is shown as it comes. Answer with a line: yes CODE, or: no CODE why. Ctrl-C ends it.");
+            .say("Waiting for approval requests. To answer, type: yes CODE, or: no CODE REASON. To stop: Ctrl-C.");
         let mut shown = BTreeSet::new();
         loop {
             for approval in stored::shown(&ledger)? {
@@ -55,7 +52,7 @@ impl Watch {
 fn here(approval: &Approval) -> String {
     let code = &approval.code;
     let apply = if approval.kind == Kind::File { format!(", or: apply {code}") } else { String::new() };
-    format!("Or type here: yes {code}, or: no {code} why{apply}")
+    format!("Or type here: yes {code}, or: no {code} REASON{apply}")
 }
 
 /// The lines of the standard input, as they are typed.
@@ -81,12 +78,12 @@ fn take(context: &Context, line: &str) -> Result<(), Fault> {
         "apply" => (true, true),
         "no" | "n" | "deny" => (false, false),
         _ => {
-            context.output.say("Type: yes CODE, or: no CODE why, or for changes to files: apply CODE");
+            context.output.say("Type: yes CODE, or: no CODE REASON, or for a change to files: apply CODE");
             return Ok(());
         }
     };
     let Some(code) = code else {
-        context.output.say("Which one? Type its code too.");
+        context.output.say("The code is missing. Type: yes CODE, or: no CODE REASON");
         return Ok(());
     };
     let reason = reason.map(|reason| reason.trim().to_owned());

@@ -48,11 +48,11 @@ fn question(row: &Row) -> Option<String> {
     row.approval.clone().or_else(asks)
 }
 
-/// `yes from person:alice, through cli, at 2026-02-14T10:00:00Z`
+/// `approved by person:alice, through cli, at 2026-02-14T10:00:00Z`
 fn answered(answer: &Answered) -> String {
-    let word = if answer.yes { "yes" } else { "no" };
+    let word = if answer.yes { "approved" } else { "denied" };
     let why = answer.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-    format!("{word} from {}, through {}, at {}{why}", answer.by, answer.channel, answer.at)
+    format!("{word} by {}, through {}, at {}{why}", answer.by, answer.channel, answer.at)
 }
 
 /// One row: what happened in a heading, then what is known of it.
@@ -76,19 +76,19 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
     let answers = question(row).and_then(|reference| agreed.get(&reference)).map(Vec::as_slice).unwrap_or_default();
     let answers: Vec<_> = answers.iter().map(answered).collect();
     let facts: [(&str, Option<String>); 15] = [
-        ("who", Some(row.caller.clone())),
+        ("caller", Some(row.caller.clone())),
         ("action", action.map(|name| level.map_or(name.clone(), |level| format!("{name}, {level}")))),
-        ("what", row.summary.clone()),
-        ("why not", code),
+        ("summary", row.summary.clone()),
+        ("reason", code),
         ("result", row.result_summary.clone()),
         ("task", row.task_id.clone()),
         ("gate", (!gate.is_empty()).then(|| gate.join("; "))),
         ("answered", (!answers.is_empty()).then(|| answers.join("; "))),
-        ("took", row.duration_ms.map(|ms| format!("{ms} ms"))),
+        ("duration", row.duration_ms.map(|ms| format!("{ms} ms"))),
         ("outcome of", number("of").map(|seq| format!("row {seq}"))),
         ("found by", text("by")),
         ("settles", number("settles").map(|seq| format!("row {seq}, as {}", text("as").unwrap_or_default()))),
-        ("asks about", number("probes").map(|seq| format!("row {seq}"))),
+        ("probes", number("probes").map(|seq| format!("row {seq}"))),
         ("note", text("why")),
         ("decided by", Some(format!("policy version {}", row.policy_version))),
     ];
@@ -105,20 +105,20 @@ fn paragraph(row: &Row, opened: &[GateApproval], agreed: &BTreeMap<String, Vec<A
 
 fn heading(kind: &str, stage: Option<&str>) -> String {
     let stage = match stage {
-        Some("prepare") => " (fetching what the guardrail needs)",
-        Some("probe") => " (asking what became of it)",
+        Some("prepare") => " (prepare: reads facts for the guardrail)",
+        Some("probe") => " (probe: reads the outcome)",
         Some(_) | None => "",
     };
     let said = match kind {
-        "intended" => "permitted; the intent is recorded before anything leaves",
+        "intended" => "permitted; the intent is recorded",
         "succeeded" => "succeeded",
         "failed" => "failed; nothing was changed",
-        "timed_out" => "too slow; nothing was changed",
-        "unknown" => "nobody knows whether it happened",
-        "settled" => "became known later",
+        "timed_out" => "timed out; nothing was changed",
+        "unknown" => "outcome unknown",
+        "settled" => "settled",
         "refused" => "refused; nothing was executed",
-        "answered" => "answered from what is recorded",
-        "repeated" => "sent again; not executed again",
+        "answered" => "answered from the ledger",
+        "repeated" => "repeated; not executed again",
         other => other,
     };
     format!("{said}{stage}")

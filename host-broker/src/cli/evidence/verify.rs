@@ -93,18 +93,18 @@ impl Following {
         });
         self.output.show(&document, || {
             let open = match open.as_slice() {
-                [] => "Every intent has its outcome.".to_owned(),
+                [] => "Every intent has an outcome.".to_owned(),
                 some => {
                     let rows: Vec<_> = some.iter().map(ToString::to_string).collect();
                     format!(
-                        "Intents without an outcome (under way, or closed at the next start): row {}.",
+                        "Intents without an outcome (running, or closed at the next start): row {}.",
                         rows.join(", ")
                     )
                 }
             };
             let rows = head.seq - self.before;
             let from = if self.before == 0 { String::new() } else { format!(" from row {}", self.before + 1) };
-            format!("The evidence is whole{from}: {rows} rows, head {}:{}. {open}", head.seq, head.hash)
+            format!("The evidence is intact{from}: {rows} rows, head {}:{}. {open}", head.seq, head.hash)
         });
     }
 
@@ -119,7 +119,7 @@ impl Following {
         };
         let good = (bad - 1 - self.before).max(0);
         Fault::failed(format!(
-            "the evidence is broken: {reason}. The {good} rows before it are right. Keep this ledger as it is, and \
+            "the evidence is broken: {reason}. The {good} rows before it are valid. Do not change this ledger, and \
              compare it with a backup or an export"
         ))
         .with("ok", false)

@@ -8,19 +8,19 @@ use serde_json::Value;
 use shared::flow::request::{FlowRequest, GrantList, GrantMint, GrantNamed};
 use shared::flow::{GrantId, Id, Opaque, Vault, Version};
 
-/// Accesses of agents outside.
+/// Manage the accesses of external agents.
 #[derive(Debug, Subcommand)]
 pub(super) enum Grant {
-    /// Give an agent outside access to a flow and some of its tools, for a while.
+    /// Create an access to a flow and some of its tools for an external agent.
     Mint(Mint),
-    /// End an access, at once and for good.
+    /// Revoke an access immediately and permanently.
     Revoke(Named),
-    /// List accesses, also those that were over a short while ago.
+    /// List accesses, including those that expired recently.
     List(List),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Prints the bearer, this once: whoever has it has the access. \
+#[command(after_help = "The command prints the bearer once. Anyone who has the bearer has the access. \
     --json prints {schema, grant: {grant_id, flow_id, flow_version, allowed_tools, expires_at, …}, bearer, expires_at}")]
 pub(super) struct Mint {
     /// The flow.
@@ -28,20 +28,20 @@ pub(super) struct Mint {
     /// Its canonical version.
     #[arg(value_name = "VERSION")]
     flow_version: Version,
-    /// A tool that its steps name as `external_tool`; several times for several.
+    /// A tool that a step of the flow names as `external_tool`; repeatable.
     #[arg(long = "tool", value_name = "ID", required = true)]
     tools: Vec<Opaque>,
-    /// For how many seconds; without, as the configuration says.
+    /// The lifetime in seconds; the default is in the configuration.
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u32>,
-    /// Who it is for. Only its hash is kept.
+    /// A label for the external agent. The broker stores only its hash.
     #[arg(long, value_name = "LABEL")]
     actor: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The access.
+    /// The id of the access.
     #[arg(value_name = "GRANT_ID")]
     grant: GrantId,
 }
@@ -52,13 +52,13 @@ pub(super) struct Named {
     revoked_at, invocation_count, max_invocations, …}], next_cursor}"
 )]
 pub(super) struct List {
-    /// Only those to this flow.
+    /// Show only accesses to this flow.
     #[arg(long)]
     flow: Option<Id>,
-    /// How many, at most 200.
+    /// The maximum number of accesses, at most 200.
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// Where to go on: the `next_cursor` of the list before.
+    /// The `next_cursor` of the previous list, to continue it.
     #[arg(long)]
     cursor: Option<GrantId>,
 }
@@ -76,12 +76,12 @@ impl Grant {
                 });
                 told(context, vault, request, |data| context.output.show(data, || minted(data)))?;
                 context.output.is_whole(
-                    "the access exists, but nobody has its bearer; find it with host-broker flow grant list and end it \
+                    "the access exists, but its bearer is lost; find it with host-broker flow grant list and revoke it \
                      with host-broker flow grant revoke GRANT_ID",
                 )
             }
             Self::Revoke(Named { grant }) => {
-                let text = format!("{grant} is ended.");
+                let text = format!("Revoked {grant}.");
                 let request = FlowRequest::FlowExternalGrantRevoke(GrantNamed { grant_id: grant });
                 told(context, vault, request, |data| context.output.show(data, || text.clone()))
             }
@@ -104,7 +104,7 @@ fn word(value: &Value, pointer: &str) -> String {
 
 fn minted(data: &Value) -> String {
     format!(
-        "Access:  {}, until {}\nBearer:  {}\n\nIt is shown this once. With it: \
+        "Access:  {}, expires {}\nBearer:  {}\n\nThe bearer is not shown again. To use it: \
          curl -H \"Authorization: Bearer …\" …/api/v1/flows/{}/projection?harness=agent_bundle",
         word(data, "/grant/grant_id"),
         word(data, "/expires_at"),
@@ -124,7 +124,7 @@ fn listed(data: &Value) -> String {
             Some(most) => format!("{} of {most}", word(row, "/invocation_count")),
         };
         let until = match (row.get("revoked_at").and_then(Value::as_str), word(row, "/refused_because").as_str()) {
-            (Some(at), _) => format!("ended {at}"),
+            (Some(at), _) => format!("revoked {at}"),
             (None, "") => word(row, "/expires_at"),
             (None, why) => format!("refused: {why}"),
         };
@@ -132,10 +132,10 @@ fn listed(data: &Value) -> String {
         vec![word(row, "/grant_id"), flow, tools(row), used, until]
     };
     let rows: Vec<_> = data.get("grants").and_then(Value::as_array).into_iter().flatten().map(row).collect();
-    let head = ["ACCESS", "FLOW", "TOOLS", "CALLS", "UNTIL"];
-    let table = Output::table_or("No agent outside has access.", &head, &rows);
+    let head = ["ACCESS", "FLOW", "TOOLS", "CALLS", "EXPIRES"];
+    let table = Output::table_or("No accesses of external agents.", &head, &rows);
     match data.get("next_cursor").and_then(Value::as_str) {
-        Some(next) => format!("{table}\n\nThere are more: --cursor {next}"),
+        Some(next) => format!("{table}\n\nMore accesses: --cursor {next}"),
         None => table,
     }
 }

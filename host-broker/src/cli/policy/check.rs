@@ -49,14 +49,14 @@ impl Check {
                 let row =
                     |hidden: &Hidden| vec![hidden.action.clone(), hidden.parameter.clone(), hidden.why.to_owned()];
                 let rows: Vec<_> = hidden.iter().map(row).collect();
-                let table = Output::table(&["ACTION", "PARAMETER", "WHY"], &rows);
-                parts.push(format!("Rules cannot see:\n{table}"));
+                let table = Output::table(&["ACTION", "PARAMETER", "REASON"], &rows);
+                parts.push(format!("Parameters that rules cannot read:\n{table}"));
             }
             if !unpermitted.is_empty() {
                 let row = |one: &Unpermitted| vec![one.group.to_string(), one.action.clone(), one.why.clone()];
                 let rows: Vec<_> = unpermitted.iter().map(row).collect();
-                let table = Output::table(&["GROUP", "ACTION", "WHY"], &rows);
-                parts.push(format!("Left to rules by a profile, and always refused:\n{table}"));
+                let table = Output::table(&["GROUP", "ACTION", "REASON"], &rows);
+                parts.push(format!("Actions that a profile leaves to rules and no rule permits:\n{table}"));
             }
             parts.join("\n\n")
         });
@@ -126,13 +126,14 @@ fn effect(rule: &Rule) -> &'static str {
 }
 
 fn listing(paths: &[String], rules: &Rules) -> String {
-    let head = format!("The rules are right: {} in {}.", rules.list().len(), paths.join(", "));
+    let head = format!("The rules are valid: {} in {}.", rules.list().len(), paths.join(", "));
     let row = |rule: &Rule| {
         let place = format!("{}:{}", rule.path.display(), rule.line);
         vec![rule.name.clone(), effect(rule).to_owned(), place, rule.idle.unwrap_or_default().to_owned()]
     };
     let rows: Vec<_> = rules.list().iter().map(row).collect();
-    let table = Output::table_or("None, so nothing that is left to rules is permitted.", &HEAD, &rows);
+    let table =
+        Output::table_or("There are no rules. Every action that a profile leaves to rules is refused.", &HEAD, &rows);
     format!("{head}\n{table}")
 }
 

@@ -189,7 +189,7 @@ impl Found {
 
     fn text(&self) -> String {
         let head = format!(
-            "Of {} calls the rules would have been asked about {}: {} as they were decided, {} otherwise, {} cannot tell.",
+            "Calls: {}. Subject to rules: {}. Unchanged: {}. Changed: {}. Cannot tell: {}.",
             self.calls,
             self.asked,
             self.same,
@@ -206,14 +206,14 @@ impl Found {
                 vec![at, request, call.group.clone(), action, was.clone(), would_be, why.clone()]
             };
             let rows: Vec<_> = self.changes.iter().map(row).collect();
-            parts.push(Output::table(&["WHEN", "REQUEST", "GROUP", "ACTION", "WAS", "WOULD BE", "WHY"], &rows));
+            parts.push(Output::table(&["TIME", "REQUEST", "GROUP", "ACTION", "BEFORE", "AFTER", "REASON"], &rows));
         }
         if !self.cannot_tell.is_empty() {
             let row = |((action, why), calls): (&(String, String), &u64)| {
                 vec![action.clone(), calls.to_string(), why.clone()]
             };
             let rows: Vec<_> = self.cannot_tell.iter().map(row).collect();
-            parts.push(format!("Cannot tell:\n{}", Output::table(&["ACTION", "CALLS", "WHY"], &rows)));
+            parts.push(format!("Cannot tell:\n{}", Output::table(&["ACTION", "CALLS", "REASON"], &rows)));
         }
         parts.join("\n\n")
     }

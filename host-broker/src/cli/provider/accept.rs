@@ -28,32 +28,33 @@ use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Look at what a bridge or an MCP server says it can do, and accept it.
+/// Review and accept the definitions of a bridge or an MCP server.
 ///
-/// What was accepted is what it can do from then on, whatever it says later: names, schemas, descriptions. A running daemon
-/// exchanges it at once.
+/// The broker pins the accepted names, schemas and descriptions. A later change by the server has no
+/// effect until it is accepted. A running daemon uses newly accepted definitions immediately.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --digest it starts the program, without any secret, and shows what it says and what is different
-from what was accepted before; nothing is accepted. With --digest it accepts exactly that. A server elsewhere that wants a
-token is shown it: the daemon looks, or this command if none runs, and that is in the ledger. So is it with --with-secrets.
+    after_help = "Without --digest, the command starts the program without any secret. It shows the definitions and their \
+    changes, and accepts nothing. With --digest, it accepts exactly the definitions with that digest. If a remote server \
+    requires a token, the running daemon sends it and lists the definitions; without a daemon, this command does. The ledger \
+    records that access. The same applies to --with-secrets.
 
-What looks like an attack on an agent is shown with the reason, and is accepted only with --accept-flagged and its name.
-For each tool of a server a level and exposures are proposed; a proposal counts only once it stands in broker.toml: paste the
-lines, or add --accept-proposed.
+If a definition looks like an attack on an agent, the command flags it and shows the reason. To accept it, name it in \
+    --accept-flagged. For each tool of a server, the command proposes a level and exposures. A proposal has no effect until \
+    it is in broker.toml: paste the lines, or add --accept-proposed.
 
 --json prints {provider, digest, accepted, counts_from (now, next_start), changes: [{at, before, after}], warnings} and, of a bridge, capabilities:
-[{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema,
-output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, flagged, proposed: {level, tier,
-exposes, idempotent, why}, input_schema, output_schema}]; flagged: [NAME] has what --accept-flagged is needed for"
+[{id, description, chat_types, operations: [{name, description, level, tier, requires_auth, input_schema, \
+    output_schema}]}], of a server tools: [{name, description, level, tier, only_reads, fault, flagged, proposed: {level, tier, \
+    exposes, idempotent, why}, input_schema, output_schema}]; flagged: [NAME] lists the names that require --accept-flagged"
 )]
 pub(super) struct Accept {
-    /// The provider, as the configuration names it.
+    /// The name of the provider in the configuration.
     provider: Name,
-    /// Accept what has this digest.
+    /// Accept the definitions with this digest.
     #[arg(long)]
     digest: Option<Digest>,
-    /// Accept this flagged name too, as it is shown; may be given several times.
+    /// Accept this flagged name; repeatable.
     #[arg(long = "accept-flagged", value_name = "NAME", requires = "digest")]
     flagged: Vec<String>,
     /// Write the proposed lines to broker.toml.
@@ -61,7 +62,7 @@ pub(super) struct Accept {
     /// A tool without a line gets a level and exposures. A tool without exposures gets exposures.
     #[arg(long = "accept-proposed", requires = "digest")]
     proposed: bool,
-    /// Start the program with its secrets: for a server that signs in before it says what it can do.
+    /// Start the program with its secrets, for a server that signs in before it lists its tools.
     #[arg(long)]
     with_secrets: bool,
 }
@@ -79,7 +80,7 @@ impl Accept {
             Some(Kind::Bridge(settings, child)) => of_bridge(context, config, name, (settings, child))?,
             Some(Kind::Mcp(settings, reach)) => self.of_server(context, config, name, settings, reach)?,
             Some(Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_)) | None => {
-                return Err(Fault::usage(format!("what {name} can do is the broker's own, and needs no yes")));
+                return Err(Fault::usage(format!("{name} is built in; its actions need no acceptance")));
             }
         };
         let path = context.home.accepted(name);
@@ -87,7 +88,7 @@ impl Accept {
             Ok(before) => before,
             Err(error) => {
                 // It is to be accepted anew.
-                parts.warnings.insert(0, format!("What was accepted before cannot be compared: {error}."));
+                parts.warnings.insert(0, format!("The earlier definitions cannot be compared: {error}."));
                 None
             }
         };
@@ -127,20 +128,20 @@ impl Accept {
                 let exchanged = control::send(&context.home.socket(), &exchange)?;
                 if let Some(why) = exchanged.as_ref().and_then(|reply| reply.get("error")).and_then(Value::as_str) {
                     return Err(Fault::provider(format!(
-                        "What {name} says it can do is accepted, but the running daemon cannot exchange it: {why}"
+                        "the definitions of {name} are accepted, but the running daemon cannot load them: {why}"
                     )));
                 }
                 let said = exchanged.as_ref().and_then(|reply| reply.get("summary")).and_then(Value::as_str);
                 let counts = if exchanged.is_some() { Counts::Now } else { Counts::NextStart };
                 context.output.show(&look.document(&changes, Some(counts)), || {
-                    let said = said.unwrap_or("It counts from the next start of the daemon on.");
+                    let said = said.unwrap_or("The daemon uses them from its next start.");
                     let (written, permits) = (written.unwrap_or_default(), permits.unwrap_or_default());
-                    format!("What {name} says it can do is accepted. {said}{written}{permits}")
+                    format!("The definitions of {name} are accepted. {said}{written}{permits}")
                 });
                 Ok(())
             }
             Some(_) => Err(Fault::refused(format!(
-                "{name} says something else now; look at it again with: {} provider accept {name}",
+                "the definitions of {name} have changed; review them with: {} provider accept {name}",
                 context.program()
             ))),
         }
@@ -172,7 +173,7 @@ fn of_bridge(
     child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
     let own = Arc::new(keys::identity(&context.home, context.effects.ids.as_ref())?);
     let bridge = setup::bare_bridge(config, &context.home, &context.effects, name, own).map_err(Fault::provider)?;
-    let bridge = bridge.ok_or_else(|| Fault::usage(format!("{name} is no bridge")))?;
+    let bridge = bridge.ok_or_else(|| Fault::usage(format!("{name} is not a bridge")))?;
     let said = context.effects.runtime.block_on(bridge.definitions());
     let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
     let read = definitions::read(said.clone()).map_err(Fault::provider)?;
@@ -187,7 +188,7 @@ fn of_bridge(
     })?;
     let mut parts = capabilities::parts(&registered, &attacks);
     let unknown = settings.unknown(&registered);
-    parts.warnings.extend(unknown.map(|fault| format!("With what it says now [providers.{name}] is wrong: {fault}.")));
+    parts.warnings.extend(unknown.map(|fault| format!("[providers.{name}] does not fit these definitions: {fault}.")));
     Ok((Accepted::new(said), parts))
 }
 
@@ -201,7 +202,7 @@ impl Accept {
         reach: &Reach,
     ) -> Result<(Accepted, Parts), Fault> {
         let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
-        let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is no MCP server")))?;
+        let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is not an MCP server")))?;
         let (wants_secrets, has_network) = match reach {
             Reach::Address(address) => (address.token.is_some(), true),
             Reach::Child(child) => {
@@ -213,7 +214,7 @@ impl Accept {
             let reply = answer(context, &Control::Look { provider: name.clone() })?;
             match reply.get("data").and_then(Value::as_object) {
                 Some(said) => Ok(Accepted::new(said.clone())),
-                None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it said nothing").to_owned()),
+                None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it sent no answer").to_owned()),
             }
         } else {
             context.effects.runtime.block_on(upstream.tools())
@@ -278,7 +279,7 @@ impl Look<'_> {
     fn changes(&self) -> Result<Vec<Change>, Fault> {
         let nothing = Map::new();
         let changes = difference(self.before.map_or(&nothing, Accepted::said), self.now.said(), TOLD_MAX);
-        let too_long = || Fault::provider(format!("what {} says is too long to be looked at", self.name));
+        let too_long = || Fault::provider(format!("the definitions of {} are too long to review", self.name));
         changes.ok_or_else(too_long)
     }
 
@@ -313,8 +314,8 @@ impl Look<'_> {
             .collect();
         if !changes.is_empty() {
             let head = match self.before {
-                Some(_) => "Since it was accepted, it says something else:",
-                None => "All that it says:",
+                Some(_) => "Changes since the definitions were accepted:",
+                None => "Definitions:",
             };
             parts.push(format!("{head}\n{}", changes.join("\n")));
         }
@@ -323,7 +324,7 @@ impl Look<'_> {
         parts.extend(self.parts.warnings.iter().map(|warning| format!("WARNING: {}", visible(warning))));
         parts.extend(self.parts.flagged.values().map(|why| format!("FLAGGED: {}", visible(why))));
         parts.push(if self.before == Some(self.now) {
-            "This is what was accepted.".to_owned()
+            "These definitions are accepted.".to_owned()
         } else {
             format!(
                 "Nothing was accepted. To accept exactly this:\n  {program} provider accept {} --digest {}",

@@ -13,17 +13,20 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Check that every provider that is switched on can be set up; exit 5 if one cannot.
+/// Check that every enabled provider can be set up.
+///
+/// If a provider cannot be set up, the command exits with 5.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Contacts nobody: it sees missing secrets and settings that cannot be, not a network that is down.
-But a bridge that is named is started, without any secret, and asked what it can do and things that it must refuse.
+    after_help = "The command contacts no provider. It detects missing secrets and invalid settings, but no network faults.
+If you name a bridge, the command starts it without any secret. It sends the bridge valid requests, and requests that the \
+bridge must refuse.
 
 --json prints {ok, providers: [{provider, kind, enabled, works, reason, description, actions: {NAME: LEVEL}}]};
-for a bridge that is named {ok, provider, took_ms, checks: [{what, ok, faults}]}"
+for a named bridge {ok, provider, took_ms, checks: [{what, ok, faults}]}"
 )]
 pub(super) struct Check {
-    /// Only this one.
+    /// Check only this provider.
     provider: Option<Name>,
 }
 
@@ -61,7 +64,7 @@ fn behaviour(context: &Context, config: &Config, name: &Name) -> Result<(), Faul
         context.output.show(&document, || text(&report));
         return Ok(());
     }
-    let fault = Fault::provider(format!("{name} is not a proper bridge:\n{}", text(&report)));
+    let fault = Fault::provider(format!("{name} does not conform to bridge-v1:\n{}", text(&report)));
     let members = document.as_object().cloned().unwrap_or_default();
     Err(members.into_iter().fold(fault, |fault, (member, value)| fault.with(&member, value)))
 }
@@ -79,14 +82,14 @@ fn document(name: &Name, report: &Report) -> Value {
 fn text(report: &Report) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for check in &report.checks {
-        let word = if check.faults.is_empty() { "ok" } else { "WRONG" };
+        let word = if check.faults.is_empty() { "ok" } else { "FAILED" };
         rows.push(vec![word.to_owned(), check.what.to_owned()]);
         let lines = check.faults.iter().flat_map(|fault| fault.lines());
         rows.extend(lines.map(|line| vec![String::new(), format!("  {line}")]));
     }
-    let table = Output::table(&["", "THAT"], &rows);
+    let table = Output::table(&["RESULT", "CHECK"], &rows);
     match report.took {
-        Some(took) => format!("{table}\n\nIt said what it can do in {} ms.", took.as_millis()),
+        Some(took) => format!("{table}\n\nThe bridge listed its capabilities in {} ms.", took.as_millis()),
         None => table,
     }
 }

@@ -70,8 +70,10 @@ fn help(path: &[String], body: &mut String) {
     let text = String::from_utf8(output.stdout).expect("help is UTF-8");
     let name = [&["host-broker".to_owned()], path].concat().join(" ");
     writeln!(body, "## {name}\n\n```text\n{}\n```\n", text.trim_end()).expect("a string");
-    let commands = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A name begins in the third column; what goes on from the line before is further in.
+    // The program groups its commands under several headings.
+    let is_heading = |part: &&str| part.lines().next().is_some_and(|line| line.to_lowercase().ends_with("commands:"));
+    let commands = text.split("\n\n").filter(is_heading).flat_map(str::lines);
+    // A name begins in the third column; a continued line is further in.
     let names = commands.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     for command in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
         help(&[path, &[command.to_owned()]].concat(), body);

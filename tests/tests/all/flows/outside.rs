@@ -206,7 +206,7 @@ fn an_access_ends_with_time_with_a_word_and_with_the_version() {
     world.clock.advance(Duration::from_secs(61));
     assert_eq!(short.no("note"), "FLOW_EXTERNAL_GRANT_EXPIRED");
     let revoked = said(&world.cli(&["flow", "grant", "revoke", &ended.grant]));
-    assert!(revoked.contains("is ended"), "{revoked}");
+    assert!(revoked.contains("Revoked "), "{revoked}");
     assert_eq!(ended.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
     assert_eq!(ended.read("flow_daily").1["code"], "FLOW_EXTERNAL_GRANT_REVOKED");
     let again = flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": ended.grant }));

@@ -191,7 +191,7 @@ fn what_is_accepted_at_the_command_line_counts_at_once_and_answers_the_question(
     assert_eq!(text(&developer.ask(read("pid"))), process);
     // Nothing has changed since, so nothing is different.
     let again = said(&world.cli(&["provider", "accept", "odd"]));
-    assert!(again.contains("This is what was accepted"), "{again}");
+    assert!(again.contains("These definitions are accepted"), "{again}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) fn parts(registered: &[Registered], attacks: &BTreeMap<String, Verdict>) -> Parts {
     let flagged = attacks.iter().filter_map(|(name, verdict)| {
         let why = warning(name, verdict)?;
-        Some((name.clone(), format!("{why} To accept it all the same add --accept-flagged {name}")))
+        Some((name.clone(), format!("{why} To accept it anyway, add --accept-flagged {name}")))
     });
     Parts {
         key: "capabilities",
@@ -57,6 +57,6 @@ fn tables(capability: &Registered) -> [String; 2] {
     let rows: Vec<_> = capability.operations.iter().map(row).collect();
     [
         format!("{} ({chats}): {}", capability.provider, visible(&capability.description)),
-        Output::table(&["OPERATION", "DEMANDS", "TIER", "NEEDS", "WHAT IT SAYS OF ITSELF"], &rows),
+        Output::table(&["OPERATION", "LEVEL", "TIER", "REQUIRES", "DESCRIPTION"], &rows),
     ]
 }

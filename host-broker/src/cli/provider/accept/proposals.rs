@@ -80,7 +80,7 @@ impl Edited {
     pub(super) fn write(self, context: &Context) -> Result<String, Fault> {
         edit::change(context, |_text| Ok(self.text))?;
         let count = self.count;
-        Ok(format!(" Of {count} tools what was proposed stands in broker.toml now; it counts from the next start on."))
+        Ok(format!(" The proposals for {count} tools are in broker.toml now and apply from the next start."))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
     let flagged = offered.filter_map(|said| {
         let why = said.flagged()?;
         let name = said.name().to_owned();
-        let text = format!("{name}: {why} To accept it all the same add --accept-flagged {name}");
+        let text = format!("{name}: {why} To accept it anyway, add --accept-flagged {name}");
         Some((name, text))
     });
     let by_rules = |said: &Said| {
@@ -37,7 +37,7 @@ pub(super) fn parts(name: &Name, said: &[Said], settings: &Settings, has_network
     Parts {
         key: "tools",
         list: said.iter().zip(&proposals).map(|(said, proposal)| document(said, table(said), proposal)).collect(),
-        tables: vec![Output::table(&["TOOL", "DEMANDS", "TIER", "HINT", "WHAT IT SAYS OF ITSELF"], &rows)],
+        tables: vec![Output::table(&["TOOL", "LEVEL", "TIER", "HINT", "DESCRIPTION"], &rows)],
         flagged: flagged.collect(),
         proposed: proposed.collect(),
         permitted: said.iter().filter(|said| said.fault().is_none()).filter_map(by_rules).collect(),

@@ -99,7 +99,7 @@ fn the_main_group_the_command_line_and_the_socket_give_the_same() {
     let ended = main.call("flow_external_grant_revoke", json!({ "grant_id": grant }));
     assert!(ended["structuredContent"]["data"]["revoked_at"].is_string(), "{ended}");
     let listed = said(&world.cli(&["flow", "grant", "list"]));
-    assert!(listed.contains("ended ") && listed.contains("0 of 5"), "{listed}");
+    assert!(listed.contains("revoked ") && listed.contains("0 of 5"), "{listed}");
     let developer = Shim::start(&world, "developer");
     assert!(!developer.tool_names().iter().any(|name| name.starts_with("flow_")));
     let forged = world.group("developer").ask(json!({ "type": "flow_external_grant_list" }));
