@@ -57,6 +57,7 @@ use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
 use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -145,11 +146,11 @@ fn help_template() -> String {
     let width = SECTIONS.iter().flat_map(|(_, names)| names.iter()).map(|name| name.len()).max().unwrap_or_default();
     let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (title, names) in SECTIONS {
-        template.push_str(&format!("\n{title} commands:\n"));
+        writeln!(template, "\n{title} commands:").ok();
         for name in names {
             let about = commands.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            template.push_str(&format!("  {name:width$}  {about}\n"));
+            writeln!(template, "  {name:width$}  {about}").ok();
         }
     }
     template + "\nOptions:\n{options}{after-help}"

@@ -91,12 +91,12 @@ enum Pinned {
 
 /// Pins the calling thread, and the threads and processes that it starts from now on.
 fn pin(side: Pinned) {
+    // A pinned thread no longer sees all processors, so the first call counts them.
+    static LAST: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if std::env::var_os("SIEGE_PINNED").is_none() {
         return;
     }
-    // The main thread is pinned already when an attack begins, so it no longer sees all processors.
-    static LAST: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     let last = *LAST.get_or_init(|| processors - 1);
     assert!(last > 0, "SIEGE_PINNED needs two processors");
     let mut set = rustix::thread::CpuSet::new();

@@ -22,7 +22,7 @@ fn root() -> &'static Path {
 }
 
 fn metadata() -> Value {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let cargo = option_env!("CARGO").unwrap_or("cargo");
     #[expect(clippy::disallowed_methods, reason = "cargo knows the dependencies")]
     let mut command = Command::new(cargo);
     command.current_dir(root()).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
