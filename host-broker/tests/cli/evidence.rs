@@ -160,7 +160,7 @@ fn recomputed(row: &Value) -> String {
 #[test]
 fn a_reader_that_goes_away_is_no_fault() {
     let world = world_with_rows();
-    for arguments in [&["evidence", "export"][..], &["codes"], &["codes", "--json"], &["--help"]] {
+    for arguments in [&["evidence", "export"][..], &["reason-codes"], &["reason-codes", "--json"], &["--help"]] {
         assert_eq!(world.run_unread(arguments), 0, "{arguments:?}");
     }
 }

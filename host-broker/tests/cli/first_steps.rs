@@ -54,7 +54,7 @@ fn a_bearer_that_could_not_be_shown_is_a_fault_that_names_how_to_end_it() {
     let world = World::with_mock();
     let (code, err) = world.run_on_full_disk(&["operator-token", "create", "--scopes", "flows:read", "--json"]);
     assert_eq!(code, 1, "{err}");
-    for part in ["No space left", "nobody has its bearer", "operator-token revoke"] {
+    for part in ["No space left", "its bearer was not printed", "operator-token revoke"] {
         assert!(err.contains(part), "{err}");
     }
     for arguments in [&["web", "token", "alice"][..], &["token", "key"], &["status", "--json"], &["evidence", "head"]] {

@@ -13,21 +13,21 @@ fn a_mistyped_command_is_answered_with_the_right_one() {
 fn every_command_documents_itself() {
     let world = World::empty();
     let commands = world.run(&["--help"]).ok();
-    let listed = commands.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let firsts = listed.filter(|line| !line.starts_with("   "));
-    let names: Vec<_> = firsts.filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names.len(), 36, "{names:?}");
-    for name in names.into_iter().filter(|name| *name != "help") {
+    let is_heading = |part: &&str| part.lines().next().is_some_and(|line| line.ends_with(" commands:"));
+    let listed = commands.split("\n\n").filter(is_heading).flat_map(|part| part.lines().skip(1));
+    let names: Vec<_> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), 35, "{names:?}");
+    for name in names {
         assert!(world.run(&[name, "--help"]).ok().contains("--home"), "{name}");
     }
-    assert!(world.run(&["explain", "--help"]).ok().contains("Every step is judged"));
+    assert!(world.run(&["explain", "--help"]).ok().contains("evaluates every step"));
 }
 
 #[test]
 fn a_fault_is_one_document_with_json() {
     let world = World::empty();
     for (arguments, exit) in
-        [(&["stats", "--json"][..], 2), (&["--json", "grant", "a"], 2), (&["--json", "codes", "nope"], 3)]
+        [(&["stats", "--json"][..], 2), (&["--json", "grant", "a"], 2), (&["--json", "reason-codes", "nope"], 3)]
     {
         let done = world.run(arguments);
         let document: Value = serde_json::from_str(&done.out).unwrap();
@@ -260,11 +260,11 @@ fn an_issuer_that_cannot_be_told_from_another_or_signs_in_two_ways_stops_the_sta
     std::fs::create_dir_all(&world.home).unwrap();
     let key = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
     for (issuers, word) in [
-        ("[identity.issuers.broker]\npublic_keys = [\"K\"]\n", "the broker's own name"),
-        ("[identity.issuers.a]\niss = \"broker\"\npublic_keys = [\"K\"]\n", "another iss"),
+        ("[identity.issuers.broker]\npublic_keys = [\"K\"]\n", "the broker's own (`broker`)"),
+        ("[identity.issuers.a]\niss = \"broker\"\npublic_keys = [\"K\"]\n", "a different iss"),
         (
             "[identity.issuers.a]\npublic_keys = [\"K\"]\n[identity.issuers.b]\niss = \"a\"\npublic_keys = [\"K\"]\n",
-            "another iss",
+            "a different iss",
         ),
         ("[identity.issuers.a]\n", "public_keys"),
         ("[identity.issuers.a]\npublic_keys = [\"K\"]\nsecret = { env = \"S\" }\n", "exclude each other"),
@@ -281,10 +281,10 @@ fn an_issuer_that_cannot_be_told_from_another_or_signs_in_two_ways_stops_the_sta
 #[test]
 fn every_code_is_listed_with_its_remedy() {
     let world = World::empty();
-    let codes = world.run(&["codes", "--json"]).json();
+    let codes = world.run(&["reason-codes", "--json"]).json();
     assert_eq!(codes["codes"].as_array().unwrap().len(), shared::Code::ALL.len());
-    world.run(&["codes", "no_gran"]).fails(3, &["did you mean `no_grant`?"]);
-    assert!(world.run(&["codes", "no_grant"]).ok().contains("Ask the main group's agent"));
+    world.run(&["reason-codes", "no_gran"]).fails(3, &["did you mean `no_grant`?"]);
+    assert!(world.run(&["reason-codes", "no_grant"]).ok().contains("Ask the main group's agent"));
 }
 
 #[test]

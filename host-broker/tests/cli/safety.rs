@@ -161,7 +161,7 @@ fn a_judge_that_cannot_run_is_a_warning_where_people_look() {
     world.append("broker.toml", "\n[inspection.classifier]\ncommand = [\"/nowhere/judge\"]\n");
     for command in [&["status"][..], &["config", "check"]] {
         let said = world.run(command).ok();
-        assert!(said.contains("/nowhere/judge") && said.contains("counts as suspicious"), "{said}");
+        assert!(said.contains("/nowhere/judge") && said.contains("count as suspicious"), "{said}");
     }
     // One that runs and answers nonsense is found out by the first result that it is asked about.
     let config = world.read("broker.toml").replace("/nowhere/judge", "/bin/false");
@@ -169,7 +169,7 @@ fn a_judge_that_cannot_run_is_a_warning_where_people_look() {
     world.append("mock.toml", "\n[actions.read]\nlevel = 1\nreply = \"hello\"\nexposes = [\"untrusted\"]\n");
     world.run(&["grant", "developer", "mock", "1"]).ok();
     let _daemon = world.serve();
-    let warned = || world.run(&["status"]).ok().contains("the judge did not answer");
+    let warned = || world.run(&["status"]).ok().contains("the classifier failed");
     assert!(!warned());
     world.call("j1", "read", &serde_json::json!({}), None);
     assert!(warned());
