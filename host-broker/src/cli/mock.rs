@@ -1,4 +1,4 @@
-//! `mock`: a broker without credentials, for people who develop against the shim.
+//! `mock`: a broker without credentials, for development against the shim.
 
 use crate::cli::Context;
 use crate::cli::ask::{answer, running};
@@ -33,7 +33,7 @@ pub struct Mock {}
 
 const CONFIG: &str = include_str!("mock/broker.toml");
 /// How the configuration of a mock begins, whatever its owner has added since.
-const MARK: &str = "# A broker without credentials, for people who develop against the shim.";
+const MARK: &str = "# A broker without credentials, for development against the shim.";
 const SCRIPT: &str = include_str!("mock/mock.toml");
 const TASK: &str = "mock-task";
 
