@@ -162,7 +162,7 @@ fn silence_is_told_to_who_was_asked() {
 fn the_next_one_is_told_only_when_nobody_has_answered_for_a_while() {
     let world = world(|world| {
         let all = "events = [\"asked\", \"answered\"]";
-        appends(world, "first", all) + &appends(world, "next", &format!("{all}\nafter_s = 120"))
+        appends(world, "first", all) + &appends(world, "next", &format!("{all}\nescalate_after_s = 120"))
     });
     let developer = world.group("developer");
     let (id, question) = ask(&world, &developer, call("charge", json!({ "n": 1 })));

@@ -174,7 +174,7 @@ fn foreign_types_are_refused_or_left_as_configured() {
     let foreign = json!({ "type": "schedule_task", "prompt": "x" });
     assert_eq!(code(&world.group("developer").ask(foreign.clone())), "unknown_type");
     drop(world);
-    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nforeign_types = \"leave\"")).up();
+    let world = World::builder().config(&CONFIG.replace("[broker]", "[broker]\nunknown_requests = \"ignore\"")).up();
     world.grant("developer", 1);
     let developer = world.group("developer");
     let id = developer.send(foreign);
