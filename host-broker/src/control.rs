@@ -654,7 +654,8 @@ mod tests {
 
     #[test]
     fn only_the_daemons_own_user_root_and_who_is_named_so_hand_in_for_others() {
-        let clerk = clerk("[people.bridge]\nuid = 5\ncan_relay_answers = true\n[people.alice]\nuid = 6\napproves = {}\n");
+        let clerk =
+            clerk("[people.bridge]\nuid = 5\ncan_relay_answers = true\n[people.alice]\nuid = 6\napproves = {}\n");
         let may: Vec<bool> = [0, 1, 5, 6, 7].into_iter().map(|uid| clerk.may_relay(uid)).collect();
         assert_eq!(may, [true, true, true, false, false]);
         let known: Vec<_> = [0, 1, 5, 7].into_iter().map(|uid| clerk.person(uid)).collect();

@@ -372,7 +372,7 @@ fn what_a_token_has_given_ends_with_it_and_it_ends_nothing_that_people_agreed_to
     assert_eq!(code(&operator.ask(&version("flow_deprecate", "2.0.0")).1), "guardrail");
     assert_eq!(code(&operator.ask(&with("flow_propose", &bundle("2.0.0", "Note nothing.", &[]))).1), "guardrail");
     let ended = said(&world.cli(&["operator-token", "revoke", &operator.token]));
-    assert!(ended.contains("every access that it has given"), "{ended}");
+    assert!(ended.contains("every access that it created"), "{ended}");
     assert_eq!(theirs.no("note"), "FLOW_EXTERNAL_GRANT_REVOKED");
     assert_eq!(own.invoke("note", &json!({})).0, 200, "another's is what it was");
 }

@@ -161,7 +161,8 @@ fn a_channel_with_a_token_hands_answers_in_over_http_and_nobody_else_does() {
             "bridge",
             &format!("accepts_answers = true\ntoken_sha256 = \"{}\"", digest("bridges-token")),
         );
-        let more = format!("groups = [\"security\"]\naccepts_answers = true\ntoken_sha256 = \"{}\"", digest("others-token"));
+        let more =
+            format!("groups = [\"security\"]\naccepts_answers = true\ntoken_sha256 = \"{}\"", digest("others-token"));
         format!("[web]\nlisten = \"127.0.0.1:0\"\n{channel}{}", appends(world, "other", &more))
     });
     let developer = world.group("developer");

@@ -66,7 +66,7 @@ fn asks(agent: &Agent, tool: &str) -> bool {
 }
 
 fn listed(world: &World) -> Vec<Value> {
-    let listed = world.cli(&["--json", "session", "list"]);
+    let listed = world.cli(&["--json", "exposure", "list"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_else(|_| panic!("{}", said(&listed)));
     listed["external"].as_array().unwrap_or_else(|| panic!("{listed}")).clone()
 }

@@ -268,7 +268,12 @@ fn a_refusal_says_its_code_and_what_to_do_next() {
     refused(call(&agent, "note", &json!({})), "denied", "kill_switch", "Wait until the operator lifts the stop.");
     assert!(world.cli(&["kill", "group", "external", "--lift"]).status.success());
     flow(&world, &json!({ "type": "flow_external_grant_revoke", "grant_id": agent.grant }));
-    refused(call(&agent, "note", &json!({})), "denied", "FLOW_EXTERNAL_GRANT_REVOKED", "Ask whoever gave you access");
+    refused(
+        call(&agent, "note", &json!({})),
+        "denied",
+        "FLOW_EXTERNAL_GRANT_REVOKED",
+        "Ask the issuer for a new grant",
+    );
 }
 
 #[test]
