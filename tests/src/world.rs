@@ -42,6 +42,31 @@ groups = ["security"]
 people = ["operator"]
 "#;
 
+/// Actions that expose one property each, and one that declares none.
+pub const EXPOSING: &str = r#"
+[actions.read_mail]
+level = 1
+exposes = ["untrusted"]
+
+[actions.read_files]
+level = 1
+exposes = ["sensitive"]
+
+[actions.post]
+level = 2
+exposes = ["egress"]
+append_to = "post.log"
+
+[actions.search]
+level = 1
+exposes = ["egress"]
+append_to = "search.log"
+
+[actions.unsaid]
+level = 1
+append_to = "unsaid.log"
+"#;
+
 /// One action of every kind that a test may want.
 pub const SCRIPT: &str = r#"
 [actions.echo]

@@ -129,6 +129,28 @@ pub struct Declaration {
     pub needs_account: bool,
 }
 
+impl Declaration {
+    /// The declaration of an action that states nothing else: it exposes everything and is not idempotent.
+    pub fn new(provider: Provider, action: Action, level: Level) -> Self {
+        Self {
+            provider,
+            action,
+            level,
+            tier: None,
+            description: String::new(),
+            input_schema: Value::Null,
+            output_schema: None,
+            idempotent: false,
+            exposes: Exposure::ALL,
+            deadline: None,
+            proposes: false,
+            verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
+        }
+    }
+}
+
 /// An invalid parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamError {

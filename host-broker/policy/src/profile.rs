@@ -207,25 +207,9 @@ impl ApprovalMode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Exposure;
 
     fn declaration(action: &str, level: Level, tier: Option<Tier>) -> Declaration {
-        Declaration {
-            provider: "github".parse().unwrap(),
-            action: action.parse().unwrap(),
-            level,
-            tier,
-            description: String::new(),
-            input_schema: serde_json::Value::Null,
-            output_schema: None,
-            idempotent: false,
-            exposes: Exposure::NONE,
-            deadline: None,
-            proposes: false,
-            verbatim: false,
-            chat_types: Vec::new(),
-            needs_account: false,
-        }
+        Declaration { tier, ..Declaration::new("github".parse().unwrap(), action.parse().unwrap(), level) }
     }
 
     fn setting(profile: &str, declared: &Declaration, demanded: Level) -> ApprovalMode {

@@ -56,7 +56,10 @@ pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Providers {
         let declarations = actions.into_iter().map(|(action, described)| {
             let schema = described.get("input_schema").cloned().unwrap_or(toml::Value::Table(toml::Table::new()));
             let level: Level = described["level"].clone().try_into().unwrap();
-            declaration(provider, &action, level, serde_json::to_value(schema).unwrap())
+            Declaration {
+                input_schema: serde_json::to_value(schema).unwrap(),
+                ..Declaration::new(provider.clone(), action.parse().unwrap(), level)
+            }
         });
         declarations.collect()
     };
@@ -66,25 +69,6 @@ pub(super) fn scripted(providers: &[(&str, &'static str, &str)]) -> Providers {
         (provider, *kind, declarations)
     });
     Providers(providers.collect())
-}
-
-fn declaration(provider: &Provider, action: &str, level: Level, input_schema: Value) -> Declaration {
-    Declaration {
-        provider: provider.clone(),
-        action: action.parse().unwrap(),
-        level,
-        tier: None,
-        description: String::new(),
-        input_schema,
-        output_schema: None,
-        idempotent: false,
-        exposes: Exposure::ALL,
-        deadline: None,
-        proposes: false,
-        verbatim: false,
-        chat_types: Vec::new(),
-        needs_account: false,
-    }
 }
 
 pub(super) fn groups() -> BTreeSet<Group> {

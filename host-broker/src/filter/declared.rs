@@ -64,25 +64,13 @@ fn schema(schema: &mut Value, scrubber: &Scrubber) {
 mod tests {
     use super::*;
     use crate::filter::tests::{TOKEN, scrubber};
-    use model::Exposure;
     use shared::Level;
 
     fn declaration(description: &str, input_schema: Value) -> Declaration {
         Declaration {
-            provider: "acme".parse().unwrap(),
-            action: "send".parse().unwrap(),
-            level: Level::Write,
-            tier: None,
             description: description.to_owned(),
             input_schema,
-            output_schema: None,
-            idempotent: false,
-            exposes: Exposure::ALL,
-            deadline: None,
-            proposes: false,
-            verbatim: false,
-            chat_types: Vec::new(),
-            needs_account: false,
+            ..Declaration::new("acme".parse().unwrap(), "send".parse().unwrap(), Level::Write)
         }
     }
 

@@ -222,16 +222,17 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     }
 }
 
+/// From now on a sync after a commit fails. A synced commit does not change this table.
+fn syncs_fail(world: &World) {
+    const TRIGGER: &str =
+        "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;";
+    world.ledger.reader().execute_batch(TRIGGER).unwrap();
+}
+
 #[test]
 fn a_refusal_whose_sync_fails_is_not_told() {
     let mut world = World::new();
-    world
-        .ledger
-        .reader()
-        .execute_batch(
-            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
-        )
-        .unwrap();
+    syncs_fail(&world);
     let batch =
         world.ledger.batch(Durability::Normal, vec![Row("a"), Answered("b"), Fails("c")], &mut Clerk::default());
     assert_eq!(closed(&batch), [&Row("a")]);
@@ -284,15 +285,7 @@ fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
         for action in ["write", "ask"] {
             let mut world = World::new();
             world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
-            // A sync after the commit fails; a synced commit does not change this table.
-            world
-                .ledger
-                .reader()
-                .execute_batch(
-                    "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered
-                     BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
-                )
-                .unwrap();
+            syncs_fail(&world);
             let Tally { commits, syncs } = world.ledger.tally();
             let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
             let batch = world.admit(durability, calls.into());
@@ -340,13 +333,7 @@ fn a_counted_refusal_needs_no_sync() {
 #[test]
 fn a_held_refusal_whose_sync_fails_is_not_told() {
     let mut world = World::new();
-    world
-        .ledger
-        .reader()
-        .execute_batch(
-            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
-        )
-        .unwrap();
+    syncs_fail(&world);
     let batch = world.ledger.batch(Durability::Deferred, vec![Row("a"), Answered("b")], &mut Clerk::default());
     assert_eq!((batch.committed.len(), batch.held.len()), (0, 2));
     let released = world.ledger.release(batch.held);
@@ -389,13 +376,7 @@ fn an_error_of_one_event_is_no_fault_of_the_ledger_while_others_are_written_and_
     assert!(deferred.fault().is_none(), "one event is written");
     assert!(batch(Durability::Full, vec![Fails("c")]).fault().is_some(), "none is");
     let held = batch(Durability::Deferred, vec![Row("d")]).held;
-    world
-        .ledger
-        .reader()
-        .execute_batch(
-            "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;",
-        )
-        .unwrap();
+    syncs_fail(&world);
     let fault = |batch: &Batch<Happening>| batch.fault().map(ToString::to_string);
     let failed = Some("the ledger could not sync".to_owned());
     assert_eq!(fault(&world.ledger.release(held)), failed);

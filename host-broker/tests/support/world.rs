@@ -144,20 +144,10 @@ impl Invocation for Asked {
 pub(crate) fn listed(actions: &[(&str, Level)]) -> Listed {
     let operations = actions.iter().map(|(name, level)| {
         let declaration = Declaration {
-            provider: "mock".parse().unwrap(),
-            action: name.parse().unwrap(),
-            level: *level,
             tier: (*name == "ask").then_some(Tier::Human),
-            description: String::new(),
             input_schema: json!({}),
-            output_schema: None,
-            idempotent: false,
             exposes: Exposure::NONE,
-            proposes: false,
-            verbatim: false,
-            chat_types: Vec::new(),
-            needs_account: false,
-            deadline: None,
+            ..Declaration::new("mock".parse().unwrap(), name.parse().unwrap(), *level)
         };
         let operation: Arc<dyn Operation> = Arc::new(Action(declaration));
         operation

@@ -2,32 +2,8 @@
 
 use serde_json::{Value, json};
 use tests::group::{Group, call, code, with};
-use tests::world::{CONFIG, SCRIPT};
+use tests::world::{CONFIG, EXPOSING, SCRIPT};
 use tests::{World, until};
-
-const EXPOSING: &str = r#"
-[actions.read_mail]
-level = 1
-exposes = ["untrusted"]
-
-[actions.read_files]
-level = 1
-exposes = ["sensitive"]
-
-[actions.post]
-level = 2
-exposes = ["egress"]
-append_to = "post.log"
-
-[actions.search]
-level = 1
-exposes = ["egress"]
-append_to = "search.log"
-
-[actions.unsaid]
-level = 1
-append_to = "unsaid.log"
-"#;
 
 fn world() -> World {
     with_profile("write = \"auto\"\n")

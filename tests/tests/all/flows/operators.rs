@@ -356,13 +356,7 @@ fn what_a_token_has_given_ends_with_it_and_it_ends_nothing_that_people_agreed_to
     let mut world = world(TOOLS);
     approved(&world, &bundle("1.0.0", "Note it.", &["note"]));
     let operator = Operator::with(&mut world, &["--scopes", ALL]);
-    let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
-                         "requested_tools": ["note"] });
-    let minted = operator.ask(&wanted).1;
-    let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
-    world.keep_secret(bearer.clone());
-    let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();
-    let theirs = Agent { visitor: Visitor::of(&world), bearer, grant };
+    let theirs = Agent::by_token(&mut world, &operator);
     let own = Agent::with_access(&mut world, &json!({ "requested_tools": ["note"] }));
     assert_eq!(theirs.invoke("note", &json!({})).0, 200);
     let (status, refused) = operator.ask(&version("flow_deprecate", "1.0.0"));

@@ -8,6 +8,7 @@ mod pressure;
 mod secrets;
 mod shares;
 
+use super::operators::Operator;
 use super::{answer, approved, bundle, flow, said, version, with};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -86,6 +87,21 @@ impl Agent {
     pub(super) fn with_access(world: &mut World, request: &Value) -> Self {
         let minted = mint(world, request);
         assert_eq!(code(&minted), "executed", "{minted}");
+        Self::of(world, &minted)
+    }
+
+    /// Given access to the tool `note` by an operator token.
+    pub(super) fn by_token(world: &mut World, operator: &Operator) -> Self {
+        let minted = operator.ask(&json!({
+            "type": "flow_external_grant_mint",
+            "flow_id": "flow_daily",
+            "flow_version": "1.0.0",
+            "requested_tools": ["note"],
+        }));
+        Self::of(world, &minted.1)
+    }
+
+    fn of(world: &mut World, minted: &Value) -> Self {
         let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
         world.keep_secret(bearer.clone());
         let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();

@@ -3,22 +3,7 @@
 use super::super::operators::{ALL, Operator};
 use super::shares::minted_by_main;
 use super::*;
-use tests::world::SCRIPT;
-
-const EXPOSING: &str = r#"
-[actions.read_mail]
-level = 1
-exposes = ["untrusted"]
-
-[actions.read_files]
-level = 1
-exposes = ["sensitive"]
-
-[actions.search]
-level = 1
-exposes = ["egress"]
-append_to = "search.log"
-"#;
+use tests::world::{EXPOSING, SCRIPT};
 
 const TOOLS: &str = r#"
 [web]

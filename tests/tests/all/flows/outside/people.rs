@@ -5,17 +5,7 @@ use super::shares::{ask_main, minted_by_main};
 use super::*;
 use std::os::unix::fs::MetadataExt as _;
 use tests::fakes::real_now;
-use tests::world::SCRIPT;
-
-const MORE: &str = r#"
-[actions.read_mail]
-level = 1
-exposes = ["untrusted"]
-
-[actions.read_files]
-level = 1
-exposes = ["sensitive"]
-"#;
+use tests::world::{EXPOSING, SCRIPT};
 
 const SENSITIVE: &str = r#"
 [[flows.external_agent.allowed_tools]]
@@ -28,7 +18,7 @@ action = "read_files"
 fn with_ceiling(ceiling: &str) -> World {
     let world = World::builder()
         .config(&format!("{CONFIG}\n{TOOLS}{SENSITIVE}{ceiling}"))
-        .script("demo", &format!("{SCRIPT}\n{MORE}"))
+        .script("demo", &format!("{SCRIPT}\n{EXPOSING}"))
         .file("policy/profiles/main.toml", "write = \"auto\"\n")
         .up();
     approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge", "files"]));
@@ -81,13 +71,7 @@ fn an_access_ends_when_the_person_whose_right_it_rests_on_no_longer_administers(
     approved(&world, &bundle("1.0.0", "Note it.", &["note", "charge"]));
     let own = Agent::with_access(&mut world, &json!({}));
     let operator = Operator::with(&mut world, &["--scopes", ALL]);
-    let wanted = json!({ "type": "flow_external_grant_mint", "flow_id": "flow_daily", "flow_version": "1.0.0",
-                         "requested_tools": ["note"] });
-    let minted = operator.ask(&wanted).1;
-    let bearer = minted["data"]["bearer"].as_str().unwrap().to_owned();
-    world.keep_secret(bearer.clone());
-    let grant = minted["data"]["grant"]["grant_id"].as_str().unwrap().to_owned();
-    let by_token = Agent { visitor: Visitor::of(&world), bearer, grant };
+    let by_token = Agent::by_token(&mut world, &operator);
     let by_main = minted_by_main(&mut world, "main's", &["note"]);
     let again = |agent: &Agent, world: &World| Agent {
         visitor: Visitor::of(world),
