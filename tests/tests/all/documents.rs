@@ -95,6 +95,52 @@ fn every_test_that_a_table_names_exists() {
     }
 }
 
+/// A page that names a file which has moved leads its reader nowhere.
+#[test]
+fn every_source_file_that_a_page_names_exists() {
+    let mut files = Vec::new();
+    ["host-broker", "mcp-shim", "shared", "tests"].iter().for_each(|folder| paths(&root().join(folder), &mut files));
+    let mut count = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        for name in text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains(' ')) {
+            // The style rule names this one, which no directory has.
+            if name != "mod.rs" {
+                assert!(files.iter().any(|file| file.ends_with(name)), "{} names {name}", page.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 30, "{count} names were found");
+}
+
+fn paths(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() { paths(&path, found) } else { found.push(path) }
+    }
+}
+
+/// The file that `init` writes shows most keys as comments, which no start reads.
+#[test]
+fn every_key_of_the_file_that_init_writes_is_in_the_reference() {
+    let (template, page) = (read("host-broker/src/cli/init/broker.toml"), read("docs/reference/configuration.md"));
+    let is_key =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c));
+    let (mut keys, mut tables) = (0, 0);
+    for line in template.lines().map(|line| line.trim_start_matches(['#', ' '])) {
+        if let Some(key) = line.split_once(" = ").map(|(key, _)| key).filter(|key| is_key(key)) {
+            assert!(page.contains(&format!("`{key}`")) || page.contains(&format!(".{key}]")), "{line}");
+            keys += 1;
+        }
+        let table = line.starts_with('[').then(|| line.trim_start_matches('[').split(['.', ']']).next()).flatten();
+        if let Some(table) = table.filter(|table| is_key(table)) {
+            assert!(page.contains(&format!("[{table}]")) || page.contains(&format!("[{table}.")), "{line}");
+            tables += 1;
+        }
+    }
+    assert!(keys > 40 && tables > 15, "{keys} keys and {tables} tables were found");
+}
+
 fn sources(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries
