@@ -188,7 +188,7 @@ pub(crate) fn closed<'tx>(
 }
 
 impl Broker {
-    /// A call that came in. Random are burnt for ever: only the first request under an id is decided.
+    /// A call that came in. An id is used up permanently: only the first request with an id is decided.
     fn arrived<'tx>(
         &mut self,
         tx: &'tx Transaction<'_>,

@@ -165,7 +165,7 @@ impl Broker {
             return silent(tx, header, until, row);
         }
         let Some(person) = person else {
-            let reason = format!("{0} is nobody known here; [people.NAME] needs chat = [\"{0}\"].", relayed.from);
+            let reason = format!("{0} is an unknown sender; [people.NAME] needs chat = [\"{0}\"].", relayed.from);
             return missed(tx, header, &handed_in, sender, Code::Guardrail, &reason);
         };
         let Some(approval) = approvals::with_code(tx.connection(), &relayed.spoken.code)? else {

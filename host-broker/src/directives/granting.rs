@@ -92,14 +92,14 @@ impl Broker {
         grant.granted_at = tx.now();
         grants::put(tx, &grant)?;
         self.stale_snapshots.insert(grant.group.clone());
-        let expiry = grant.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let expiry = grant.expires_at.map_or_else(|| "without expiry".to_owned(), |at| format!("until {at}"));
         let said = Said::Done {
             kind: Kind::Granted,
             subject: RowSubject { provider: Some(grant.provider.clone()), level: Some(grant.level), task_id: None },
             body: json!({ "grant": grant_value(&grant) }),
             data: json!({ "granted": true, "grant": grant_value(&grant) }),
             summary: format!(
-                "{} now has {} access to {}, until {expiry}.{}{}",
+                "{} now has {} access to {} {expiry}.{}{}",
                 grant.group,
                 grant.level,
                 grant.provider,

@@ -31,7 +31,7 @@ impl Earlier {
     }
 }
 
-/// The first request of this caller with this id, if there was one. Random are burnt for ever.
+/// The first request of this caller with this id, if there is one. An id is used up permanently.
 ///
 /// # Errors
 /// [`LedgerError`].

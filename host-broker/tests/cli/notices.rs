@@ -33,7 +33,7 @@ fn a_bridge_hands_in_an_answer_and_the_list_says_who_was_told() {
         let answer = |from: &str, text: &str| world.run(&["approvals", "relay", "--from", from, text]);
         answer("telegram:12345", "yes please").fails(3, &["'approve CODE'"]);
         answer("12345", &format!("approve {code}")).fails(3, &["telegram:12345"]);
-        answer("telegram:1", &format!("approve {code}")).fails(3, &["nobody known here"]);
+        answer("telegram:1", &format!("approve {code}")).fails(3, &["an unknown sender"]);
         let said = answer("telegram:12345", &format!("approve {code}")).ok();
         assert!(said.contains("mock.person may run, once"), "{said}");
         call.join().unwrap()

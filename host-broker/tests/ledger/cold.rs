@@ -46,7 +46,7 @@ impl Scribe<Happening> for Writer {
     ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
         let written = match &event {
             Happening::Row(number) => {
-                // Random of clients are random: each is in another place of the index.
+                // Ids of clients are random: each is in another place of the index.
                 let id = format!("ext-{}", Digest::of(&number.to_be_bytes()).hex()).parse().unwrap();
                 let body = json!({ "request": "x".repeat(480) });
                 tx.append(&Draft { request_id: Some(&id), body, ..Draft::new(Kind::Noted, "group:developer") })

@@ -32,7 +32,7 @@ fn whoever_may_not_relay_hands_in_nothing_and_is_on_record() {
     assert_eq!((row.kind.as_str(), row.caller.as_str()), ("refused", "person:bob"));
     assert!(row.body.contains("telegram:1"), "{}", row.body);
     let allowed = hand_in(&mut world, Caller::Person("bob".into()), true);
-    assert!(allowed["error"].as_str().unwrap().contains("nobody known here"), "{allowed}");
+    assert!(allowed["error"].as_str().unwrap().contains("an unknown sender"), "{allowed}");
 }
 
 #[test]

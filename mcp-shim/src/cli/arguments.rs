@@ -80,38 +80,38 @@ The sandbox side of the External Access Broker: an MCP server over standard inpu
 
 Usage:
   mcp-shim [--no-action-tools]               serve MCP
-  mcp-shim call PROVIDER ACTION [JSON]       perform an action; JSON is the object of its parameters
+  mcp-shim call PROVIDER ACTION [JSON]       call an action; JSON is the object of its parameters
       [--task-id ID] [--idempotency-key KEY] [--account REF] [--dry-run]
-  mcp-shim capabilities                      print what this group may do
-  mcp-shim result ID                         print what became of an earlier request
-  mcp-shim capability list                   print what the person of the context token may use
+  mcp-shim capabilities                      print the actions that this group can perform
+  mcp-shim result ID                         print the result of an earlier request
+  mcp-shim capability list                   list the capabilities of the token's person
       [--include-unavailable]
-  mcp-shim capability invoke                 use it; JSON is the object of its input
+  mcp-shim capability invoke                 call a capability; JSON is the object of its input
       --capability ID --operation NAME [--input-json JSON] [--account REF] [--idempotency-key KEY]
-  mcp-shim capability auth begin             begin to link an account of theirs; prints the address to open
+  mcp-shim capability auth begin             start to link an account; prints the URL to open
       --capability ID [--account HINT]
-  mcp-shim capability auth complete          link it with what they brought back from there
+  mcp-shim capability auth complete          finish the link with the callback URL or the code
       --flow-id ID (--callback-url URL | --code CODE)
-  mcp-shim capability auth poll              print how far it is
+  mcp-shim capability auth poll              print the state of the link
       --flow-id ID
-  mcp-shim capability auth list              print the linked accounts
+  mcp-shim capability auth list              list the linked accounts
       --capability ID
-  mcp-shim capability auth unlink            unlink one
+  mcp-shim capability auth unlink            unlink an account
       --capability ID --account REF
   mcp-shim --help | --version
 
-Called as ash-sb it does the same, and serves nothing.
-A command prints one JSON object; a reason, if there is one, is one line on standard error.
+Under the name ash-sb, the program has the same commands but does not serve MCP.
+A command prints one JSON object. A reason is one line on standard error.
 Exit codes: 0 done, 2 usage, 3 denied, 4 pending, 5 failed, 6 timeout.
 
 Environment:
-  EXT_IPC_DIR              the group's directory (else NANOCLAW_WORKSPACE_IPC, else /workspace/ipc)
-  EXT_CALL_TIMEOUT         how long to wait for an answer, in milliseconds (30000, at most 120000)
-  EXT_POLL_INTERVAL_MS     the longest pause between two looks for an answer (50)
-  EXT_CONTEXT_TOKEN_FILE   a file with the context token, read for every request
-  EXT_CONTEXT_TOKEN        the context token itself (else ASH_CONTEXT_TOKEN)
+  EXT_IPC_DIR              the group's directory (default NANOCLAW_WORKSPACE_IPC, then /workspace/ipc)
+  EXT_CALL_TIMEOUT         the time to wait for a reply, in milliseconds (default 30000, at most 120000)
+  EXT_POLL_INTERVAL_MS     the longest pause between two checks for a reply, in milliseconds (default 50)
+  EXT_CONTEXT_TOKEN_FILE   a file with the context token; the shim reads it for every request
+  EXT_CONTEXT_TOKEN        the context token (default ASH_CONTEXT_TOKEN)
   EXT_SIGNING_KEY_FILE     the key that signs every request
-  NANOCLAW_IS_MAIN         1 for the main group, where the host does not say so itself
+  NANOCLAW_IS_MAIN         1 for the main group, if the host does not say so
 ";
 
 impl Command {

@@ -41,7 +41,7 @@ fn whoever_is_nobody_or_may_not_answer_changes_nothing_and_is_on_record() {
     let world = world(|_| String::new());
     let developer = world.group("developer");
     let (id, question) = ask(&world, &developer, call("charge", json!({})));
-    for (from, words) in [("telegram:1", "nobody known here"), ("telegram:67890", "carol may not answer this")] {
+    for (from, words) in [("telegram:1", "an unknown sender"), ("telegram:67890", "carol may not answer this")] {
         let before = world.rows().len();
         let reply = says(&world, from, &format!("approve {question}"));
         assert!(code(&reply) == "guardrail" && error(&reply).contains(words), "{reply}");
