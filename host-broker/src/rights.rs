@@ -8,7 +8,7 @@
 //! OwnCheck     what the command itself checks: who may answer, relay, open a gate or release
 //! ```
 //!
-//! Whoever gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
+//! A person who gives an external agent access to tools also needs `approves` for each of them: [`check_tool`].
 //! Enter at [`of`]. A relay holds none of the first four beyond `Known`, so it relays and nothing else.
 
 use crate::call::Order;

@@ -65,7 +65,7 @@ impl Loop {
         self.check_next();
     }
 
-    /// Has the next question checked beside the loop: if no answer could permit its call, nobody is asked in vain. One
+    /// Has the next approval request checked beside the loop. If no answer can permit its call, the request ends. One
     /// document at a time is in memory.
     fn check_next(&mut self) {
         while let Some(key) = self.unchecked.pop_front() {

@@ -1,5 +1,7 @@
-//! The verification of all rows beside the loop. If it finds that rows are missing or changed, no call is admitted until a
-//! later one finds all right, also after a restart.
+//! The verification of all rows beside the loop.
+//!
+//! If rows are missing or changed, the broker admits no call. It admits calls again after a verification without errors,
+//! also after a restart.
 
 use super::Loop;
 use crate::event::{Event, News};

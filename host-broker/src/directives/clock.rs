@@ -1,7 +1,7 @@
-//! A person takes the machine's clock for right although the ledger's last row is later.
+//! A person accepts the machine's clock although the ledger's last row is later.
 //!
-//! The clock was ahead once, and rows were written meanwhile. Grants, tokens and approvals with an expiry from that time
-//! would last too long now. They expire at once, and a person gives them again.
+//! Rows exist from a time when the clock was ahead. Grants, tokens and approvals of that time would last too long. They
+//! expire at once, and a person creates them again.
 
 use super::Said;
 use crate::broker::Broker;

@@ -48,7 +48,7 @@ impl Broker {
             SessionName::Access(_) | SessionName::External(_) => external(),
         };
         let data = json!({ "group": group, "session": session, "forgotten": forgotten });
-        let summary = format!("The session of {name} begins anew; {forgotten} action(s) forgotten.");
+        let summary = format!("The exposure of {name} is reset; {forgotten} action(s) removed.");
         Ok(Said::done(Kind::SessionReset, data.clone(), data, summary))
     }
 }

@@ -7,8 +7,9 @@ use model::TokenId;
 use rusqlite::Connection;
 use shared::Timestamp;
 
-/// Returns why an issuer's accesses do not hold any more, for operators: an access holds only as long as whoever gave it
-/// administers. A token has the right of the person who made it.
+/// Returns the reason why the accesses of an issuer are refused, for operators; `None` if they hold.
+///
+/// An access holds only while its issuer has the right to administer. A token has the right of its creator.
 ///
 /// # Errors
 /// [`LedgerError`] if the token cannot be read; nothing may then be permitted.

@@ -90,7 +90,7 @@ fn a_group_that_an_earlier_broker_of_this_number_has_left_is_passed_over_or_used
     assert_eq!(inside_leaf, std::process::id().to_string());
     let paths = [(); 2].map(|()| cgroups.create(&ResourceLimits::default()).unwrap().path.clone());
     assert_eq!(paths, [inside(&format!("{own}.1")), inside(&format!("{own}.2"))]);
-    // Somebody else is in it.
+    // Another process is in it.
     fs::write(inside(&own).join("cgroup.events"), "populated 1\n").unwrap();
     assert!(cgroups.delegate(false).unwrap_err().contains("cannot be entered"));
 }

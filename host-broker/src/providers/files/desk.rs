@@ -91,10 +91,10 @@ impl Desk {
     /// A path that an agent wrote, if it is one and nothing denies it.
     pub(super) fn path(&self, text: &str) -> Result<WorkspacePath, Refusal> {
         let path = WorkspacePath::new(text)
-            .map_err(|fault| Refusal { code: fault.code(), reason: format!("The path is not one: {fault}.") })?;
+            .map_err(|fault| Refusal { code: fault.code(), reason: format!("The path is not valid: {fault}.") })?;
         match self.rules.check(&path) {
             Ok(()) => Ok(path),
-            Err(breach) => Err(Refusal { code: breach.code(), reason: format!("By the rules, {breach}.") }),
+            Err(breach) => Err(Refusal { code: breach.code(), reason: format!("The path is refused: {breach}.") }),
         }
     }
 }

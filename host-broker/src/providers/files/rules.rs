@@ -116,13 +116,13 @@ pub enum RuleFault {
     },
 }
 
-/// The rules' no.
+/// A path that the rules deny.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleBreach {
     /// A pattern denies it.
-    #[error("the operator's rules keep `{0}` from everybody")]
+    #[error("the operator denies access to `{0}`")]
     Denied(WorkspacePath),
-    /// Not where files may be created.
+    /// The rules permit no new file there.
     #[error("no file may be created at `{0}`")]
     NotCreatable(WorkspacePath),
 }
