@@ -123,7 +123,7 @@ fn other_users_come_through_the_socket_of_their_group_and_do_what_their_table_sa
     run_as(&world, RITA, GROUP, &["kill", "all"]).fails(3, &["rita may not administer"]);
     run_as(&world, RITA, GROUP, &["web", "link"]).fails(3, &["rita may not do this"]);
     run_as(&world, RITA, GROUP, &["approvals", "relay", "--from", "telegram:1", "--", "approve aaaaaa"])
-        .fails(3, &["nobody known"]);
+        .fails(3, &["an unknown sender"]);
     run_as(&world, 77_009, GROUP, &grant("1")).fails(3, &["user 77009 is not in the configuration"]);
     // A user outside the group of users cannot connect.
     run_as(&world, ADAM, 77_010, &grant("1")).fails(3, &["broker.sock", "socket_group"]);
