@@ -103,7 +103,9 @@ fn every_source_file_that_a_page_names_exists() {
     let mut count = 0;
     for page in pages() {
         let text = std::fs::read_to_string(&page).expect("a page");
-        for name in text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains([' ', '{'])) {
+        for name in
+            text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains([' ', '{']))
+        {
             // The style rule names this one, which no directory has.
             if name != "mod.rs" {
                 assert!(files.iter().any(|file| file.ends_with(name)), "{} names {name}", page.display());
