@@ -7,11 +7,8 @@ use crate::broker::{Broker, Parked};
 use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
 use crate::filter::inspect::Reason;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::minor::MinorRow;
-use crate::ledger::store::{self, Earlier};
-use crate::ledger::transaction::{Answer, Effect, Transaction, with_about};
+use crate::kernel;
+use crate::kernel::{Answer, Effect, with_about};
 use crate::providers::contract::Invocation;
 use crate::providers::files;
 use crate::questions;
@@ -22,6 +19,12 @@ use serde_json::{Map, Value, json};
 use shared::reply::{Notice, Status};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::minor::MinorRow;
+use store::state::requests;
+use store::state::requests::Earlier;
 
 /// When to ask again for a request that is not over yet.
 const STILL_RUNNING_RETRY_MS: u64 = 1_000;
@@ -46,7 +49,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         earlier: Earlier,
-    ) -> Result<Option<Answer>, LedgerError> {
+    ) -> Result<Option<Answer>, StoreError> {
         let same = earlier.request_digest == Some(header.request_digest);
         let repeat = match (same, earlier.open, earlier.reply) {
             (true, true, _) => Repeat::Join,
@@ -67,14 +70,14 @@ impl Broker {
         let row = tx.append_minor(&Draft {
             reason_code: code,
             body: json!({ "request": header.request_digest }),
-            ..Draft::about(if code.is_some() { Kind::Refused } else { Kind::Repeated }, header)
+            ..header.draft(if code.is_some() { Kind::Refused } else { Kind::Repeated })
         })?;
         Ok(match repeat {
             Repeat::Join | Repeat::Silence => None,
-            Repeat::Again(document) => Some(tx.answer_stored(header.request_id.clone(), document.into_vec(), row)),
+            Repeat::Again(document) => Some(kernel::answer_stored(header.request_id.clone(), document.into_vec(), row)),
             // Not kept: the reply of the first, if there is one, stays the reply under this id.
             Repeat::Refuse(code) => {
-                Some(tx.answer_unkept(Reply::of_code(header.request_id.clone(), code, tx.now()), row))
+                Some(kernel::answer_unkept(Reply::of_code(header.request_id.clone(), code, tx.now()), row))
             }
         })
     }
@@ -88,7 +91,7 @@ pub(crate) fn says_no_more_than_a_refusal(document: &[u8]) -> bool {
 
 /// A request under the id of one that waits for another, and that has no row yet. It gets no reply, because the id is the
 /// other one's; nor is its row under that id, which would then be taken.
-pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parked) -> Result<(), LedgerError> {
+pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parked) -> Result<(), StoreError> {
     let same = parked.request_digest == header.request_digest;
     tx.append_minor(&Draft {
         person: header.behalf.key(),
@@ -100,21 +103,21 @@ pub(crate) fn while_parked(tx: &Transaction<'_>, header: &Header, parked: &Parke
 }
 
 /// Answers with the kept reply of another request, under this request's id. The ledger keeps one copy: the first.
-pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+pub(crate) fn copy_of(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
     let (reply, row) = copied(tx, header, of)?;
-    tx.answer_copy(header, reply, row)
+    kernel::answer_copy(tx, header, reply, row)
 }
 
 /// Returns the same as a reply and its row.
-pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), LedgerError> {
-    let stored = store::reply(tx, &header.caller_key, of)?;
+pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<(Reply, MinorRow), StoreError> {
+    let stored = requests::reply(tx, &header.caller_key, of)?;
     let reply = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let code = if reply.is_some() { None } else { Some(Code::UnknownRequest) };
     let rests_on = reply.as_ref().and_then(|reply| reply.evidence).map(|evidence| evidence.seq);
     let row = tx.append_minor(&Draft {
         reason_code: code,
         body: json!({ "request": header.request_digest, "of_request": of, "rests_on": rests_on }),
-        ..Draft::about(Kind::Answered, header)
+        ..header.draft(Kind::Answered)
     })?;
     let reply = match reply {
         Some(reply) => Reply { request_id: header.request_id.clone(), ..reply },
@@ -124,9 +127,9 @@ pub(crate) fn copied(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> R
 }
 
 /// The request asked for is not over yet, and this one's time is.
-pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, LedgerError> {
+pub(crate) fn still_running(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Answer, StoreError> {
     let (reply, row) = unfinished(tx, header, of)?;
-    Ok(tx.answer_unkept(reply, row))
+    Ok(kernel::answer_unkept(reply, row))
 }
 
 /// The same, not kept yet.
@@ -134,11 +137,11 @@ pub(crate) fn unfinished(
     tx: &Transaction<'_>,
     header: &Header,
     of: &RequestId,
-) -> Result<(Reply, MinorRow), LedgerError> {
+) -> Result<(Reply, MinorRow), StoreError> {
     let row = tx.append_minor(&Draft {
         reason_code: Some(Code::StillRunning),
         body: json!({ "request": header.request_digest, "of_request": of }),
-        ..Draft::about(Kind::Answered, header)
+        ..header.draft(Kind::Answered)
     })?;
     let mut reply = Reply::of_code(header.request_id.clone(), Code::StillRunning, tx.now());
     reply.retry_after_ms = Some(STILL_RUNNING_RETRY_MS);
@@ -147,7 +150,7 @@ pub(crate) fn unfinished(
 
 /// A call that is refused: one row, with everything that is known of it, and a reply that tells no more than the
 /// caller may know.
-pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, LedgerError> {
+pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> Result<Option<Answer>, StoreError> {
     let header = &call.header;
     let level = call.target.operation().map(|operation| operation.declaration().level);
     let row = tx.append_minor(&Draft {
@@ -159,7 +162,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
         reason_code: Some(refusal.code),
         task_id: call.task_id.as_ref(),
         body: about(json!({ "request": header.request_digest }), call),
-        ..Draft::about(Kind::Refused, header)
+        ..header.draft(Kind::Refused)
     })?;
     let mut reply = Reply::of_reason(header.request_id.clone(), refusal.code, &refusal.reason, tx.now());
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
@@ -167,7 +170,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
     if call.was_asked() {
         return questions::answer(tx, &call.header, true, reply, row.evidence());
     }
-    tx.answer_minor(&header.caller_key, reply, row).map(Some)
+    kernel::answer_minor(tx, &header.caller_key, reply, row).map(Some)
 }
 
 /// Adds the call's public members to the body of a row. A call of files whose parameters do not fit has them too.
@@ -188,7 +191,7 @@ pub(crate) fn explained(
     call: &Call,
     facts: &Facts,
     decision: &Decision,
-) -> Result<Option<Answer>, LedgerError> {
+) -> Result<Option<Answer>, StoreError> {
     let header = &call.header;
     let mut data = explain(facts, decision);
     if let (false, Some(object)) = (decision.has_authority(), data.as_object_mut()) {
@@ -199,14 +202,14 @@ pub(crate) fn explained(
         action: Some(&call.action),
         params_digest: Some(call.params_digest),
         body: json!({ "request": header.request_digest, "dry_run": true }),
-        ..Draft::about(Kind::Answered, header)
+        ..header.draft(Kind::Answered)
     })?;
     let summary = "Decided only; nothing was executed.".to_owned();
-    Ok(Some(tx.answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
+    Ok(Some(kernel::answer_unkept(Reply::executed(header.request_id.clone(), data, summary, tx.now()), row)))
 }
 
 /// The row that closes an intent.
-pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed) -> Draft<'a> {
+pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a requests::Closed) -> Draft<'a> {
     let (provider, action, task_id, person) = match &filtered.effect {
         Effect::Run(call) | Effect::Prepare(call) => {
             (&call.provider, &call.action, call.task_id.as_ref(), call.header.behalf.key())
@@ -238,7 +241,7 @@ pub(crate) fn outcome_row<'a>(filtered: &'a Filtered, closed: &'a store::Closed)
     }
 }
 
-fn outcome_body(filtered: &Filtered, closed: &store::Closed, kind: Kind) -> Value {
+fn outcome_body(filtered: &Filtered, closed: &requests::Closed, kind: Kind) -> Value {
     let mut body = Map::from_iter([("of".to_owned(), json!(closed.seq)), ("stage".to_owned(), json!(closed.stage))]);
     // What a probe found out is noted where it settles something.
     if let Some(aside) = filtered.aside.as_ref().filter(|_| kind == Kind::Succeeded && closed.stage == "run") {

@@ -5,33 +5,27 @@
 mod external;
 
 use crate::accounts;
-use crate::approvals::{self, Approval, State, sealing};
+use crate::approvals::sealing;
 use crate::call::{Call, Target};
 use crate::config::flows::FlowsTable;
 use crate::filter::finished::Filters;
-use crate::flows::grants::session_of;
-use crate::gates;
-use crate::grants::{self, Grant};
-use crate::kill;
-use crate::ledger::LedgerError;
-use crate::ledger::transaction::{Effect, Probe, Transaction};
+use crate::kernel::{Effect, Probe};
 use crate::limits;
-use crate::proposals;
 use crate::providers::contract::{Guard, Invocation, Needs, Operation};
-use crate::sessions;
+use model::approval::ApprovalReason;
+use model::approval::{Approval, State};
 use model::{Caller, KillScope};
 use model::{ChatType, Person, Subject};
 use model::{Declaration, Exposure};
 use policy::decide::{Decision, Verdict, decide};
 use policy::facts::{
-    Agreed, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
-    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+    Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
+    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
 use policy::limits::Charge;
 use policy::limits::Limits;
 use policy::profile::{ApprovalMode, Profiles};
 use rules::{Asking, Rules};
-use rusqlite::Connection;
 use shared::digest::Digest;
 use shared::flow::GrantId;
 use shared::reply::Notice;
@@ -41,6 +35,17 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::View;
+use store::state::approvals;
+use store::state::external_grants::session_of;
+use store::state::gates;
+use store::state::grants;
+use store::state::grants::Grant;
+use store::state::kill;
+use store::state::proposals;
+use store::state::sessions;
 
 /// What the operators have laid down, beside what is stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -191,26 +196,26 @@ fn demanded(operation: Option<OperationFact>) -> Level {
 /// and the steady clock say.
 ///
 /// # Errors
-/// [`LedgerError`] if a fact cannot be read; the call must then be refused.
+/// [`StoreError`] if a fact cannot be read; the call must then be refused.
 pub fn judge(
-    connection: &Connection,
+    connection: &View,
     times: (Timestamp, Timestamp),
     call: &Call,
     policy: &Policy,
     filters: Option<&Filters>,
-) -> Result<(Facts, Decision), LedgerError> {
+) -> Result<(Facts, Decision), StoreError> {
     let facts = facts(connection, times, call, policy, filters)?;
     let decision = decide(&facts);
     Ok((facts, decision))
 }
 
 fn facts(
-    connection: &Connection,
+    connection: &View,
     (now, steady): (Timestamp, Timestamp),
     call: &Call,
     policy: &Policy,
     filters: Option<&Filters>,
-) -> Result<Facts, LedgerError> {
+) -> Result<Facts, StoreError> {
     let killed = kill::find(connection, call.header.caller.policy_group(), &call.provider)?;
     let stored = match call.header.caller.group() {
         Some(group) => grants::find(connection, group, &call.provider)?,
@@ -262,17 +267,13 @@ fn facts(
 }
 
 /// The yes to exactly this call. What has changed since it was asked is another call.
-fn agreed(
-    connection: &Connection,
-    now: Timestamp,
-    call: &Call,
-    policy: &Policy,
-) -> Result<Option<Agreed>, LedgerError> {
+fn agreed(connection: &View, now: Timestamp, call: &Call, policy: &Policy) -> Result<Option<Agreed>, StoreError> {
     if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
         let caller = &call.header.caller_key;
         let Some(proposal) = proposals::find_at(connection, caller, id, path)? else { return Ok(None) };
         let free = proposal.approval.quorum == 0;
-        let digest = approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
+        let digest =
+            crate::approvals::digest_of_proposal(caller, &call.provider, policy, id, proposal.patch_hash, free);
         let approval = proposal.approval;
         let agreed = approval.state == State::Approved && proposal.until > now && approval.digest == digest;
         return Ok(agreed.then(|| yes(approval)));
@@ -349,12 +350,12 @@ fn is_granted(grant: &GrantFact, call: &Call) -> bool {
 /// Returns the key under which a call's use counts. All accesses of one external agent share one key.
 ///
 /// # Errors
-/// [`LedgerError`] if the access cannot be read.
-fn counted_as(connection: &Connection, call: &Call) -> Result<String, LedgerError> {
-    crate::flows::grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
+/// [`StoreError`] if the access cannot be read.
+fn counted_as(connection: &View, call: &Call) -> Result<String, StoreError> {
+    store::state::external_grants::counted_as(connection, &call.header.caller_key).map(Cow::into_owned)
 }
 
-fn session_fact(connection: &Connection, call: &Call, policy: &Policy) -> Result<SessionFact, LedgerError> {
+fn session_fact(connection: &View, call: &Call, policy: &Policy) -> Result<SessionFact, StoreError> {
     let adds = call.target.operation().map_or(Exposure::NONE, |operation| operation.declaration().exposes);
     Ok(SessionFact {
         earlier: sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?,
@@ -464,7 +465,7 @@ fn guard_fact(target: &Target, now: Timestamp) -> GuardFact {
     }
 }
 
-fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, LedgerError> {
+fn task_fact(connection: &View, caller: &Caller, id: Option<&TaskId>) -> Result<TaskFact, StoreError> {
     let Some(id) = id else { return Ok(TaskFact::NotGiven) };
     // For external agents the operator has named it, and it need not be theirs.
     let is_theirs = |group: &Group| matches!(caller, Caller::External(_)) || Some(group) == caller.group();
@@ -474,12 +475,12 @@ fn task_fact(connection: &Connection, caller: &Caller, id: Option<&TaskId>) -> R
 }
 
 fn gate_fact(
-    connection: &Connection,
+    connection: &View,
     caller: &Caller,
     task: Option<&TaskId>,
     gate: Option<Gate>,
     policy: &Policy,
-) -> Result<GateFact, LedgerError> {
+) -> Result<GateFact, StoreError> {
     let Some((gate, quorum)) = gate.and_then(|gate| policy.quorum.get(&gate).copied().map(|quorum| (gate, quorum)))
     else {
         return Ok(GateFact::NotConfigured);

@@ -12,30 +12,24 @@
 
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
-use crate::approvals::{self, sealing};
+use crate::approvals::sealing;
 use crate::authorize::{self, Policy, Refusal};
 use crate::call::{Call, Directive, Header, Parsed, Rubbish};
 use crate::capability_answers::CapabilityAnswers;
 use crate::config::Config;
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
-use crate::flows::grants;
 use crate::flows::reads::Reads;
-use crate::kill;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::transaction::{Answer, Intended, Probe, Scribe, Step, Transaction, Unwritten};
-use crate::ledger::{LedgerError, segments, store};
-use crate::limits;
+use crate::kernel;
+use crate::kernel::{Answer, Intended, Probe, Scribe, Step, Unwritten};
 use crate::linking;
 use crate::notices::{self, Outgoing};
-use crate::proposals;
 use crate::proposing::{self, ToApply};
 use crate::providers::contract::{Invocation, Needs};
 use crate::providers::execution::execute;
 use crate::providers::mcp::upstream::Withdrawn;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
-use crate::quarantine;
 use crate::questions::{self, Ended, Resolved};
 use crate::vault::Vault;
 use model::Caller;
@@ -43,12 +37,25 @@ use model::EffectMarker;
 use model::Nonce;
 use model::Random;
 use model::Subject;
+use model::approval;
 use policy::decide::{Decision, Verdict};
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Group, Provider, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::segments;
+use store::state::approvals;
+use store::state::counters;
+use store::state::denials;
+use store::state::external_grants;
+use store::state::kill;
+use store::state::proposals;
+use store::state::quarantine;
+use store::state::requests;
 use tokio::time::Instant;
 
 /// What turns events into rows.
@@ -120,7 +127,7 @@ impl Scribe<Event> for Broker {
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
-            Event::Probe(probe) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
+            Event::Probe(probe) => Ok(Step::Start(kernel::record_intent(tx, authorize::authorize_probe(tx, probe))?)),
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => Self::refuse_rubbish(tx, rubbish),
             Event::Telling(busy) => {
@@ -179,10 +186,10 @@ impl Scribe<Event> for Broker {
 pub(crate) fn closed<'tx>(
     tx: &'tx Transaction<'_>,
     event: Event,
-    answer: Result<Option<Answer>, LedgerError>,
+    answer: Result<Option<Answer>, StoreError>,
 ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
     match answer {
-        Ok(answer) => Ok(tx.close(event, answer)),
+        Ok(answer) => Ok(kernel::close(tx, event, answer)),
         Err(error) => Err(Unwritten { event, error }),
     }
 }
@@ -198,10 +205,12 @@ impl Broker {
             let noted = while_parked(tx, &call.header, parked);
             return closed(tx, Event::Arrived(Parsed::Call(call)), noted.map(|()| None));
         }
-        match store::earlier(tx, &call.header.caller_key, &call.header.request_id) {
+        match requests::earlier(tx, &call.header.caller_key, &call.header.request_id) {
             Ok(None) => self.decide(tx, call),
             // A repeated dry run is explained again.
-            Ok(Some(earlier)) if call.dry_run && earlier.is_same_and_over(&call.header) => self.decide(tx, call),
+            Ok(Some(earlier)) if call.dry_run && earlier.is_same_and_over(call.header.request_digest) => {
+                self.decide(tx, call)
+            }
             Ok(Some(earlier)) => {
                 let answer = self.repeated(tx, &call.header, earlier);
                 closed(tx, Event::Arrived(Parsed::Call(call)), answer)
@@ -216,14 +225,13 @@ impl Broker {
         tx: &'tx Transaction<'_>,
         mut call: Box<Call>,
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
-        let supplied = proposing::supply(tx.connection(), tx.now(), &mut call)
-            .and_then(|()| accounts::choose(tx.connection(), &mut call))
-            .and_then(|()| linking::supply(tx.connection(), tx.now(), &mut call));
+        let supplied = proposing::supply(tx.view(), tx.now(), &mut call)
+            .and_then(|()| accounts::choose(tx.view(), &mut call))
+            .and_then(|()| linking::supply(tx.view(), tx.now(), &mut call));
         if let Err(error) = supplied.and_then(|()| sealing::hand_back(tx, &mut call)) {
             return Err(unwritten(call, error));
         }
-        let judged =
-            authorize::judge(tx.connection(), (tx.now(), tx.steady()), &call, &self.policy, self.filters.as_deref());
+        let judged = authorize::judge(tx.view(), (tx.now(), tx.steady()), &call, &self.policy, self.filters.as_deref());
         let (facts, decision) = match judged {
             Ok(judged) => judged,
             Err(error) => return Err(unwritten(call, error)),
@@ -252,7 +260,7 @@ impl Broker {
         match self.before_the_effect(tx, &call, &decision) {
             Ok(Before::Go) => {}
             Ok(Before::Wait(of)) => return Ok(Step::Wait(event_of(call), of)),
-            Ok(Before::Answered(answer)) => return Ok(tx.close(event_of(call), answer)),
+            Ok(Before::Answered(answer)) => return Ok(kernel::close(tx, event_of(call), answer)),
             Err(error) => return Err(unwritten(call, error)),
         }
         if decision.verdict == Verdict::Permit
@@ -264,7 +272,7 @@ impl Broker {
             return Err(unwritten(call, error));
         }
         match authorize::authorize(tx, call, facts, decision) {
-            authorize::Outcome::Authorized(authorized) => Ok(Step::Start(tx.record_intent(authorized)?)),
+            authorize::Outcome::Authorized(authorized) => Ok(Step::Start(kernel::record_intent(tx, authorized)?)),
             authorize::Outcome::Refused(call, refusal) => {
                 let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
                 closed(tx, event_of(call), answer)
@@ -275,11 +283,11 @@ impl Broker {
 
     /// What stands between a permitted call and its effect: an idempotency key that somebody holds, and how many
     /// calls of the group are under way. A caller without the authority learns of neither.
-    fn before_the_effect(&self, tx: &Transaction<'_>, call: &Call, decision: &Decision) -> Result<Before, LedgerError> {
+    fn before_the_effect(&self, tx: &Transaction<'_>, call: &Call, decision: &Decision) -> Result<Before, StoreError> {
         if !decision.has_authority() {
             return Ok(Before::Go);
         }
-        if let Some(claimed) = store::claimed(tx.connection(), call)? {
+        if let Some(claimed) = call.claimed(tx.view())? {
             if let (true, Subject::Nobody(why)) = (claimed.is_a_persons, &call.header.behalf) {
                 // Without knowing whose it is, nothing is executed a second time, and nothing is told.
                 let refusal = Refusal::new(why.code(), why.code().meaning().to_owned());
@@ -302,7 +310,7 @@ impl Broker {
         if !call.prepared
             && !call.was_asked()
             && !call.is_on_behalf()
-            && store::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
+            && requests::in_flight(tx, &call.header.caller_key)? >= self.config.broker.max_concurrent_calls
         {
             let reason = Code::Busy.meaning().to_owned();
             return refused(tx, call, &Refusal::new(Code::Busy, reason)).map(Before::Answered);
@@ -312,20 +320,20 @@ impl Broker {
         let takes_back = matches!(call.target.invocation().map(Invocation::needs), Some(Needs::ToWithdraw(_)));
         if proposes
             && !takes_back
-            && approvals::count_open(tx.connection(), &call.header.caller_key)? >= approvals::OPEN_MAX
+            && approvals::count_open(tx.view(), &call.header.caller_key)? >= crate::approvals::OPEN_MAX
         {
             return refused(tx, call, &questions::too_many()).map(Before::Answered);
         }
-        if let Some(refusal) = linking::too_many(tx.connection(), call)? {
+        if let Some(refusal) = linking::too_many(tx.view(), call)? {
             return refused(tx, call, &refusal).map(Before::Answered);
         }
         Ok(Before::Go)
     }
 
     /// A call whose idempotency key belongs to an equal call: it gets that call's reply, under its own id.
-    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, LedgerError> {
+    fn same_call(&self, tx: &Transaction<'_>, call: &Call, of: &RequestId) -> Result<Before, StoreError> {
         let header = &call.header;
-        let is_open = store::is_open(tx, &header.caller_key, of)?;
+        let is_open = requests::is_open(tx, &header.caller_key, of)?;
         if is_open && self.may_wait(header) {
             return Ok(Before::Wait(of.clone()));
         }
@@ -333,7 +341,7 @@ impl Broker {
         if call.was_asked() {
             return questions::answer(tx, header, true, reply, row.evidence()).map(Before::Answered);
         }
-        tx.answer_copy(header, reply, row).map(Some).map(Before::Answered)
+        kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
     }
 
     /// Whether a request may wait for another one: its time is not over, and not too many of its caller's wait.
@@ -352,9 +360,9 @@ impl Broker {
         closed(tx, Event::Arrived(Parsed::Rubbish(rubbish)), answer)
     }
 
-    fn rubbish_answer(tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, LedgerError> {
+    fn rubbish_answer(tx: &Transaction<'_>, rubbish: &Rubbish) -> Result<Option<Answer>, StoreError> {
         let earlier = match &rubbish.request_id {
-            Some(id) => store::earlier(tx, &rubbish.caller_key, id)?,
+            Some(id) => requests::earlier(tx, &rubbish.caller_key, id)?,
             None => None,
         };
         // The id belongs to a request that was well formed; its reply must not be replaced by this one.
@@ -372,14 +380,14 @@ impl Broker {
                 Reply::of_reason(id, rubbish.code, &rubbish.reason, now)
             }
         };
-        tx.answer_minor(&rubbish.caller_key, reply, row).map(Some)
+        kernel::answer_minor(tx, &rubbish.caller_key, reply, row).map(Some)
     }
 
     /// A look that a person wants: what an operator has stopped is not looked at either.
     fn look<'tx>(tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let declaration = probe.operation.declaration();
-        match kill::find(tx.connection(), None, &declaration.provider) {
-            Ok(None) => Ok(Step::Start(tx.record_intent(authorize::authorize_probe(tx, probe))?)),
+        match kill::find(tx.view(), None, &declaration.provider) {
+            Ok(None) => Ok(Step::Start(kernel::record_intent(tx, authorize::authorize_probe(tx, probe))?)),
             Ok(Some(_)) => {
                 let refused = tx.append(&Draft {
                     request_id: Some(&probe.planted.request_id),
@@ -407,84 +415,86 @@ impl Broker {
             return closed(tx, Event::Arrived(Parsed::Directive(directive)), noted.map(|()| None));
         }
         let earlier =
-            if directive.asked { Ok(None) } else { store::earlier(tx, &header.caller_key, &header.request_id) };
+            if directive.asked { Ok(None) } else { requests::earlier(tx, &header.caller_key, &header.request_id) };
         let result = match earlier {
             Ok(None) => self.fulfil(tx, &directive),
             // A read-only request is answered from the store each time; no reply is kept.
-            Ok(Some(earlier)) if directive.order.only_reads() && earlier.is_same_and_over(header) => {
+            Ok(Some(earlier)) if directive.order.only_reads() && earlier.is_same_and_over(header.request_digest) => {
                 self.fulfil(tx, &directive)
             }
             Ok(Some(earlier)) => self.repeated(tx, header, earlier).map(Fulfilled::Answered),
             Err(error) => Err(error),
         };
         match result {
-            Ok(Fulfilled::Answered(answer)) => Ok(tx.close(Event::Arrived(Parsed::Directive(directive)), answer)),
+            Ok(Fulfilled::Answered(answer)) => {
+                Ok(kernel::close(tx, Event::Arrived(Parsed::Directive(directive)), answer))
+            }
             Ok(Fulfilled::Waits(of)) => Ok(Step::Wait(Event::Arrived(Parsed::Directive(directive)), of)),
-            Ok(Fulfilled::Asked) => Ok(tx.ask(Event::Arrived(Parsed::Directive(directive)))),
+            Ok(Fulfilled::Asked) => Ok(kernel::ask(tx, Event::Arrived(Parsed::Directive(directive)))),
             Err(error) => Err(Unwritten { event: Event::Arrived(Parsed::Directive(directive)), error }),
         }
     }
 
     /// What a daemon that died left open is closed: nobody knows what became of it, and nothing is repeated.
-    fn started(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    fn started(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         tx.append(&Draft {
             body: json!({ "version": env!("CARGO_PKG_VERSION"), "catalogue": self.catalogue.version() }),
             ..Draft::new(Kind::Started, "broker")
         })?;
-        limits::forget_trials(tx)?;
-        for intent in store::left_open(tx)? {
-            let closed = store::close(tx, &intent.caller, intent.seq)?;
+        counters::forget_trials(tx)?;
+        for intent in requests::left_open(tx)? {
+            let closed = requests::close(tx, &intent.caller, intent.seq)?;
             let kind = if closed.mutating { Kind::Unknown } else { Kind::TimedOut };
             let code = if closed.mutating { Code::OutcomeUnknown } else { Code::ProviderTimeout };
             let evidence = tx.append(&Draft {
-                person: store::person_of(tx, &closed.caller, &closed.request_id)?,
+                person: requests::person_of(tx, &closed.caller, &closed.request_id)?,
                 request_id: Some(&closed.request_id),
                 reason_code: Some(code),
                 body: json!({ "of": closed.seq, "stage": closed.stage, "why": "the broker died in between" }),
                 ..Draft::new(kind, &closed.caller)
             })?;
             if closed.mutating {
-                store::note_unknown(tx, &closed)?;
+                requests::note_unknown(tx, &closed)?;
             }
             // What a person agreed to and had not started is decided on again, and answered then.
-            let asked = approvals::of_request(tx.connection(), &closed.caller, &closed.request_id)?;
-            let goes_on = asked.is_some_and(|approval| approval.state != approvals::State::Closed);
+            let asked = approvals::of_request(tx.view(), &closed.caller, &closed.request_id)?;
+            let goes_on = asked.is_some_and(|approval| approval.state != approval::State::Closed);
             if closed.stage != "probe" && !goes_on {
                 let reply = Reply::of_code(closed.request_id.clone(), code, tx.now());
                 if approvals::is_told(tx, &closed.caller, &closed.request_id)? {
-                    tx.keep(&closed.caller, reply, evidence)?;
+                    kernel::keep(tx, &closed.caller, reply, evidence)?;
                 } else {
-                    tx.answer(&closed.caller, reply, evidence)?;
+                    kernel::answer(tx, &closed.caller, reply, evidence)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), LedgerError> {
-        store::mark_delivered(tx, delivered)?;
-        store::forget_old(tx)?;
+    fn ticked(&mut self, tx: &Transaction<'_>, delivered: i64) -> Result<(), StoreError> {
+        requests::mark_delivered(tx, delivered)?;
+        requests::forget_old(tx)?;
         segments::delete_rows(tx)?;
         proposals::forget_old(tx)?;
         quarantine::forget_old(tx)?;
-        approvals::denials::forget_old(tx)?;
-        limits::forget_old(tx)?;
-        linking::stored::forget_old(tx)?;
-        grants::forget_old(tx)?;
-        notices::store::forget_old(tx, !self.config.channels.is_empty())?;
+        denials::forget_old(tx)?;
+        counters::forget_old(tx)?;
+        store::state::linking::forget_old(tx)?;
+        external_grants::forget_old(tx)?;
+        store::state::notices::forget_old(tx, !self.config.channels.is_empty())?;
         tx.write_counts(false)
     }
 
     /// An auditor should know that the directory is another one now. Its group can replace it again and again, so it is
     /// charged for the row, and the next ones of a minute are counted.
-    fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), LedgerError> {
+    fn reopened(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<(), StoreError> {
         let caller = Caller::Group(group.clone()).to_string();
         tx.append_counted(&Draft { body: json!({ "reopened": group }), ..Draft::new(Kind::Noted, &caller) })?;
         self.stale_snapshots.insert(group.clone());
         Ok(())
     }
 
-    fn stopping(tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    fn stopping(tx: &Transaction<'_>) -> Result<(), StoreError> {
         tx.write_counts(true)?;
         tx.append(&Draft::new(Kind::Stopped, "broker"))?;
         Ok(())
@@ -520,7 +530,7 @@ enum Before {
     Answered(Option<Answer>),
 }
 
-fn unwritten(call: Box<Call>, error: LedgerError) -> Unwritten<Event> {
+fn unwritten(call: Box<Call>, error: StoreError) -> Unwritten<Event> {
     Unwritten { event: event_of(call), error }
 }
 
@@ -575,7 +585,7 @@ impl Broker {
     }
 
     /// What is needed to ask again for an outcome that an earlier daemon left unknown.
-    pub(crate) fn probe_again(&self, outcome: store::UnknownOutcome) -> Option<Box<Probe>> {
+    pub(crate) fn probe_again(&self, outcome: requests::UnknownOutcome) -> Option<Box<Probe>> {
         let Entry::Enabled(operation) = self.catalogue.find(&outcome.provider, &outcome.action) else { return None };
         Some(Box::new(Probe {
             operation,

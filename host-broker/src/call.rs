@@ -11,11 +11,9 @@ pub use parsing::{
 use crate::chat::Relayed;
 use crate::mailroom::pace::Lane;
 use crate::mailroom::{Slot, Weight};
-use crate::operators::Wanted;
 use crate::providers::contract::{Invocation, Operation, Supplied};
 use crate::providers::meanwhile::Meanwhile;
 use crate::questions::Given;
-use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
 use model::EffectMarker;
 use model::ParamError;
@@ -40,6 +38,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use store::ledger::chain::{Draft, Kind};
+use store::state::operators::Wanted;
+use store::state::requests::{self, ClaimKey, Claimed};
+use store::state::sessions::SessionName;
+use store::{StoreError, View};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -93,6 +96,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// A row of the ledger about the request: who asked, on whose behalf, under which name.
+    pub fn draft(&self, kind: Kind) -> Draft<'_> {
+        Draft { person: self.behalf.key(), request_id: Some(&self.request_id), ..Draft::new(kind, &self.caller_key) }
+    }
+
     /// The request's name among all: its caller's and its own.
     pub fn key(&self) -> (Arc<str>, RequestId) {
         (Arc::clone(&self.caller_key), self.request_id.clone())
@@ -335,6 +343,27 @@ impl Target {
 }
 
 impl Call {
+    /// The call's idempotency key, if it has one; the person as the ledger writes persons.
+    pub fn claim_key<'a>(&'a self, person: Option<&'a str>) -> Option<ClaimKey<'a>> {
+        self.idempotency_key.as_ref().map(|key| ClaimKey {
+            caller: &self.header.caller_key,
+            person,
+            account: self.account_ref.as_deref().unwrap_or(""),
+            provider: &self.provider,
+            action: &self.action,
+            key: key.as_str(),
+        })
+    }
+
+    /// Who holds the call's idempotency key, if it has one and anybody does.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn claimed(&self, view: &View) -> Result<Option<Claimed>, StoreError> {
+        let person = self.header.behalf.key();
+        self.claim_key(person.as_deref()).map_or(Ok(None), |claim| requests::claimed(view, &claim))
+    }
+
     /// Whether a person was asked about this very call.
     pub fn was_asked(&self) -> bool {
         self.asked == Asked::Yes

@@ -4,23 +4,27 @@
 //! never answered there; a bridge is believed about who wrote only if the configuration says so; and codes, which are
 //! short, can be guessed only a few times.
 
-use crate::approvals;
 use crate::broker::Broker;
 use crate::call::{Header, Origin};
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::transaction::{Answer, Transaction};
-use crate::ledger::{LedgerError, at, export};
+use crate::kernel;
+use crate::kernel::Answer;
 use crate::questions::Given;
 use model::Caller;
 use model::Subject;
-use policy::facts::ApprovalReason;
-use rusqlite::{OptionalExtension as _, params};
+use model::approval;
+use model::approval::ApprovalReason;
 use serde_json::json;
 use shared::reply::Evidence;
 use shared::{Code, Level, Reply, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::export;
+use store::state::approvals;
+use store::state::chat_lockouts;
 
 /// The longest line that is taken for an answer, in characters.
 const LINE_MAX: usize = 500;
@@ -115,7 +119,7 @@ pub fn read(line: &str) -> Result<Spoken, String> {
 ///
 /// # Errors
 /// Why not.
-pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<ApprovalReason>) -> Result<(), &'static str> {
+pub fn answerable(kind: approval::Kind, level: Level, asks: &BTreeSet<ApprovalReason>) -> Result<(), &'static str> {
     // What came in from others may have been written to get a yes in the next message.
     if asks.iter().any(|ask| *ask != ApprovalReason::Tier) {
         return Err(
@@ -123,12 +127,12 @@ pub fn answerable(kind: approvals::Kind, level: Level, asks: &BTreeSet<ApprovalR
         );
     }
     match kind {
-        approvals::Kind::Call | approvals::Kind::File if level < Level::Production => Ok(()),
-        approvals::Kind::Call | approvals::Kind::File => Err("Production actions are never answered in a chat"),
-        approvals::Kind::Grant => Err("Access is never given in a chat"),
-        approvals::Kind::Account => Err("Accounts are never linked in a chat"),
-        approvals::Kind::Flow => Err("Flows are never approved in a chat"),
-        approvals::Kind::Definition => Err("What servers say of themselves is never accepted in a chat"),
+        approval::Kind::Call | approval::Kind::File if level < Level::Production => Ok(()),
+        approval::Kind::Call | approval::Kind::File => Err("Production actions are never answered in a chat"),
+        approval::Kind::Grant => Err("Access is never given in a chat"),
+        approval::Kind::Account => Err("Accounts are never linked in a chat"),
+        approval::Kind::Flow => Err("Flows are never approved in a chat"),
+        approval::Kind::Definition => Err("What servers say of themselves is never accepted in a chat"),
     }
 }
 
@@ -140,7 +144,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         relayed: &Relayed,
-    ) -> Result<Answer, LedgerError> {
+    ) -> Result<Answer, StoreError> {
         let handed_in = HandedIn { from: relayed.from.clone(), by: header.caller_key.to_string() };
         let Caller::Person(_) = &header.caller else {
             // No document has this type; whoever adds one is stopped here.
@@ -161,14 +165,14 @@ impl Broker {
             None => person.unwrap_or(NOBODY).to_owned(),
         };
         let sender = sender.as_str();
-        if let Some((until, row)) = silence(tx, sender)? {
+        if let Some((until, row)) = chat_lockouts::locked_out(tx, sender)? {
             return silent(tx, header, until, row);
         }
         let Some(person) = person else {
             let reason = format!("{0} is an unknown sender; [people.NAME] needs chat = [\"{0}\"].", relayed.from);
             return missed(tx, header, &handed_in, sender, Code::Guardrail, &reason);
         };
-        let Some(approval) = approvals::with_code(tx.connection(), &relayed.spoken.code)? else {
+        let Some(approval) = approvals::with_code(tx.view(), &relayed.spoken.code)? else {
             let reason = "There is no question with this code.";
             return missed(tx, header, &handed_in, sender, Code::InvalidParams, reason);
         };
@@ -215,15 +219,15 @@ fn refuse(
     about: Option<String>,
     code: Code,
     reason: &str,
-) -> Result<(Answer, Evidence), LedgerError> {
+) -> Result<(Answer, Evidence), StoreError> {
     let evidence = tx.append(&Draft {
         reason_code: Some(code),
         approval: about,
         body: json!({ "request": header.request_digest, "channel": "chat", "from": handed_in.from }),
-        ..Draft::about(Kind::Refused, header)
+        ..header.draft(Kind::Refused)
     })?;
     let reply = Reply::of_reason_alone(header.request_id.clone(), code, reason, tx.now());
-    Ok((tx.answer(&header.caller_key, reply, evidence)?, evidence))
+    Ok((kernel::answer(tx, &header.caller_key, reply, evidence)?, evidence))
 }
 
 /// A wrong code, or an unknown sender. One too many, and nobody listens for a while: that is one more row, and no others.
@@ -234,22 +238,10 @@ fn missed(
     sender: &str,
     code: Code,
     reason: &str,
-) -> Result<Answer, LedgerError> {
+) -> Result<Answer, StoreError> {
     let (most, within) = MISSES;
     let (answer, evidence) = refuse(tx, header, handed_in, None, code, reason)?;
-    let count = (|| {
-        let connection = tx.connection();
-        connection
-            .prepare_cached("DELETE FROM chat_misses WHERE at <= ?1")?
-            .execute(params![tx.steady().minus(within).millis()])?;
-        connection
-            .prepare_cached("INSERT INTO chat_misses VALUES (?1, ?2)")?
-            .execute(params![sender, tx.steady().millis()])?;
-        connection
-            .prepare_cached("SELECT count(*) FROM chat_misses WHERE sender = ?1")?
-            .query_row(params![sender], |row| row.get::<_, i64>(0))
-    })()
-    .map_err(at("count wrong codes"))?;
+    let count = chat_lockouts::miss(tx, sender, within)?;
     if count < most {
         return Ok(answer);
     }
@@ -258,35 +250,20 @@ fn missed(
         body: json!({ "channel": "chat", "silenced": sender, "for_s": within.as_secs(), "last": evidence.seq }),
         ..Draft::new(Kind::Noted, "broker")
     })?;
-    tx.connection()
-        .prepare_cached("INSERT OR REPLACE INTO chat_silence VALUES (?1, ?2, ?3)")
-        .and_then(|mut s| s.execute(params![sender, tx.steady().plus(within).millis(), row.seq]))
-        .map_err(at("silence a sender"))?;
+    chat_lockouts::lock_out(tx, sender, within, row.seq)?;
     Ok(answer)
 }
 
-/// Until when nobody listens to this sender, and the row that says so.
-fn silence(tx: &Transaction<'_>, sender: &str) -> Result<Option<(Timestamp, i64)>, LedgerError> {
-    let wall = |until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()));
-    tx.connection()
-        .prepare_cached("SELECT until, row FROM chat_silence WHERE sender = ?1 AND until > ?2")
-        .and_then(|mut s| {
-            let read = |row: &rusqlite::Row<'_>| Ok((wall(row.get(0)?), row.get(1)?));
-            s.query_row(params![sender, tx.steady().millis()], read).optional()
-        })
-        .map_err(at("look a sender up"))
-}
-
 /// Says that nobody listens, with the row that is there already.
-fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> Result<Answer, LedgerError> {
+fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> Result<Answer, StoreError> {
     let reason = format!("Too many wrong codes; nothing from this sender is read before {until}.");
     let mut reply = Reply::of_reason_alone(header.request_id.clone(), Code::Guardrail, &reason, tx.now());
-    reply.evidence = export::row(tx.connection(), row)?.map(|row| Evidence {
+    reply.evidence = export::row(tx.view(), row)?.map(|row| Evidence {
         seq: row.seq,
         event_hash: row.event_hash,
         prev_hash: row.prev_hash,
     });
-    Ok(tx.answer_again(header.request_id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), row))
+    Ok(kernel::answer_again(header.request_id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), row))
 }
 
 #[cfg(test)]
@@ -295,7 +272,7 @@ mod tests {
 
     #[test]
     fn only_calls_and_files_below_production_are_answered_in_a_chat() {
-        use approvals::Kind;
+        use approval::Kind;
         let tier = BTreeSet::from([ApprovalReason::Tier]);
         for kind in [Kind::Call, Kind::File, Kind::Grant, Kind::Account, Kind::Flow, Kind::Definition] {
             for level in [Level::None, Level::Read, Level::Write, Level::Production] {

@@ -49,7 +49,6 @@ pub mod web;
 
 use crate::config::Environment;
 use crate::host::Effects;
-use crate::ledger::LedgerError;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Fault, Output};
 use platform::clock::SystemClock;
@@ -62,6 +61,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
 
 /// For so long what still runs may, once a command is over.
 const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -321,27 +321,23 @@ impl From<crate::host::StartError> for Fault {
     }
 }
 
-impl From<LedgerError> for Fault {
-    fn from(error: LedgerError) -> Self {
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
         of_ledger(&error, &error)
     }
 }
 
 /// Returns the fault of a ledger. `error` is the same error, or one that it caused.
-fn of_ledger(ledger: &LedgerError, error: &dyn std::error::Error) -> Fault {
+fn of_ledger(ledger: &StoreError, error: &dyn std::error::Error) -> Fault {
     match ledger {
-        LedgerError::Locked { .. } => {
+        StoreError::Locked { .. } => {
             Fault::refused(format!("{error}; see host-broker status, or end it with host-broker stop"))
         }
-        LedgerError::File { .. } | LedgerError::Open { .. } | LedgerError::Version { .. } => {
-            Fault::configuration(error)
-        }
-        LedgerError::Broken(_) | LedgerError::Segment { .. } => {
+        StoreError::File { .. } | StoreError::Open { .. } | StoreError::Version { .. } => Fault::configuration(error),
+        StoreError::Broken(_) | StoreError::Segment { .. } => {
             Fault { code: Fault::failed("").code, ..Fault::internal(error) }
         }
-        LedgerError::Statement { .. } | LedgerError::Stored { .. } | LedgerError::Clock { .. } => {
-            Fault::internal(error)
-        }
+        StoreError::Statement { .. } | StoreError::Stored { .. } | StoreError::Clock { .. } => Fault::internal(error),
     }
 }
 

@@ -21,18 +21,16 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
 use crate::inspection::Inspector;
-use crate::ledger::health::Health;
-use crate::ledger::transaction::{Committed, Probe};
-use crate::ledger::{Durability, Ledger, LedgerError, LedgerKey};
-use crate::operators::Wanted;
+use crate::kernel::Ledger;
+use crate::kernel::{Committed, Probe};
 use crate::providers::mcp::looking::{Looking, Told};
 use crate::providers::mcp::upstream::START_PATIENCE;
 use crate::providers::registry::Catalogue;
 use crate::questions::Given;
-use crate::sessions::SessionName;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
 use model::EffectMarker;
+use model::LedgerKey;
 use model::NoRandomness;
 use model::Nonce;
 use model::ProposalId;
@@ -52,6 +50,10 @@ use shared::{Code, Group, Provider, TaskId, limits};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use store::ledger::health::Health;
+use store::state::operators::Wanted;
+use store::state::sessions::SessionName;
+use store::{Durability, StoreError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -258,7 +260,7 @@ pub enum ControlError {
     },
     /// The ledger could not be written.
     #[error("the ledger could not be written; nothing was changed")]
-    Ledger(#[source] Arc<LedgerError>),
+    Ledger(#[source] Arc<StoreError>),
     /// No name could be made for the request.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
@@ -303,7 +305,10 @@ impl Clerk {
         let reload = self.reload.clone().ok_or("this daemon cannot reload; restart it")?;
         let checked = tokio::task::spawn_blocking(move || reload.ask()).await;
         let because = |error: StartError| {
-            format!("{}; the daemon keeps its current configuration", crate::host::chain(&error).trim_end_matches('.'))
+            format!(
+                "{}; the daemon keeps its current configuration",
+                model::errors::chain(&error).trim_end_matches('.')
+            )
         };
         checked.map_err(|error| error.to_string())?.map_err(because)
     }

@@ -20,22 +20,17 @@ mod unwritten;
 mod verifying;
 mod waiting;
 
-use crate::approvals::{self, Kind};
 use crate::broker::{Broker, run};
 use crate::call::{Header, Invoked, Origin, Parsed};
 use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
-use crate::flows::grants::{Use, standing};
-use crate::grants;
+use crate::flows::standing::{Use, standing};
 use crate::intake::Intake;
-use crate::ledger::health::Health;
-use crate::ledger::held::Held;
-use crate::ledger::store;
-use crate::ledger::transaction::{Committed, Effect, Intended, Settled};
-use crate::ledger::{Batch, Ledger, verification};
+use crate::kernel::Held;
+use crate::kernel::{Batch, Ledger};
+use crate::kernel::{Committed, Effect, Intended, Settled};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
-use crate::proposals;
 use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::Catalogue;
 use crate::settling::probe_for;
@@ -43,6 +38,13 @@ use crate::snapshot;
 use crate::terms::{Foundation, Terms};
 pub use exchanging::Exchange;
 use model::Clock;
+use model::approval::Kind;
+use store::ledger::health::Health;
+use store::ledger::verification;
+use store::state::approvals;
+use store::state::grants;
+use store::state::proposals;
+use store::state::requests;
 
 use asked::Asker;
 use exchanging::Exchanges;
@@ -242,7 +244,7 @@ impl Loop {
             let health = self.daemon.health.borrow();
             return Err(health.cannot_write.as_ref().map_or_else(String::new, |cannot| cannot.error.clone()));
         }
-        match store::undelivered(self.daemon.ledger.reader(), self.daemon.ledger.steady()) {
+        match requests::undelivered(self.daemon.ledger.view(), self.daemon.ledger.steady()) {
             Ok(replies) => {
                 for (seq, caller, document) in replies {
                     self.redeliver(seq, &caller, document);
@@ -265,7 +267,7 @@ impl Loop {
         if let (Some(group), Some(reply)) = (group, reply)
             && late::may_leave(
                 broker,
-                (ledger.reader(), (clock.now(), ledger.steady())),
+                (ledger.view(), (clock.now(), ledger.steady())),
                 (&group, &reply.request_id),
                 &document,
             )
@@ -276,7 +278,7 @@ impl Loop {
 
     /// Outcomes that a daemon that died left unknown, where the remote can be asked.
     fn probe_what_was_left(&mut self) {
-        let unknown = match store::unknown_outcomes(self.daemon.ledger.reader(), self.daemon.clock.now()) {
+        let unknown = match requests::unknown_outcomes(self.daemon.ledger.view(), self.daemon.clock.now()) {
             Ok(unknown) => unknown,
             Err(error) => {
                 tracing::error!(error = ?error, "the unknown outcomes cannot be read");
@@ -354,7 +356,7 @@ impl Loop {
         let Daemon { ledger, broker, clock, .. } = &self.daemon;
         // A repeated call is decided on, too, although the access may be used up.
         let wanted = Use::Again(&invoked.tool);
-        let standing = standing(ledger.reader(), &broker.config.flows, clock.now(), &invoked.grant, wanted);
+        let standing = standing(ledger.view(), &broker.config.flows, clock.now(), &invoked.grant, wanted);
         standing.is_ok_and(|standing| standing.is_ok())
     }
 
@@ -416,7 +418,7 @@ impl Loop {
             let Daemon { outbox, broker, ledger, .. } = &mut self.daemon;
             let (broker, ledger) = (&*broker, &*ledger);
             outbox.send_again(|group, id, document| {
-                late::may_leave(broker, (ledger.reader(), (now, ledger.steady())), (group, id), document)
+                late::may_leave(broker, (ledger.view(), (now, ledger.steady())), (group, id), document)
             });
             self.rotate();
             let delivered = self.daemon.outbox.delivered();
@@ -484,7 +486,7 @@ impl Loop {
         self.send_alarms();
         if self.daemon.broker.questions_changed {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
-            let reader = self.daemon.ledger.reader();
+            let reader = self.daemon.ledger.view();
             if let (Ok(silence), Ok(due)) = (approvals::next_expiry(reader), proposals::next_due(reader)) {
                 self.lapses = silence.into_iter().chain(due).min();
                 self.daemon.broker.questions_changed = false;
@@ -648,7 +650,7 @@ impl Loop {
             return;
         }
         let now = self.daemon.clock.now();
-        let reader = self.daemon.ledger.reader();
+        let reader = self.daemon.ledger.view();
         for group in stale {
             self.daemon.broker.capability_answers.forget(&group);
             let Broker { config, catalogue, policy, .. } = &self.daemon.broker;

@@ -13,27 +13,21 @@ mod sessions;
 
 pub use granting::grant_value;
 
-use crate::accounts as stored_accounts;
-use crate::approvals::{self, Approval, State};
 use crate::authorize::Refusal;
 use crate::broker::{Broker, Fulfilled};
 use crate::call::{Directive, Header, Order};
 use crate::capability_answers::CapabilityAnswer;
 use crate::config::near_miss;
-use crate::flows::grants::{Use, standing};
-use crate::gates::{self, Task, TaskState};
-use crate::grants;
-use crate::kill;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::minor::MinorRow;
-use crate::ledger::store;
-use crate::ledger::transaction::{Answer, Transaction};
+use crate::flows::standing::{Use, standing};
+use crate::kernel;
+use crate::kernel::Answer;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::settling::by_person;
 use crate::snapshot;
 use model::Account;
+use model::approval;
+use model::approval::{Approval, State};
 use model::{Caller, KillScope};
 use model::{Subject, TokenError};
 use serde_json::{Map, Value, json};
@@ -42,6 +36,17 @@ use shared::request::{CancelRequest, CapabilitiesRequest, GateRequest, ListReque
 use shared::snapshot::{Availability, Snapshot, TokenFault};
 use shared::{Code, Gate, Group, Level, Provider, Reply, RequestId, TaskId, Timestamp};
 use std::sync::Arc;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::minor::MinorRow;
+use store::state::accounts as stored_accounts;
+use store::state::approvals;
+use store::state::gates;
+use store::state::gates::{Task, TaskState};
+use store::state::grants;
+use store::state::kill;
+use store::state::requests;
 
 /// What a directive comes to: done, with a row of this kind, or refused.
 pub(crate) enum Said {
@@ -107,7 +112,7 @@ impl Said {
 
 impl Broker {
     /// Fulfils a directive inside the transaction.
-    pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, LedgerError> {
+    pub(crate) fn fulfil(&mut self, tx: &Transaction<'_>, directive: &Directive) -> Result<Fulfilled, StoreError> {
         let header = &directive.header;
         if is_for_main_only(&directive.order)
             && let Err((code, reason)) = self.may_administer(&header.caller, &directive.order)
@@ -130,7 +135,7 @@ impl Broker {
         }
         // Whose access is over stops nothing any more; what it asked for is refused when it is decided again.
         if let (Order::Cancel(_), Caller::External(access)) = (&directive.order, &header.caller)
-            && let Err(code) = standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Result)?
+            && let Err(code) = standing(tx.view(), &self.config.flows, tx.now(), access, Use::Result)?
         {
             return write(tx, directive, None, Said::no(code, code.meaning())).map(Fulfilled::Answered);
         }
@@ -214,7 +219,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         request: &CapabilitiesRequest,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let Some(group) = header.caller.group() else {
             return Ok(Said::no(Code::UnknownType, "Only a group has capabilities."));
         };
@@ -226,7 +231,7 @@ impl Broker {
         if let Some(answer) = form.and_then(|form| self.capability_answers.get(group, form, tx.now())) {
             return Ok(Said::Capabilities(answer.clone()));
         }
-        let (connection, policy, behalf) = (tx.connection(), &self.policy, Some(&header.behalf));
+        let (connection, policy, behalf) = (tx.view(), &self.policy, Some(&header.behalf));
         let mut snapshot =
             snapshot::snapshot(connection, tx.now(), group, &self.config, &self.catalogue, policy, behalf)?;
         if let Some(person) = header.behalf.key() {
@@ -245,10 +250,10 @@ impl Broker {
         Ok(Said::Capabilities(answer))
     }
 
-    fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, LedgerError> {
+    fn revoke(&mut self, tx: &Transaction<'_>, header: &Header, request: &RevokeRequest) -> Result<Said, StoreError> {
         let RevokeRequest { group_folder: group, provider } = request;
         // A grant can be revoked even if its group or provider is no longer configured.
-        if grants::find(tx.connection(), group, provider)?.is_none()
+        if grants::find(tx.view(), group, provider)?.is_none()
             && let Some(fault) = self.unknown_group(group).or_else(|| self.unknown_provider(provider))
         {
             return Ok(Said::no(Code::InvalidParams, fault));
@@ -292,7 +297,7 @@ impl Broker {
             .then(|| format!("There is no provider '{provider}'{}.", near_miss(provider.as_str(), known)))
     }
 
-    fn create_task(&self, tx: &Transaction<'_>, header: &Header, request: &TaskRequest) -> Result<Said, LedgerError> {
+    fn create_task(&self, tx: &Transaction<'_>, header: &Header, request: &TaskRequest) -> Result<Said, StoreError> {
         if let Some(fault) = self.unknown_group(&request.group_folder) {
             return Ok(Said::no(Code::InvalidParams, fault));
         }
@@ -320,7 +325,7 @@ impl Broker {
         })
     }
 
-    fn approve_gate(&self, tx: &Transaction<'_>, header: &Header, request: &GateRequest) -> Result<Said, LedgerError> {
+    fn approve_gate(&self, tx: &Transaction<'_>, header: &Header, request: &GateRequest) -> Result<Said, StoreError> {
         let Some(table) = self.config.gates.get(&request.gate) else {
             let hint = near_miss(request.gate.as_str(), self.config.gates.keys().map(Gate::as_str));
             return Ok(Said::no(Code::InvalidParams, format!("There is no gate '{}'{hint}.", request.gate)));
@@ -336,8 +341,7 @@ impl Broker {
                 format!("The configuration does not let this caller open the gate '{}'.", request.gate),
             ));
         }
-        let Some(task) = gates::task(tx.connection(), &request.task_id)?.filter(|task| task.state == TaskState::Open)
-        else {
+        let Some(task) = gates::task(tx.view(), &request.task_id)?.filter(|task| task.state == TaskState::Open) else {
             return Ok(Said::no(Code::TaskUnknown, "There is no open task of that name."));
         };
         if header.caller.group() == Some(&task.group) {
@@ -364,7 +368,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         given: &Given,
-    ) -> Result<Answer, LedgerError> {
+    ) -> Result<Answer, StoreError> {
         let taken = self.answer_question(tx, header, given)?;
         let applying = self.apply_at_once(tx, given, &taken)?;
         let (kind, approval) = match taken {
@@ -374,13 +378,13 @@ impl Broker {
                     reason_code: Some(code),
                     approval: about,
                     body: given.way(json!({ "request": header.request_digest })),
-                    ..Draft::about(Kind::Refused, header)
+                    ..header.draft(Kind::Refused)
                 })?;
                 let reply = refusal(header, code, &reason, tx.now());
-                return tx.answer(&header.caller_key, reply, evidence);
+                return kernel::answer(tx, &header.caller_key, reply, evidence);
             }
         };
-        let became = approvals::numbered(tx.connection(), approval.id)?.and_then(|approval| approval.became);
+        let became = approvals::numbered(tx.view(), approval.id)?.and_then(|approval| approval.became);
         let mut body = json!({
             "request": header.request_digest,
             "of": approval.asked_seq,
@@ -398,59 +402,64 @@ impl Broker {
             level: Some(approval.level),
             approval: Some(approval.reference()),
             body: given.way(body),
-            ..Draft::about(kind, header)
+            ..header.draft(kind)
         })?;
-        let answers = approvals::answers(tx.connection(), approval.id)?;
+        let answers = approvals::answers(tx.view(), approval.id)?;
         let yes = answers.iter().filter(|answer| answer.yes).count();
         let summary = match (approval.state, approval.kind) {
             (State::Waiting, _) => format!("Your yes counts: {yes} of {}.", approval.quorum),
-            (State::Approved, approvals::Kind::Call) => {
+            (State::Approved, approval::Kind::Call) => {
                 format!("{}.{} may run, once.", approval.provider, approval.action)
             }
-            (State::Approved, approvals::Kind::Grant) => format!("The access to {} is given.", approval.provider),
-            (State::Approved, approvals::Kind::Account) if became.as_deref() != Some(State::Approved.word()) => {
+            (State::Approved, approval::Kind::Grant) => format!("The access to {} is given.", approval.provider),
+            (State::Approved, approval::Kind::Account) if became.as_deref() != Some(State::Approved.word()) => {
                 "Nothing was linked: one of this name has been linked since you were asked. The agent can begin again."
                     .to_owned()
             }
-            (State::Approved, approvals::Kind::Account) => format!("The account at {} is linked.", approval.provider),
-            (State::Approved, approvals::Kind::Definition) => {
+            (State::Approved, approval::Kind::Account) => format!("The account at {} is linked.", approval.provider),
+            (State::Approved, approval::Kind::Definition) => {
                 format!("What {} says of its tools is accepted; a running daemon exchanges it now.", approval.provider)
             }
-            (State::Approved, approvals::Kind::File) => "The changes may be applied, once.".to_owned(),
-            (_, approvals::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
-            (_, approvals::Kind::Grant) => format!("No access to {} is given.", approval.provider),
-            (_, approvals::Kind::Account) => format!("No account at {} is linked.", approval.provider),
-            (State::Approved, approvals::Kind::Flow) if became.as_deref() != Some(State::Approved.word()) => {
+            (State::Approved, approval::Kind::File) => "The changes may be applied, once.".to_owned(),
+            (_, approval::Kind::Call) => format!("{}.{} will not run.", approval.provider, approval.action),
+            (_, approval::Kind::Grant) => format!("No access to {} is given.", approval.provider),
+            (_, approval::Kind::Account) => format!("No account at {} is linked.", approval.provider),
+            (State::Approved, approval::Kind::Flow) if became.as_deref() != Some(State::Approved.word()) => {
                 "Nothing became canonical: what you were shown is not what is proposed any more.".to_owned()
             }
-            (State::Approved, approvals::Kind::Flow) => "The flow is canonical.".to_owned(),
-            (_, approvals::Kind::Flow) => "The flow stays proposed.".to_owned(),
-            (_, approvals::Kind::Definition) => {
+            (State::Approved, approval::Kind::Flow) => "The flow is canonical.".to_owned(),
+            (_, approval::Kind::Flow) => "The flow stays proposed.".to_owned(),
+            (_, approval::Kind::Definition) => {
                 format!("What {} said of its tools before is what counts.", approval.provider)
             }
-            (_, approvals::Kind::File) => "The changes will not be applied.".to_owned(),
+            (_, approval::Kind::File) => "The changes will not be applied.".to_owned(),
         };
         let mut data = json!({ "code": approval.code, "ref": approval.reference(), "state": approval.state });
         if let (Some(request), Some(object)) = (applying, data.as_object_mut()) {
             object.insert("applied_by".into(), json!(request));
         }
-        tx.answer(&header.caller_key, Reply::executed(header.request_id.clone(), data, summary, tx.now()), evidence)
+        kernel::answer(
+            tx,
+            &header.caller_key,
+            Reply::executed(header.request_id.clone(), data, summary, tx.now()),
+            evidence,
+        )
     }
 
     /// Only what has not started can be stopped: a call that waits for a person, or one whose remote facts are still being
     /// fetched. Of what has started, its provider is told that nobody wants it any more.
-    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, LedgerError> {
+    fn cancel(&mut self, tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<Said, StoreError> {
         let said = |cancelled, state, text: &str| Said::told(json!({ "cancelled": cancelled, "state": state }), text);
         let key = (Arc::clone(&header.caller_key), of.clone());
         let row = tx.head().seq + 1;
-        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
-        let has_started = store::open_stage(tx, &header.caller_key, of)?.is_some();
+        let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
+        let has_started = requests::open_stage(tx, &header.caller_key, of)?.is_some();
         let stops = |approval: &Approval| matches!(approval.state, State::Waiting | State::Approved) && !has_started;
         if let Some(approval) = asked.filter(stops) {
             self.resolve(tx, &approval, State::Cancelled, row, &header.caller_key)?;
             return Ok(said(true, "waiting", "Nobody is asked any more, and it will not run."));
         }
-        Ok(match store::open_stage(tx, &header.caller_key, of)?.as_deref() {
+        Ok(match requests::open_stage(tx, &header.caller_key, of)?.as_deref() {
             Some("prepare") => {
                 self.cancelled.insert(key, row);
                 said(true, "preparing", "It had not started and will not.")
@@ -463,12 +472,12 @@ impl Broker {
             None if self.parked.get(&key).is_some_and(|parked| parked.is_call) => {
                 if let Some(waits_for) = self.parked.get(&key).map(|parked| parked.of.clone()) {
                     let key = (Arc::clone(&header.caller_key), waits_for);
-                    self.resolved.push(Resolved { kind: approvals::Kind::File, key, row });
+                    self.resolved.push(Resolved { kind: approval::Kind::File, key, row });
                 }
                 self.cancelled.insert(key, row);
                 said(true, "waiting", "It had not started and will not.")
             }
-            None if store::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
+            None if requests::earlier(tx, &header.caller_key, of)?.is_some() => said(false, "over", "It is over."),
             None => Said::no(Code::UnknownRequest, Code::UnknownRequest.meaning()),
         })
     }
@@ -493,19 +502,19 @@ fn write(
     directive: &Directive,
     approval: Option<&Approval>,
     said: Said,
-) -> Result<Option<Answer>, LedgerError> {
+) -> Result<Option<Answer>, StoreError> {
     let header = &directive.header;
     let (said, once) = match said {
         Said::Once(said, members) => (*said, Some(members)),
         said @ (Said::Done { .. } | Said::No { .. } | Said::Capabilities(_)) => (said, None),
     };
     let (row, reply) = match said {
-        Said::Once(..) => return Err(LedgerError::Stored { what: "answer" }),
+        Said::Once(..) => return Err(StoreError::Stored { what: "answer" }),
         Said::Capabilities(CapabilityAnswer { data, summary, .. }) => {
             let body = json!({ "request": header.request_digest });
-            let row = tx.append_minor(&Draft { body, ..Draft::about(Kind::Answered, header) })?;
+            let row = tx.append_minor(&Draft { body, ..header.draft(Kind::Answered) })?;
             let reply = Reply::executed(header.request_id.clone(), Value::Null, summary, tx.now());
-            return Ok(Some(tx.answer_with(reply, &data, row)));
+            return Ok(Some(kernel::answer_with(reply, &data, row)));
         }
         Said::No { code, reason } => return refuse(tx, directive, approval, &Refusal::new(code, reason)),
         Said::Done { kind, subject, mut body, data, summary } => {
@@ -519,7 +528,7 @@ fn write(
                 task_id: subject.task_id.as_ref(),
                 approval: approval.map(Approval::reference),
                 body,
-                ..Draft::about(kind, header)
+                ..header.draft(kind)
             };
             let row =
                 if kind == Kind::Answered { tx.append_minor(&draft) } else { tx.append(&draft).map(MinorRow::own) };
@@ -527,7 +536,7 @@ fn write(
         }
     };
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
-        return Ok(Some(tx.answer_unkept(reply, row)));
+        return Ok(Some(kernel::answer_unkept(reply, row)));
     }
     let evidence = row.evidence();
     let leaving = once.map(|members| {
@@ -542,7 +551,7 @@ fn write(
     Ok(match leaving {
         Some(leaving) => {
             let document = serde_json::to_vec(&leaving).unwrap_or_default();
-            answer.map(|_kept| tx.answer_again(leaving.request_id, document, evidence.seq))
+            answer.map(|_kept| kernel::answer_again(leaving.request_id, document, evidence.seq))
         }
         None => answer,
     })
@@ -554,18 +563,18 @@ fn refuse(
     directive: &Directive,
     approval: Option<&Approval>,
     refused: &Refusal,
-) -> Result<Option<Answer>, LedgerError> {
+) -> Result<Option<Answer>, StoreError> {
     let header = &directive.header;
     let row = tx.append_minor(&Draft {
         reason_code: Some(refused.code),
         approval: approval.map(Approval::reference),
         body: json!({ "request": header.request_digest }),
-        ..Draft::about(Kind::Refused, header)
+        ..header.draft(Kind::Refused)
     })?;
     let mut reply = refusal(header, refused.code, &refused.reason, tx.now());
     reply.retry_after_ms = refused.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
-        return Ok(Some(tx.answer_unkept(reply, row)));
+        return Ok(Some(kernel::answer_unkept(reply, row)));
     }
     questions::answer(tx, header, directive.asked, reply, row.evidence())
 }
@@ -620,14 +629,14 @@ pub(crate) fn refusal(header: &Header, code: Code, reason: &str, now: Timestamp)
     }
 }
 
-fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, LedgerError> {
-    let grants = grants::list(tx.connection(), request.group_folder.as_ref())?;
+fn list(tx: &Transaction<'_>, request: &ListRequest) -> Result<Said, StoreError> {
+    let grants = grants::list(tx.view(), request.group_folder.as_ref())?;
     let list: Vec<Value> = grants.iter().map(grant_value).collect();
     let summary = format!("{} grant(s)", list.len());
     Ok(Said::told(json!({ "grants": list }), summary))
 }
 
-fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said, LedgerError> {
+fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said, StoreError> {
     let state = if cancelled { TaskState::Cancelled } else { TaskState::Done };
     if !gates::end(tx, id, state)? {
         return Ok(Said::no(Code::TaskUnknown, format!("There is no open task '{id}'.")));
@@ -641,7 +650,7 @@ fn close_task(tx: &Transaction<'_>, id: &TaskId, cancelled: bool) -> Result<Said
     })
 }
 
-fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<Said, LedgerError> {
+fn set_kill(tx: &Transaction<'_>, header: &Header, scope: &KillScope, on: bool) -> Result<Said, StoreError> {
     let changed = kill::set(tx, scope, &header.caller_key, on)?;
     let word = if on { "stopped" } else { "allowed again" };
     let target = match scope {

@@ -5,9 +5,7 @@ use crate::call::{Call, Header, Invoked, Order, Origin, Parsed, Target};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
-use crate::ledger::health::Verification;
-use crate::ledger::transaction::{Effect, Probe};
-use crate::ledger::{Durability, LedgerError, segments};
+use crate::kernel::{Effect, Probe};
 use crate::mailroom::Waker;
 use crate::mailroom::pace::Lane;
 use crate::notices::Attempt;
@@ -21,6 +19,9 @@ use shared::{Group, RequestId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use store::ledger::health::Verification;
+use store::ledger::segments;
+use store::{Durability, StoreError};
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
@@ -90,7 +91,7 @@ pub enum News {
     /// A request about which a person is asked is parsed again. It is brought only if no answer could permit it.
     Checked(Box<Checked>),
     /// A segment of the ledger is written, or could not be.
-    Segment(Box<Result<segments::Written, LedgerError>>),
+    Segment(Box<Result<segments::Written, StoreError>>),
     /// The verification of all rows is over.
     Verified(Box<Verification>),
 }

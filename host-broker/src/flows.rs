@@ -9,8 +9,7 @@
 //!
 //! Source: flow-external-agent-gate, "Objects".
 
-pub mod grants;
 pub mod issuers;
 pub mod project;
 pub mod reads;
-pub mod store;
+pub mod standing;

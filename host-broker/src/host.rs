@@ -16,18 +16,18 @@ use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
 use crate::identity::issuers::Issuers;
 use crate::intake::{Intake, ParseWorker};
+use crate::kernel::Ledger;
 use crate::keys;
-use crate::ledger::health::Health;
-use crate::ledger::{self, Ledger, LedgerError, LedgerKey};
-use crate::linking;
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
 use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
 use crate::vault::Vault;
+use crate::vault::key_names;
 use inbox::Inbox;
 use model::Clock;
+use model::LedgerKey;
 use model::NoRandomness;
 use model::Nonce;
 use model::Random;
@@ -44,6 +44,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use store::StoreError;
+use store::ledger::health::Health;
+use store::state::linking::ciphertexts;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -108,7 +111,7 @@ pub enum StartError {
     Config(#[from] ConfigError),
     /// The ledger.
     #[error(transparent)]
-    Ledger(#[from] LedgerError),
+    Ledger(#[from] StoreError),
     /// A group's directory.
     #[error(transparent)]
     Room(#[from] RoomError),
@@ -206,8 +209,8 @@ impl Office {
     /// The one writer of this home.
     ///
     /// # Errors
-    /// [`LedgerError`], also if a daemon is running.
-    pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, LedgerError> {
+    /// [`StoreError`], also if a daemon is running.
+    pub fn ledger(&self, clock: Arc<dyn Clock>) -> Result<Ledger, StoreError> {
         Ledger::open(self.home.path(), clock, self.terms.version.clone())
     }
 
@@ -238,21 +241,6 @@ impl Office {
             limits: effects.commands.limits_in_force(),
         }
     }
-}
-
-/// The error and what caused it, in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Makes a directory that only its owner may enter.
@@ -445,7 +433,7 @@ fn has_present_keys(office: &Office, effects: &Effects) -> Result<(), StartError
 /// would be used from now on.
 fn every_record_opens(office: &Office) -> Result<(), StartError> {
     let Office { vault, home, .. } = office;
-    let used = linking::stored::keys_in_use(&ledger::open::reader(home.path())?)?;
+    let used = key_names(&ciphertexts(&store::reader(home.path())?)?);
     if used.is_subset(&vault.names()) {
         return Ok(());
     }

@@ -21,7 +21,6 @@ use model::Subject;
 use worker::Remade;
 pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
-use crate::approvals::{Kind, Waiting};
 use crate::call::{self, Call, Desk, Origin, Parsed};
 use crate::config::flows::FlowsTable;
 use crate::config::{Config, UnknownRequests};
@@ -31,6 +30,7 @@ use crate::mailroom::Mailroom;
 use crate::own_secrets;
 use crate::providers::registry::Catalogue;
 use crate::questions::Why;
+use model::approval::Kind;
 use queue::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -46,6 +46,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::state::approvals::Waiting;
 use tokio::time::Instant;
 
 /// How often everything is listed although notification works.

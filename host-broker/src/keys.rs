@@ -2,8 +2,8 @@
 
 use crate::host::{StartError, make_private_directory};
 use crate::identity::issuers::OwnKey;
-use crate::ledger::LedgerKey;
 use crate::vault::{self, KeyBytes};
+use model::LedgerKey;
 use model::Random;
 use platform::home::{Home, quoted};
 use shared::digest::Digest;

@@ -3,24 +3,18 @@
 //! The list below is the order in which a request meets the modules. [`broker`] is the file to read first.
 
 pub mod config;
-pub mod bearer;
 pub mod mailroom;
 
 pub mod intake;
 pub mod identity;
 pub mod call;
 pub mod authorize;
-pub mod grants;
-pub mod gates;
-pub mod accounts;
 pub mod approvals;
-pub mod proposals;
 pub mod flows;
+pub mod accounts;
 pub mod operators;
-pub mod kill;
 pub mod limits;
-pub mod sessions;
-pub mod ledger;
+pub mod kernel;
 pub mod providers;
 pub mod rights;
 pub mod secrets;
@@ -29,7 +23,6 @@ pub mod keys;
 pub mod filter;
 pub mod own_secrets;
 pub mod inspection;
-pub mod quarantine;
 pub mod outbox;
 
 pub mod broker;

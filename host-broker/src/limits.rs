@@ -6,21 +6,19 @@
 //! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
 
 use crate::call::Call;
-use crate::flows::grants::issuer_key;
-use crate::grants::{self, Grant};
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::transaction::{Effect, Transaction};
-use crate::ledger::{LedgerError, at, steady};
+use crate::kernel::Effect;
 use policy::facts::LimitsFact;
 use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
-use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use serde_json::{Value, json};
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
+use store::ledger::chain::{Draft, Kind};
+use store::state::counters::{self, Counter, MINUTE_US, Used, micros};
+use store::state::external_grants::issuer_key;
+use store::state::grants::{self, Grant};
+use store::{StoreError, Transaction, View, steady_estimate};
 
-const MINUTE_US: i64 = 60_000_000;
-const DAY_MS: i64 = 86_400_000;
 /// A millionth is what amounts are counted in.
 const MILLION: f64 = 1e6;
 /// When to ask again while one call finds out whether a provider works again.
@@ -29,17 +27,17 @@ const TRIAL_RETRY: Duration = Duration::from_secs(1);
 /// Whether there is room for the call.
 ///
 /// # Errors
-/// [`LedgerError`] if what was used cannot be read; nothing may then be permitted.
+/// [`StoreError`] if what was used cannot be read; nothing may then be permitted.
 pub fn fact(
-    connection: &Connection,
+    view: &View,
     (now, steady): (Timestamp, Timestamp),
     (call, counted_as): (&Call, &str),
     limits: &Limits,
     grant: Option<&Grant>,
-) -> Result<LimitsFact, LedgerError> {
+) -> Result<LimitsFact, StoreError> {
     let Some(group) = call.header.caller.policy_group() else { return Ok(LimitsFact::Within(Vec::new())) };
     let table = limits.of(group, &call.provider);
-    let desk = Desk { connection, now, steady, call, counted_as };
+    let desk = Desk { view, now, steady, call, counted_as };
     let mut charges = Vec::new();
     match desk.breaker(table.breaker)? {
         Ok(trial) => charges.extend(trial),
@@ -58,7 +56,7 @@ pub fn fact(
         }
     }
     if let Some(amount) = table.amounts.get(&call.action) {
-        let issuer = issuer_key(connection, &call.header.caller)?;
+        let issuer = issuer_key(view, &call.header.caller)?;
         for of in [None].into_iter().chain(issuer.map(Some)) {
             match desk.amount(amount, of)? {
                 Ok(charge) => charges.extend(charge),
@@ -87,27 +85,26 @@ fn of_grant(grant: Option<&Grant>) -> RateTable {
 
 /// Where one call's use is looked up: within a limit, or how it is exceeded.
 struct Desk<'a> {
-    connection: &'a Connection,
+    view: &'a View,
     now: Timestamp,
     steady: Timestamp,
     call: &'a Call,
     counted_as: &'a str,
 }
 
-type Room = Result<Result<Option<Charge>, LimitsFact>, LedgerError>;
+type Room = Result<Result<Option<Charge>, LimitsFact>, StoreError>;
 
 impl Desk<'_> {
+    fn counter<'b>(&'b self, scope: &'b str) -> Counter<'b> {
+        Counter { counted_as: self.counted_as, provider: self.call.provider.as_str(), scope }
+    }
+
     fn breaker(&self, table: BreakerTable) -> Room {
-        const SELECT: &str = "SELECT open_until, trial IS NOT NULL FROM breakers WHERE caller = ?1 AND provider = ?2";
-        let key = params![&*self.call.header.caller_key, self.call.provider.as_str()];
-        let found: Option<(Option<i64>, bool)> = self
-            .connection
-            .prepare_cached(SELECT)
-            .and_then(|mut s| s.query_row(key, |row| Ok((row.get(0)?, row.get(1)?))).optional())
-            .map_err(at("look a breaker up"))?;
-        let Some((Some(open_until), on_trial)) = found.filter(|_| table.faults > 0) else { return Ok(Ok(None)) };
-        let left = Timestamp::from_millis(open_until).since(self.steady);
-        let wait = match (left.is_zero(), on_trial) {
+        let found = counters::breaker(self.view, &self.call.header.caller_key, self.call.provider.as_str())?;
+        let Some(breaker) = found.filter(|_| table.faults > 0) else { return Ok(Ok(None)) };
+        let Some(open_until) = breaker.open_until else { return Ok(Ok(None)) };
+        let left = open_until.since(self.steady);
+        let wait = match (left.is_zero(), breaker.on_trial) {
             (true, false) => return Ok(Ok(Some(Charge::Trial))),
             (true, true) => TRIAL_RETRY,
             (false, _) => left,
@@ -120,12 +117,10 @@ impl Desk<'_> {
     }
 
     fn rate(&self, scope: &str, rates: RateTable) -> Room {
-        const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
         // Once for a call: what it took for its remote facts it does not take again.
         let Some(per_minute) = rates.rate_per_minute.filter(|_| !self.call.prepared) else { return Ok(Ok(None)) };
-        let key = params![self.counted_as, self.call.provider.as_str(), scope];
-        let empty_at = self.number(SELECT, key, "look a rate up")?;
-        let over = after(empty_at, self.steady, per_minute) - micros(self.steady) - MINUTE_US;
+        let empty_at = counters::empty_at(self.view, &self.counter(scope))?;
+        let over = counters::empty_after(empty_at, self.steady, per_minute) - micros(self.steady) - MINUTE_US;
         if over <= 0 {
             return Ok(Ok(Some(Charge::Rate { scope: scope.to_owned(), per_minute })));
         }
@@ -171,41 +166,18 @@ impl Desk<'_> {
         Ok(Ok(Some(Charge::Quota { scope, uses, soft: None, near: false, of })))
     }
 
-    fn used(&self, counted_as: &str, scope: &str) -> Result<i64, LedgerError> {
-        const SELECT: &str = "SELECT CASE WHEN day = ?4 THEN used ELSE 0 END FROM quotas
-            WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
-        let key = params![counted_as, self.call.provider.as_str(), scope, day(self.now)];
-        self.number(SELECT, key, "look a quota up")
-    }
-
-    /// The one number of the one row, or 0.
-    fn number(&self, select: &str, key: &[&dyn ToSql], doing: &'static str) -> Result<i64, LedgerError> {
-        let found =
-            self.connection.prepare_cached(select).and_then(|mut s| s.query_row(key, |row| row.get(0)).optional());
-        found.map(Option::unwrap_or_default).map_err(at(doing))
+    fn used(&self, counted_as: &str, scope: &str) -> Result<i64, StoreError> {
+        counters::used(self.view, &Counter { counted_as, ..self.counter(scope) }, self.now)
     }
 
     fn used_up(&self, reason: String) -> LimitsFact {
-        let tomorrow = Timestamp::from_millis((day(self.now) + 1) * DAY_MS);
-        LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after: Some(tomorrow.since(self.now)) }
+        let retry_after = Some(counters::tomorrow(self.now).since(self.now));
+        LimitsFact::Exceeded { code: Code::QuotaExceeded, reason, retry_after }
     }
 }
 
 fn of_scope(scope: &str) -> &str {
     if scope == "grant" { "granted" } else { scope }
-}
-
-fn micros(time: Timestamp) -> i64 {
-    time.millis().saturating_mul(1000)
-}
-
-fn day(time: Timestamp) -> i64 {
-    time.millis().div_euclid(DAY_MS)
-}
-
-/// When the bucket will be empty with one more call in it.
-fn after(empty_at: i64, steady: Timestamp, per_minute: u32) -> i64 {
-    empty_at.max(micros(steady)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
 }
 
 /// Rounded up, so that many small amounts are not nothing.
@@ -222,109 +194,38 @@ fn millionths(amount: f64) -> i64 {
 /// Uses up what the intent of this effect uses.
 ///
 /// # Errors
-/// [`LedgerError`]; the intent must then not be written.
+/// [`StoreError`]; the intent must then not be written.
 pub fn charge(
     tx: &Transaction<'_>,
     effect: &Effect,
     (charges, counted_as): (&[Charge], &str),
     intent: i64,
-) -> Result<(), LedgerError> {
+) -> Result<(), StoreError> {
     let (call, runs) = match effect {
         Effect::Run(call) => (call, true),
         Effect::Prepare(call) => (call, false),
         Effect::Probe(_) => return Ok(()),
     };
     let (caller, provider) = (&*call.header.caller_key, call.provider.as_str());
+    let counter = |counted_as, scope| Counter { counted_as, provider, scope };
     for charge in charges {
         match charge {
-            Charge::Rate { scope, per_minute } => {
-                const UPSERT: &str = "INSERT INTO buckets VALUES (?1, ?2, ?3, ?4)
-                    ON CONFLICT (caller, provider, scope) DO UPDATE SET
-                        empty_at = max(empty_at, ?5) + ?4 - ?5";
-                let (now, then) = (micros(tx.steady()), after(i64::MIN, tx.steady(), *per_minute));
-                tx.connection()
-                    .prepare_cached(UPSERT)
-                    .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
-                    .map_err(at("charge a rate"))?;
-            }
+            Charge::Rate { scope, per_minute } => counters::fill(tx, &counter(counted_as, scope), *per_minute)?,
             Charge::Quota { scope, uses, soft, of, .. } if runs => {
-                let used = use_up(tx, of.as_deref().unwrap_or(counted_as), provider, scope, *uses)?;
+                let used = counters::use_up(tx, &counter(of.as_deref().unwrap_or(counted_as), scope), *uses)?;
                 if *soft == Some(used) {
                     note_soft(tx, call, scope, used)?;
                 }
             }
             // Nothing is attempted yet.
             Charge::Quota { .. } => {}
-            Charge::Trial => {
-                tx.connection()
-                    .prepare_cached("UPDATE breakers SET trial = ?3 WHERE caller = ?1 AND provider = ?2")
-                    .and_then(|mut s| s.execute(params![caller, provider, intent]))
-                    .map_err(at("try a provider again"))?;
-            }
+            Charge::Trial => counters::begin_trial(tx, caller, provider, intent)?,
         }
     }
     Ok(())
 }
 
-/// The questions that a caller may ask at once on one person's behalf, and the time until one more.
-const QUESTIONS: i64 = 20;
-const QUESTION_EVERY: Duration = Duration::from_secs(30);
-
-/// Charges one question to people. If the caller has asked too many on this person's behalf, returns the wait instead.
-///
-/// # Errors
-/// [`LedgerError`]; no person may be asked then.
-pub fn charge_question(
-    tx: &Transaction<'_>,
-    caller: &str,
-    person: Option<&str>,
-) -> Result<Option<Duration>, LedgerError> {
-    const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = '' AND scope = ?2";
-    const UPSERT: &str = "INSERT INTO buckets VALUES (?1, '', ?2, ?3)
-        ON CONFLICT (caller, provider, scope) DO UPDATE SET empty_at = excluded.empty_at";
-    let scope = person.map_or_else(|| "questions".to_owned(), |person| format!("questions:{person}"));
-    let every = i64::try_from(QUESTION_EVERY.as_micros()).unwrap_or(i64::MAX);
-    let found: Option<i64> = tx
-        .connection()
-        .prepare_cached(SELECT)
-        .and_then(|mut s| s.query_row(params![caller, scope], |row| row.get(0)).optional())
-        .map_err(at("look up how many questions were asked"))?;
-    let empty_at = found.unwrap_or(i64::MIN).max(micros(tx.steady())).saturating_add(every);
-    let over = empty_at - micros(tx.steady()) - QUESTIONS.saturating_mul(every);
-    if over > 0 {
-        return Ok(Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))));
-    }
-    tx.connection()
-        .prepare_cached(UPSERT)
-        .and_then(|mut s| s.execute(params![caller, scope, empty_at]))
-        .map_err(at("charge a question"))?;
-    Ok(None)
-}
-
-/// Forgets the buckets that are empty.
-///
-/// # Errors
-/// [`LedgerError`].
-pub fn forget_old(tx: &Transaction<'_>) -> Result<(), LedgerError> {
-    tx.connection()
-        .prepare_cached("DELETE FROM buckets WHERE empty_at < ?1")
-        .and_then(|mut s| s.execute(params![micros(tx.steady())]))
-        .map_err(at("forget a rate"))?;
-    Ok(())
-}
-
-fn use_up(tx: &Transaction<'_>, caller: &str, provider: &str, scope: &str, uses: i64) -> Result<i64, LedgerError> {
-    const UPSERT: &str = "INSERT INTO quotas VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT (caller, provider, scope) DO UPDATE SET
-            used = excluded.used + CASE WHEN day = excluded.day THEN used ELSE 0 END, day = excluded.day
-        RETURNING used";
-    tx.connection()
-        .prepare_cached(UPSERT)
-        .and_then(|mut s| s.query_row(params![caller, provider, scope, day(tx.now()), uses], |row| row.get(0)))
-        .map_err(at("charge a quota"))
-}
-
-fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), LedgerError> {
+fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), StoreError> {
     tracing::warn!(caller = %call.header.caller_key, provider = %call.provider, scope, used, "a soft quota is used up");
     tx.append(&Draft {
         person: call.header.behalf.key(),
@@ -335,125 +236,43 @@ fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Resul
     Ok(())
 }
 
-/// The provider did not do its part: after so many times in a row it is left alone.
+/// Counts a fault of the call's provider. After so many in a row the broker calls it no more for a while.
 ///
 /// # Errors
-/// [`LedgerError`].
-pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), LedgerError> {
-    const UPSERT: &str = "INSERT INTO breakers VALUES (?1, ?2, 1, CASE WHEN ?3 <= 1 THEN ?4 END, NULL)
-        ON CONFLICT (caller, provider) DO UPDATE SET
-            faults = faults + 1, open_until = CASE WHEN faults + 1 >= ?3 THEN ?4 END, trial = NULL";
+/// [`StoreError`].
+pub fn fault(tx: &Transaction<'_>, call: &Call, limits: &Limits) -> Result<(), StoreError> {
     let Some(group) = call.header.caller.policy_group() else { return Ok(()) };
     let BreakerTable { faults, open_s } = limits.of(group, &call.provider).breaker;
     if faults == 0 {
         return Ok(());
     }
-    let open_until = tx.steady().plus(Duration::from_secs(open_s)).millis();
-    tx.connection()
-        .prepare_cached(UPSERT)
-        .and_then(|mut s| {
-            s.execute(params![&*call.header.caller_key, call.provider.as_str(), i64::from(faults), open_until])
-        })
-        .map_err(at("count a fault"))?;
-    Ok(())
+    let caller = &*call.header.caller_key;
+    counters::count_fault(tx, (caller, call.provider.as_str()), (faults, Duration::from_secs(open_s)))
 }
 
-/// The provider answered, whatever it said.
+/// Notes that the provider answered, whatever it said.
 ///
 /// # Errors
-/// [`LedgerError`].
-pub fn answered(tx: &Transaction<'_>, call: &Call) -> Result<(), LedgerError> {
-    tx.connection()
-        .prepare_cached("DELETE FROM breakers WHERE caller = ?1 AND provider = ?2")
-        .and_then(|mut s| s.execute(params![&*call.header.caller_key, call.provider.as_str()]))
-        .map_err(at("close a breaker"))?;
-    Ok(())
+/// [`StoreError`].
+pub fn answered(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
+    counters::close_breaker(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// The provider answered what was asked before the action itself: that says nothing of the action, which finds out now.
+/// Notes that the provider answered the read before the action. That says nothing of the action, which finds out now.
 ///
 /// # Errors
-/// [`LedgerError`].
-pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), LedgerError> {
-    tx.connection()
-        .prepare_cached("UPDATE breakers SET trial = NULL WHERE caller = ?1 AND provider = ?2")
-        .and_then(|mut s| s.execute(params![&*call.header.caller_key, call.provider.as_str()]))
-        .map_err(at("hand a trial on"))?;
-    Ok(())
+/// [`StoreError`].
+pub fn prepared(tx: &Transaction<'_>, call: &Call) -> Result<(), StoreError> {
+    counters::hand_trial_on(tx, &call.header.caller_key, call.provider.as_str())
 }
 
-/// Whoever was to find out has died with the broker; the next call does.
+/// What [`counters::list`] gives, and each rate and quota that holds for a grant in force, whether it was used or not.
 ///
 /// # Errors
-/// [`LedgerError`].
-pub fn forget_trials(tx: &Transaction<'_>) -> Result<(), LedgerError> {
-    tx.connection()
-        .execute("UPDATE breakers SET trial = NULL WHERE trial IS NOT NULL", [])
-        .map_err(at("forget a trial"))?;
-    Ok(())
-}
-
-/// What one caller has used at one provider, for people.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Used {
-    /// Who.
-    pub caller: String,
-    /// Where.
-    pub provider: String,
-    /// Of what: a level, `grant`, `amount:<action>`, `breaker`.
-    pub scope: String,
-    /// How much of today's quota, in calls or millionths; of a breaker the faults in a row.
-    pub used: i64,
-    /// So many calls a day, and no more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub daily_quota: Option<u32>,
-    /// So many calls a minute, and no more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_per_minute: Option<u32>,
-    /// How many of these calls are taken now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub taken: Option<i64>,
-    /// Until when a breaker is open.
-    pub open_until: Option<Timestamp>,
-}
-
-/// What is used up today, and which breakers have counted faults.
-///
-/// # Errors
-/// [`LedgerError`] if it cannot be read.
-pub fn list(connection: &Connection, now: Timestamp) -> Result<Vec<Used>, LedgerError> {
-    const SELECT: &str = "SELECT caller, provider, scope, used, NULL FROM quotas WHERE day = ?1
-        UNION ALL SELECT caller, provider, 'breaker', faults, open_until FROM breakers ORDER BY 1, 2, 3";
-    let steady = steady::estimate(connection, now)?;
-    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
-    connection
-        .prepare(SELECT)
-        .and_then(|mut s| {
-            s.query_map(params![day(now)], |row| {
-                Ok(Used {
-                    caller: row.get(0)?,
-                    provider: row.get(1)?,
-                    scope: row.get(2)?,
-                    used: row.get(3)?,
-                    daily_quota: None,
-                    rate_per_minute: None,
-                    taken: None,
-                    open_until: row.get::<_, Option<i64>>(4)?.map(wall),
-                })
-            })?
-            .collect()
-        })
-        .map_err(at("list what is used"))
-}
-
-/// What [`list`] gives, and each rate and quota that holds for a grant in force, whether it was used or not.
-///
-/// # Errors
-/// [`LedgerError`] if it cannot be read.
-pub fn in_force(connection: &Connection, now: Timestamp, limits: &Limits) -> Result<Vec<Used>, LedgerError> {
-    const TAKEN: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
-    let (mut all, steady) = (list(connection, now)?, steady::estimate(connection, now)?);
-    for grant in grants::list(connection, None)?.iter().filter(|grant| grant.is_live(now)) {
+/// [`StoreError`] if it cannot be read.
+pub fn in_force(view: &View, now: Timestamp, limits: &Limits) -> Result<Vec<Used>, StoreError> {
+    let (mut all, steady) = (counters::list(view, now)?, steady_estimate(view, now)?);
+    for grant in grants::list(view, None)?.iter().filter(|grant| grant.is_live(now)) {
         let table = limits.of(&grant.group, &grant.provider);
         let levels = [Level::Read, Level::Write, Level::Production].into_iter().filter(|level| *level <= grant.level);
         let scopes = levels.map(|level| (word(level), table.rates(level))).chain([("grant", of_grant(Some(grant)))]);
@@ -461,11 +280,7 @@ pub fn in_force(connection: &Connection, now: Timestamp, limits: &Limits) -> Res
             let (caller, provider) = (format!("group:{}", grant.group), grant.provider.to_string());
             let is_its = |used: &Used| (&*used.caller, &*used.provider, &*used.scope) == (&*caller, &*provider, scope);
             let found = all.iter().position(is_its).map(|place| all.swap_remove(place));
-            let empty_at: i64 = connection
-                .prepare_cached(TAKEN)
-                .and_then(|mut s| s.query_row(params![caller, provider, scope], |row| row.get(0)).optional())
-                .map_err(at("look a rate up"))?
-                .unwrap_or_default();
+            let empty_at = counters::empty_at(view, &Counter { counted_as: &caller, provider: &provider, scope })?;
             let left = empty_at.saturating_sub(micros(steady)).max(0);
             let taken = |rate: u32| left.saturating_mul(i64::from(rate)).saturating_add(MINUTE_US - 1) / MINUTE_US;
             all.push(Used {

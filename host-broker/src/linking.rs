@@ -11,19 +11,13 @@
 //! writes the intent of the call that completes it.
 
 mod said;
-pub mod stored;
 
-use crate::accounts;
-use crate::approvals::card::{Card, visible};
-use crate::approvals::{self, Approval, Kind, State};
 use crate::authorize::Refusal;
 use crate::broker::Broker;
 use crate::call::Call;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::inspect_text;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{self, Draft};
-use crate::ledger::transaction::{Effect, Transaction};
+use crate::kernel::Effect;
 use crate::proposing::named_after;
 use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
@@ -31,20 +25,29 @@ use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
 use model::Account;
 use model::Nonce;
-use policy::facts::ApprovalReason;
-use rusqlite::Connection;
+use model::approval::ApprovalReason;
+use model::approval::{Approval, Kind, State};
+use model::card::{Card, visible};
 use said::said;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Code, FlowId, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
+use store::StoreError;
+use store::Transaction;
+use store::View;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::state::accounts;
+use store::state::approvals;
+use store::state::linking as stored;
 use stored::{Asked, Entry, Link, Owner, Standing};
 
 /// Hands a call what its decision needs of flows and accounts.
 ///
 /// # Errors
-/// [`LedgerError`] if it cannot be read; nothing may then be permitted.
-pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Result<(), LedgerError> {
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
     let Some(person) = call.header.behalf.key() else { return Ok(()) };
     let owner = Owner { caller: &call.header.caller_key, person: &person };
     let supplied = match call.target.invocation().map(Invocation::needs) {
@@ -74,8 +77,8 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
 /// Keeps a renewal that came when nobody waited for it any more, and notes it where it is not what is kept already.
 ///
 /// # Errors
-/// [`LedgerError`]; what is kept is as it was.
-pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), LedgerError> {
+/// [`StoreError`]; what is kept is as it was.
+pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), StoreError> {
     let Late { capability, owner, account, renewal } = late;
     if stored::renew(tx, owner, capability, account, renewal)? {
         let body = json!({ "renewed_late": account });
@@ -91,7 +94,7 @@ pub(crate) fn keep_late(tx: &Transaction<'_>, late: &Late) -> Result<(), LedgerE
 
 impl Broker {
     /// What a permitted call does to flows and accounts with its intent, and what it is given to work with.
-    pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+    pub(crate) fn link_with_intent(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(person) = call.header.behalf.key() else { return Ok(()) };
         let owner = Owner { caller: &call.header.caller_key, person: &person };
         let supplied = match call.target.invocation().map(Invocation::needs) {
@@ -100,7 +103,7 @@ impl Broker {
                 return Ok(());
             }
             Some(Needs::ToPoll(id)) => {
-                let standing = stored::find(tx.connection(), &owner, id, tx.now())?;
+                let standing = stored::find(tx.view(), &owner, id, tx.now())?;
                 if matches!(&standing, Standing::Open(flow) if flow.is_due(tx.now())) {
                     stored::polled(tx, id)?;
                 }
@@ -126,7 +129,7 @@ impl Broker {
     }
 
     /// What an effect has come to with linking an account is stored, and a person asked where there is one.
-    pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
+    pub(crate) fn link_further(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         if let (Effect::Prepare(call), Outcome::Prepared(prepared)) = (&filtered.effect, &filtered.outcome)
             && let (Some(renewal), Some(person)) = (prepared.renewed(), call.header.behalf.key())
         {
@@ -157,7 +160,7 @@ impl Broker {
                 let owner = Owner { caller: &call.header.caller_key, person: &person };
                 let Some(behalf) = call.header.behalf.person() else { return Ok(()) };
                 // Others may have been begun meanwhile.
-                if stored::begun_since(tx.connection(), &owner, tx.now().minus(FLOW_LIFE))? >= BEGUN_MAX {
+                if stored::begun_since(tx.view(), &owner, tx.now().minus(FLOW_LIFE))? >= BEGUN_MAX {
                     filtered.outcome = Outcome::of(Code::Busy, too_many_flows());
                     return Ok(());
                 }
@@ -180,23 +183,23 @@ impl Broker {
         call: &Call,
         person: &str,
         found: &Found,
-    ) -> Result<Result<(), Refusal>, LedgerError> {
+    ) -> Result<Result<(), Refusal>, StoreError> {
         let header = &call.header;
         let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Some(group) = header.caller.group() else { return no(Code::Guardrail, "Only a group links accounts.") };
         let owner = Owner { caller: &header.caller_key, person };
         // Somebody else was quicker, or has ended it since.
-        if !stored::is_under_way(tx.connection(), &owner, &found.flow)? {
+        if !stored::is_under_way(tx.view(), &owner, &found.flow)? {
             return no(Code::CapabilityAuthFlowInvalid, Code::CapabilityAuthFlowInvalid.meaning());
         }
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         };
         // Of two that wait for one name a person would not know which is which.
-        for question in stored::waiting(tx.connection(), person, Some(&call.provider), Some(found.account.as_str()))? {
+        for question in stored::waiting(tx.view(), person, Some(&call.provider), Some(found.account.as_str()))? {
             self.cancel_link(tx, question)?;
         }
-        let replaces = accounts::own(tx.connection(), person, &call.provider)?.contains(&found.account.to_string());
+        let replaces = accounts::own(tx.view(), person, &call.provider)?.contains(&found.account.to_string());
         let Some(card) = card(call, found, replaces) else {
             return no(Code::TooLarge, "What the provider says of the account is too long to be shown to a person.");
         };
@@ -239,11 +242,11 @@ impl Broker {
         approval: &Approval,
         state: State,
         by: &str,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         let mut became = state.word();
-        let asked = stored::asked_by(tx.connection(), approval.id)?.filter(|_| state == State::Approved);
-        let is_as_shown = |asked: &Asked| -> Result<bool, LedgerError> {
-            let linked = accounts::own(tx.connection(), &asked.person, &asked.capability)?;
+        let asked = stored::asked_by(tx.view(), approval.id)?.filter(|_| state == State::Approved);
+        let is_as_shown = |asked: &Asked| -> Result<bool, StoreError> {
+            let linked = accounts::own(tx.view(), &asked.person, &asked.capability)?;
             Ok(asked.replaces || !linked.contains(&asked.account.to_string()))
         };
         if let Some(asked) = asked {
@@ -260,7 +263,7 @@ impl Broker {
         Ok(())
     }
 
-    fn link_asked(tx: &Transaction<'_>, asked: &Asked, by: &str) -> Result<(), LedgerError> {
+    fn link_asked(tx: &Transaction<'_>, asked: &Asked, by: &str) -> Result<(), StoreError> {
         let account = Account {
             person: asked.person.clone(),
             capability: asked.capability.clone(),
@@ -274,8 +277,8 @@ impl Broker {
     }
 
     /// Nobody is to answer this question about an account any more.
-    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), LedgerError> {
-        match approvals::numbered(tx.connection(), question)? {
+    pub(crate) fn cancel_link(&mut self, tx: &Transaction<'_>, question: i64) -> Result<(), StoreError> {
+        match approvals::numbered(tx.view(), question)? {
             Some(approval) => self.end_link(tx, &approval, State::Cancelled, ""),
             None => Ok(()),
         }
@@ -289,8 +292,8 @@ impl Broker {
         person: &str,
         capability: Option<&Provider>,
         account: Option<&str>,
-    ) -> Result<usize, LedgerError> {
-        for question in stored::waiting(tx.connection(), person, capability, account)? {
+    ) -> Result<usize, StoreError> {
+        for question in stored::waiting(tx.view(), person, capability, account)? {
             self.cancel_link(tx, question)?;
         }
         if account.is_none() {
@@ -304,8 +307,8 @@ impl Broker {
 
     /// Ends what a group has begun with persons' accounts: its flows, and the questions about accounts that it brought up.
     /// What is linked is the persons' own. Says how many of both.
-    pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, LedgerError> {
-        let questions = stored::waiting_of(tx.connection(), caller)?;
+    pub(crate) fn end_what_a_group_began(&mut self, tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
+        let questions = stored::waiting_of(tx.view(), caller)?;
         for question in &questions {
             self.cancel_link(tx, *question)?;
         }
@@ -362,8 +365,8 @@ pub fn too_many_flows() -> String {
 /// person brought is good for once. Each person has questions of their own, so that nobody holds up another.
 ///
 /// # Errors
-/// [`LedgerError`] if it is not known; nothing may then be permitted.
-pub fn too_many(connection: &Connection, call: &Call) -> Result<Option<Refusal>, LedgerError> {
+/// [`StoreError`] if it is not known; nothing may then be permitted.
+pub fn too_many(connection: &View, call: &Call) -> Result<Option<Refusal>, StoreError> {
     let needs = call.target.invocation().map(Invocation::needs);
     let (Some(Needs::ToComplete(_) | Needs::ToPoll(_)), Some(person)) = (needs, call.header.behalf.key()) else {
         return Ok(None);

@@ -15,24 +15,26 @@
 mod alarm;
 pub mod courier;
 mod outgoing;
-pub mod store;
 mod text;
 
-use crate::approvals::{self, Approval, State};
 use crate::broker::Broker;
 use crate::chat;
-use crate::config::channels::{ChannelTable, NoticeEvent};
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::transaction::Transaction;
+use crate::config::channels::ChannelTable;
 use crate::questions::may_answer;
+use model::NoticeEvent;
+use model::approval::{Approval, State};
 use outgoing::Message;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::digest::Digest;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::{Notice, Standing};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::state::approvals;
+use store::state::notices as stored;
+use stored::{Notice, Standing};
 
 pub use outgoing::Outgoing;
 
@@ -67,23 +69,23 @@ pub(crate) fn pause(attempts: u32) -> Duration {
 impl Broker {
     /// Decides who is told of what has happened, and takes what is due now: one notice of each channel that is free.
     /// `busy` has the notices that are under way, by channel.
-    pub(crate) fn tell(&mut self, tx: &Transaction<'_>, busy: &BTreeMap<String, i64>) -> Result<(), LedgerError> {
-        for (id, event, said) in store::events(tx.connection())? {
-            match approvals::with_id(tx.connection(), id) {
+    pub(crate) fn tell(&mut self, tx: &Transaction<'_>, busy: &BTreeMap<String, i64>) -> Result<(), StoreError> {
+        for (id, event, said) in stored::events(tx.view())? {
+            match approvals::with_id(tx.view(), id) {
                 Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
                 Ok(None) => {}
                 // Nobody is told of what cannot be read; of everything else people are.
-                Err(error @ LedgerError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
+                Err(error @ StoreError::Stored { .. }) => tracing::error!(id, error = ?error, "a question is damaged"),
                 Err(error) => return Err(error),
             }
-            store::forget_event(tx, id, event)?;
+            stored::forget_event(tx, id, event)?;
         }
-        for channel in store::waiting_channels(tx.connection())? {
+        for channel in stored::waiting_channels(tx.view())? {
             if busy.contains_key(&channel) {
                 continue;
             }
             let table = self.config.channels.iter().find(|table| table.name == channel).cloned();
-            while let Some(notice) = store::due(tx.connection(), &channel, tx.now())? {
+            while let Some(notice) = stored::due(tx.view(), &channel, tx.now())? {
                 let Some(table) = &table else {
                     give_up(tx, &notice, "the channel is no longer configured")?;
                     continue;
@@ -105,11 +107,11 @@ impl Broker {
         event: NoticeEvent,
         said: &str,
         busy: &BTreeMap<String, i64>,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         let is_over = event != NoticeEvent::Asked;
         if is_over {
             // Nobody needs to be asked any more. What is under way says itself how it ends.
-            for notice in store::due_about(tx.connection(), approval.id)? {
+            for notice in stored::due_about(tx.view(), approval.id)? {
                 if !busy.values().any(|id| *id == notice.id) {
                     give_up(tx, &notice, "the question is over")?;
                 }
@@ -123,7 +125,7 @@ impl Broker {
             if !table.events.contains(&event) || !self.concerns(table, approval) {
                 continue;
             }
-            let asked = store::find(tx.connection(), approval.id, NoticeEvent::Asked, &table.name)?;
+            let asked = stored::find(tx.view(), approval.id, NoticeEvent::Asked, &table.name)?;
             let never_asked = asked.is_some_and(|asked| asked.state == Standing::Dropped);
             if event == NoticeEvent::Answered && never_asked {
                 continue;
@@ -134,8 +136,8 @@ impl Broker {
                 let wanted = approval.asked_at.plus(Duration::from_secs(table.escalate_after_s));
                 (spaced(tx, &table.name, approval, wanted)?, approval.expires_at)
             };
-            let notice = store::add(tx, approval.id, event, said, &table.name, due_at, until)?;
-            if store::count_due(tx.connection(), &table.name)? > QUEUE_MAX {
+            let notice = stored::add(tx, approval.id, event, said, &table.name, due_at, until)?;
+            if stored::count_due(tx.view(), &table.name)? > QUEUE_MAX {
                 fail(tx, &notice, "too many notices wait for this channel")?;
             }
         }
@@ -160,8 +162,8 @@ impl Broker {
         tx: &Transaction<'_>,
         table: &ChannelTable,
         notice: &Notice,
-    ) -> Result<Option<Outgoing>, LedgerError> {
-        let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? else {
+    ) -> Result<Option<Outgoing>, StoreError> {
+        let Some(approval) = approvals::with_id(tx.view(), notice.approval)? else {
             return give_up(tx, notice, "the question is gone").map(|()| None);
         };
         if notice.event == NoticeEvent::Asked && !waits(&approval, tx.now()) {
@@ -181,7 +183,7 @@ impl Broker {
         if notice.announced.as_deref() != Some(announced.as_str()) {
             let body = json!({ "channel": table.name, "event": notice.event, "shows": shows, member: digest });
             tx.append(&about(Kind::Notifying, &approval, body))?;
-            store::announce(tx, notice.id, &announced)?;
+            stored::announce(tx, notice.id, &announced)?;
         }
         Ok(Some(outgoing))
     }
@@ -193,7 +195,7 @@ impl Broker {
         table: &ChannelTable,
         notice: &Notice,
         approval: &Approval,
-    ) -> Result<Outgoing, LedgerError> {
+    ) -> Result<Outgoing, StoreError> {
         let inbox = self.config.web.as_ref().and_then(|web| web.public_url.as_ref().map(ToString::to_string));
         let link = self.config.notices.link_base.clone().or(inbox);
         let may_show = table.full_cards
@@ -201,9 +203,9 @@ impl Broker {
             && chat::answerable(approval.kind, approval.level, &approval.asks).is_ok();
         let card = approval.card.as_ref().filter(|_| may_show);
         let full = card.and_then(|card| Some((card, text::full(approval, card)?)));
-        let answers = approvals::answers(tx.connection(), approval.id)?;
+        let answers = approvals::answers(tx.view(), approval.id)?;
         let by: Vec<&str> = answers.iter().map(|answer| answer.by.as_str()).collect();
-        let open = approvals::open(tx.connection(), Some(&approval.caller))?;
+        let open = approvals::open(tx.view(), Some(&approval.caller))?;
         let others = open.iter().filter(|other| other.id != approval.id && waits(other, tx.now())).count();
         let (event, said, link_to) = (notice.event, notice.said.as_str(), link.as_deref());
         let told = text::Told { approval, event, said, by: &by, link: link_to, others };
@@ -229,21 +231,21 @@ impl Broker {
 }
 
 /// An attempt is over.
-pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), LedgerError> {
-    let Some(mut notice) = store::numbered(tx.connection(), attempt.id)? else { return Ok(()) };
+pub(crate) fn told(tx: &Transaction<'_>, attempt: &Attempt) -> Result<(), StoreError> {
+    let Some(mut notice) = stored::numbered(tx.view(), attempt.id)? else { return Ok(()) };
     notice.attempts += 1;
-    let approval = approvals::with_id(tx.connection(), notice.approval)?;
+    let approval = approvals::with_id(tx.view(), notice.approval)?;
     let Some(fault) = &attempt.fault else {
-        let Some(approval) = approval else { return store::over(tx, &notice, Standing::Sent, None) };
+        let Some(approval) = approval else { return stored::over(tx, &notice, Standing::Sent, None) };
         let body = json!({ "channel": notice.channel, "event": notice.event, "attempts": notice.attempts });
         tx.append(&about(Kind::Notified, &approval, body))?;
-        return store::over(tx, &notice, Standing::Sent, None);
+        return stored::over(tx, &notice, Standing::Sent, None);
     };
     let next = tx.now().plus(pause(notice.attempts));
     let is_wanted = notice.event != NoticeEvent::Asked
         || approval.is_some_and(|approval| approval.state == State::Waiting && next < approval.expires_at);
     if is_wanted && next < notice.until {
-        store::postpone(tx, &notice, next, fault)
+        stored::postpone(tx, &notice, next, fault)
     } else {
         give_up(tx, &notice, fault)
     }
@@ -256,8 +258,8 @@ fn spaced(
     channel: &str,
     approval: &Approval,
     wanted: Timestamp,
-) -> Result<Timestamp, LedgerError> {
-    let (lately, last) = store::asked_lately(tx.connection(), channel, &approval.caller, wanted.minus(BURST_WINDOW))?;
+) -> Result<Timestamp, StoreError> {
+    let (lately, last) = stored::asked_lately(tx.view(), channel, &approval.caller, wanted.minus(BURST_WINDOW))?;
     Ok(if lately < BURST { wanted } else { wanted.max(last.plus(SPACING)) })
 }
 
@@ -267,25 +269,25 @@ fn waits(approval: &Approval, now: Timestamp) -> bool {
 }
 
 /// A notice is not tried again. What was never tried is dropped without a row: nobody was told, and nobody had to be.
-fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
+fn give_up(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
     // One that was announced may have left: a daemon that died saw no end of it.
     let was_wanted = notice.attempts > 0 || notice.announced.is_some() || notice.event != NoticeEvent::Asked;
-    if was_wanted { fail(tx, notice, fault) } else { store::over(tx, notice, Standing::Dropped, Some(fault)) }
+    if was_wanted { fail(tx, notice, fault) } else { stored::over(tx, notice, Standing::Dropped, Some(fault)) }
 }
 
 /// A notice is not tried again, and a row says so.
-fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), LedgerError> {
+fn fail(tx: &Transaction<'_>, notice: &Notice, fault: &str) -> Result<(), StoreError> {
     let fault = &match &notice.fault {
         Some(last) if last != fault => format!("{fault}; at the last attempt {last}"),
         Some(_) | None => fault.to_owned(),
     };
-    if let Some(approval) = approvals::with_id(tx.connection(), notice.approval)? {
+    if let Some(approval) = approvals::with_id(tx.view(), notice.approval)? {
         let body = json!({
             "channel": notice.channel, "event": notice.event, "attempts": notice.attempts, "fault": fault,
         });
         tx.append(&about(Kind::NoticeFailed, &approval, body))?;
     }
-    store::over(tx, notice, Standing::Failed, Some(fault))
+    stored::over(tx, notice, Standing::Failed, Some(fault))
 }
 
 /// A row of the broker about a question.

@@ -1,232 +1,28 @@
-//! Operators elsewhere: tokens with which flows are worked with over HTTP, in the name of the person who made them.
-//!
-//! A token reaches one vault, flows of some scopes, and some of what can be done with them; it never answers a question. At
-//! each use [`standing`] asks again whether it holds, in the transaction of what it is used for. It ends with its time, with
-//! a word, and when the person who made it no longer administers.
-//!
-//! Source: flow-external-agent-gate, section 2.2.
+//! Whether an operator token holds now.
 
-use crate::bearer::{Prefix, fresh_name};
 use crate::config::Config;
-use crate::ledger::transaction::Transaction;
-use crate::ledger::{LedgerError, at};
-use model::NoRandomness;
-use model::Random;
 use model::TokenId;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use shared::Timestamp;
-use shared::digest::Digest;
 use shared::flow::operations::Part;
-use shared::flow::{Scope, Vault};
-use std::collections::BTreeSet;
-use std::time::Duration;
+use store::state::operators::{Operator, find};
+use store::{StoreError, View};
 
-/// So many tokens there are at most, those included that are over and not forgotten yet.
-pub const TOKENS_MAX: usize = 1_000;
-/// The longest life of one.
-pub const LIFE_MAX: Duration = Duration::from_hours(90 * 24);
-/// For so long one that is over is still listed.
-const REMEMBERED: Duration = Duration::from_hours(24);
-/// What every bearer begins with.
-pub const BEARER: Prefix = "optk_bearer_";
-
-/// What a person wants one to reach.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// What may be done.
-    pub parts: BTreeSet<Part>,
-    /// With flows of which scopes.
-    pub scopes: BTreeSet<Scope>,
-    /// In which vault.
-    pub vault: Vault,
-    /// For how long, in seconds.
-    pub life_seconds: u64,
-    /// What people know it by.
-    pub label: String,
+/// Returns whether the token holds for anything: it is not over, and the person who made it still administers.
+pub fn is_in_force(operator: &Operator, config: &Config, now: Timestamp) -> bool {
+    operator.revoked_at.is_none() && operator.expires_at > now && config.administers(operator.maker())
 }
 
-/// A token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operator {
-    /// Its name.
-    pub token_id: TokenId,
-    /// What people know it by.
-    pub label: String,
-    /// What may be done with it.
-    pub parts: BTreeSet<Part>,
-    /// With flows of which scopes.
-    pub scopes: BTreeSet<Scope>,
-    /// In which vault.
-    pub vault: Vault,
-    /// Who made it, as the ledger writes callers.
-    pub issued_by: String,
-    /// When.
-    pub issued_at: Timestamp,
-    /// Until when.
-    pub expires_at: Timestamp,
-    /// When it was ended.
-    pub revoked_at: Option<Timestamp>,
-}
-
-impl Operator {
-    /// What may be shown of it: everything.
-    pub fn document(&self) -> Value {
-        json!({
-            "token_id": self.token_id,
-            "label": self.label,
-            "scopes": self.parts,
-            "tiers": self.scopes,
-            "vault_id": self.vault,
-            "issued_by": self.issued_by,
-            "issued_at": self.issued_at,
-            "expires_at": self.expires_at,
-            "revoked_at": self.revoked_at,
-        })
-    }
-
-    /// Returns the person who made it.
-    pub fn maker(&self) -> &str {
-        self.issued_by.strip_prefix("person:").unwrap_or_default()
-    }
-
-    /// Returns whether it holds for anything: it is not over, and the person who made it still administers.
-    pub fn is_in_force(&self, config: &Config, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at > now && config.administers(self.maker())
-    }
-}
-
-/// A fresh name.
+/// The token, if it holds now for this. Every condition is checked each time.
 ///
 /// # Errors
-/// [`NoRandomness`].
-pub fn fresh_id(ids: &dyn Random) -> Result<TokenId, NoRandomness> {
-    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "hexadecimal digits satisfy the grammar")]
-    fresh_name("optk_", ids).map(|name| name.parse().expect("a token's name"))
-}
-
-/// The token, if it holds now, for this; every condition, each time.
-///
-/// # Errors
-/// [`LedgerError`] if it cannot be read; nothing may then be permitted.
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
 pub fn standing(
-    connection: &Connection,
+    view: &View,
     config: &Config,
     now: Timestamp,
     id: &TokenId,
     part: Part,
-) -> Result<Option<Operator>, LedgerError> {
-    let holds = |operator: &Operator| operator.is_in_force(config, now) && operator.parts.contains(&part);
-    Ok(find(connection, id)?.filter(holds))
-}
-
-const COLUMNS: &str = "token_id, label, parts, scopes, vault, issued_by, issued_at, expires_at, revoked_at";
-
-/// A row as it is stored.
-type Raw = ([String; 6], [i64; 2], Option<i64>);
-
-fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
-    let texts = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
-    Ok((texts, [row.get(6)?, row.get(7)?], row.get(8)?))
-}
-
-fn read((texts, [issued_at, expires_at], revoked_at): Raw) -> Result<Operator, LedgerError> {
-    let [token_id, label, parts, scopes, vault, issued_by] = texts;
-    let bad = || LedgerError::Stored { what: "operator token" };
-    Ok(Operator {
-        token_id: token_id.parse().map_err(|_bad| bad())?,
-        label,
-        parts: serde_json::from_str(&parts).map_err(|_bad| bad())?,
-        scopes: serde_json::from_str(&scopes).map_err(|_bad| bad())?,
-        vault: vault.parse().map_err(|_bad| bad())?,
-        issued_by,
-        issued_at: Timestamp::from_millis(issued_at),
-        expires_at: Timestamp::from_millis(expires_at),
-        revoked_at: revoked_at.map(Timestamp::from_millis),
-    })
-}
-
-fn one(connection: &Connection, condition: &str, with: impl rusqlite::Params) -> Result<Option<Operator>, LedgerError> {
-    let select = format!("SELECT {COLUMNS} FROM operator_tokens WHERE {condition}");
-    connection
-        .prepare_cached(&select)
-        .and_then(|mut s| s.query_row(with, raw).optional())
-        .map_err(at("look an operator token up"))?
-        .map(read)
-        .transpose()
-}
-
-/// The token of this name.
-///
-/// # Errors
-/// [`LedgerError`] if it cannot be read.
-pub fn find(connection: &Connection, id: &TokenId) -> Result<Option<Operator>, LedgerError> {
-    one(connection, "token_id = ?1", params![id.as_str()])
-}
-
-/// The token that this bearer is, whether it holds or not.
-///
-/// # Errors
-/// [`LedgerError`] if it cannot be read.
-pub fn opened_by(connection: &Connection, bearer: &Digest) -> Result<Option<Operator>, LedgerError> {
-    one(connection, "bearer = ?1", params![bearer.as_bytes()])
-}
-
-/// All tokens, the newest first.
-///
-/// # Errors
-/// [`LedgerError`] if they cannot be read.
-pub fn list(connection: &Connection) -> Result<Vec<Operator>, LedgerError> {
-    let select = format!("SELECT {COLUMNS} FROM operator_tokens ORDER BY issued_at DESC, token_id");
-    let found: Vec<Raw> = connection
-        .prepare_cached(&select)
-        .and_then(|mut s| s.query_map([], raw)?.collect())
-        .map_err(at("list operator tokens"))?;
-    found.into_iter().map(read).collect()
-}
-
-/// Stores a new one, and forgets those that have been over for a day. `false` if there are too many.
-///
-/// # Errors
-/// [`LedgerError`]; nothing was stored.
-pub fn issue(tx: &Transaction<'_>, operator: &Operator, bearer: &Digest) -> Result<bool, LedgerError> {
-    const FORGET: &str = "DELETE FROM operator_tokens WHERE expires_at < ?1";
-    const INSERT: &str = "INSERT INTO operator_tokens
-            (token_id, bearer, label, parts, scopes, vault, issued_by, issued_at, expires_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    change(tx, FORGET, params![tx.now().minus(REMEMBERED).millis()])?;
-    let count: i64 = tx
-        .connection()
-        .prepare_cached("SELECT count(*) FROM operator_tokens")
-        .and_then(|mut s| s.query_row([], |row| row.get(0)))
-        .map_err(at("count operator tokens"))?;
-    if usize::try_from(count).map_or(true, |count| count >= TOKENS_MAX) {
-        return Ok(false);
-    }
-    let with = params![
-        operator.token_id.as_str(),
-        bearer.as_bytes(),
-        operator.label,
-        json!(operator.parts).to_string(),
-        json!(operator.scopes).to_string(),
-        operator.vault.as_str(),
-        operator.issued_by,
-        operator.issued_at.millis(),
-        operator.expires_at.millis(),
-    ];
-    change(tx, INSERT, with).map(|_one| true)
-}
-
-/// Ends a token for good; one that was ended stays as it is.
-///
-/// # Errors
-/// [`LedgerError`]; it is as it was.
-pub fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<(), LedgerError> {
-    const UPDATE: &str = "UPDATE operator_tokens SET revoked_at = ?2 WHERE token_id = ?1 AND revoked_at IS NULL";
-    change(tx, UPDATE, params![id.as_str(), tx.now().millis()]).map(drop)
-}
-
-fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<usize, LedgerError> {
-    tx.connection().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an operator token"))
+) -> Result<Option<Operator>, StoreError> {
+    let holds = |operator: &Operator| is_in_force(operator, config, now) && operator.parts.contains(&part);
+    Ok(find(view, id)?.filter(holds))
 }

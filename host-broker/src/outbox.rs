@@ -4,7 +4,7 @@
 //! there is no evidence. The loop owns it, so what is handed over leaves in the order in which it was recorded.
 
 use crate::call::{FileOrigin, Origin};
-use crate::ledger::transaction::Settled;
+use crate::kernel::Settled;
 use crate::mailroom::Mailroom;
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;

@@ -5,10 +5,10 @@
 //! command with the reason in it, `http/outside` the requests of external agents and operators. Cards and projections
 //! are searched when they are finished, because they show stored and remote data too.
 
-use crate::approvals::card::Card;
 use crate::broker::Broker;
 use crate::filter::holds_own;
 use crate::filter::scrub::Scrubber;
+use model::card::Card;
 use serde_json::{Value, json};
 
 /// Returns whether a request holds a secret of the broker's own, in its document or in the names that come with it.

@@ -4,14 +4,10 @@
 //! The question about a proposal goes under a name that nobody else knows, because the request that proposed it is over.
 
 use crate::answers::refused;
-use crate::approvals::card::Card;
-use crate::approvals::{self, Kind, State};
 use crate::authorize::Refusal;
 use crate::broker::Broker;
 use crate::call::{Call, Directive, Header};
-use crate::ledger::LedgerError;
-use crate::ledger::transaction::{Answer, Transaction};
-use crate::proposals::{self, Entry, Proposal, Wanted};
+use crate::kernel::Answer;
 use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
 use crate::providers::files::change::{Change, ChangeSet};
 use crate::providers::files::diff::{Diff, Lines};
@@ -22,12 +18,19 @@ use model::Nonce;
 use model::ProposalId;
 use model::Subject;
 use model::WorkspacePath;
-use policy::facts::ApprovalReason;
+use model::approval::ApprovalReason;
+use model::approval::{Kind, State};
+use model::card::Card;
 use policy::profile::ApprovalMode;
-use rusqlite::Connection;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::View;
+use store::state::approvals;
+use store::state::proposals;
+use store::state::proposals::{Entry, Proposal, Wanted};
 
 /// A proposal that people have agreed to and that one of them wants applied now.
 #[derive(Debug)]
@@ -48,8 +51,8 @@ pub(crate) enum Collected {
 /// Hands a call what its decision needs beside its parameters.
 ///
 /// # Errors
-/// [`LedgerError`] if it cannot be read; nothing may then be permitted.
-pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Result<(), LedgerError> {
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn supply(connection: &View, now: Timestamp, call: &mut Call) -> Result<(), StoreError> {
     let caller = &call.header.caller_key;
     let supplied = match call.target.invocation().map(Invocation::needs) {
         None
@@ -85,9 +88,9 @@ pub fn supply(connection: &Connection, now: Timestamp, call: &mut Call) -> Resul
 
 impl Broker {
     /// Takes a proposal back for a permitted call that does so.
-    pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+    pub(crate) fn withdraw(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(Needs::ToWithdraw(id)) = call.target.invocation().map(Invocation::needs) else { return Ok(()) };
-        let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| matches!(proposal.approval.state, State::Waiting | State::Approved));
         // What a person undoes an agent does not stop.
         let open = open.filter(|proposal| !proposal.is_revert);
@@ -99,10 +102,10 @@ impl Broker {
     }
 
     /// Hands a permitted call the changes that it makes.
-    pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), LedgerError> {
+    pub(crate) fn hand_over(&mut self, tx: &Transaction<'_>, call: &mut Call) -> Result<(), StoreError> {
         let Some(id) = &call.applies else { return Ok(()) };
-        let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
-        let changes = proposals::changes(tx.connection(), id)?;
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
+        let changes = proposals::changes(tx.view(), id)?;
         if let Some(stored) = found.zip(changes).and_then(|(proposal, changes)| proposal.stored(changes)) {
             call.target.supply(Supplied::Changes(Box::new(stored)));
         }
@@ -117,9 +120,9 @@ impl Broker {
         tx: &Transaction<'_>,
         call: &Call,
         refusal: &Refusal,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         let Some(id) = call.applies.as_ref().filter(|_| call.is_on_behalf()) else { return Ok(()) };
-        let found = proposals::find(tx.connection(), &call.header.caller_key, id)?;
+        let found = proposals::find(tx.view(), &call.header.caller_key, id)?;
         let open = found.filter(|proposal| proposal.approval.state == State::Approved);
         match open {
             Some(proposal) => self.end_proposal(tx, &proposal, refusal.code.word(), tx.head().seq + 1),
@@ -134,7 +137,7 @@ impl Broker {
         proposal: &Proposal,
         became: &str,
         row: i64,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         let approval = &proposal.approval;
         approvals::close(tx, &approval.caller, &approval.request_id, became)?;
         proposals::drop_changes(tx, approval.id)?;
@@ -149,11 +152,11 @@ impl Broker {
         call: &Call,
         id: &ProposalId,
         path: &str,
-    ) -> Result<Collected, LedgerError> {
+    ) -> Result<Collected, StoreError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Collected::Answered);
         let plainly = |code: Code| no(code, code.meaning().to_owned());
-        let Some(proposal) = proposals::find_at(tx.connection(), &header.caller_key, id, path)? else {
+        let Some(proposal) = proposals::find_at(tx.view(), &header.caller_key, id, path)? else {
             return plainly(Code::ProposalUnknown);
         };
         let approval = &proposal.approval;
@@ -186,7 +189,7 @@ impl Broker {
         call: &Call,
         intent: i64,
         proposed: &Proposed,
-    ) -> Result<Result<bool, Refusal>, LedgerError> {
+    ) -> Result<Result<bool, Refusal>, StoreError> {
         let Some(group) = call.header.caller.group() else {
             return Ok(Err(Refusal::new(Code::Guardrail, "Only a group proposes.".into())));
         };
@@ -214,7 +217,7 @@ impl Broker {
         proposed: &Proposed,
         born: Option<i64>,
         is_revert: bool,
-    ) -> Result<Result<i64, Refusal>, LedgerError> {
+    ) -> Result<Result<i64, Refusal>, StoreError> {
         let unable = || Refusal::new(Code::EvidenceUnavailable, "The system's random source failed.".into());
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(Err(unable())) };
         let hidden = named_after("proposal", &nonce);
@@ -222,7 +225,7 @@ impl Broker {
             let reason = "The changes are too large to be shown to a person in full, so nobody is asked.".to_owned();
             return Ok(Err(Refusal::new(Code::TooLarge, reason)));
         };
-        let digest = approvals::digest_of_proposal(
+        let digest = crate::approvals::digest_of_proposal(
             asked.caller,
             asked.provider,
             &self.policy,
@@ -287,11 +290,11 @@ impl Broker {
         tx: &Transaction<'_>,
         directive: &Directive,
         id: &ProposalId,
-    ) -> Result<Result<Given, Refusal>, LedgerError> {
+    ) -> Result<Result<Given, Refusal>, StoreError> {
         let header = &directive.header;
         let no = |code: Code, reason: &str| Ok(Err(Refusal::new(code, reason.to_owned())));
         let Caller::Person(person) = &header.caller else { return no(Code::Guardrail, "Only people revert.") };
-        let Some(proposal) = proposals::named(tx.connection(), id)? else {
+        let Some(proposal) = proposals::named(tx.view(), id)? else {
             return no(Code::ProposalUnknown, "There is no proposal of this name; see host-broker proposals list.");
         };
         if !questions::may_answer(&self.config, person, &proposal.approval) {
@@ -303,8 +306,7 @@ impl Broker {
         if proposal.applied_at.is_none() {
             return no(Code::Guardrail, "It was not applied, so there is nothing to undo.");
         }
-        let (Some(changes), Some(group)) = (proposals::changes(tx.connection(), id)?, proposal.approval.group.clone())
-        else {
+        let (Some(changes), Some(group)) = (proposals::changes(tx.view(), id)?, proposal.approval.group.clone()) else {
             return no(Code::ProposalExpired, "What it changed is kept for a week and is gone.");
         };
         let Ok(set) = ChangeSet::from_bytes(&changes).map(|set| set.inverse()) else {
@@ -351,7 +353,7 @@ impl Broker {
             Ok(question) => question,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let Some(question) = approvals::numbered(tx.connection(), question)? else {
+        let Some(question) = approvals::numbered(tx.view(), question)? else {
             return no(Code::EvidenceUnavailable, "The question was not stored.");
         };
         let code = question.code;
@@ -365,7 +367,7 @@ impl Broker {
         tx: &Transaction<'_>,
         given: &Given,
         taken: &Taken,
-    ) -> Result<Option<RequestId>, LedgerError> {
+    ) -> Result<Option<RequestId>, StoreError> {
         let Taken::Counted(_, approval) = taken else { return Ok(None) };
         if approval.kind != Kind::File || !given.yes {
             return Ok(None);
@@ -377,7 +379,7 @@ impl Broker {
         if approval.state != State::Approved {
             return Ok(None);
         }
-        let Some(wanted) = proposals::wanted(tx.connection(), Some(approval.id))?.pop() else { return Ok(None) };
+        let Some(wanted) = proposals::wanted(tx.view(), Some(approval.id))?.pop() else { return Ok(None) };
         let request_id = wanted.request_id.clone();
         self.to_apply.push(ToApply { wanted, row: tx.head().seq + 1 });
         Ok(Some(request_id))

@@ -14,25 +14,22 @@ pub use unanswerable::{Unanswerable, Why};
 pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_asked, told};
 
 use crate::answers::{copy_of, refused, still_running};
-use crate::approvals::card::Card;
-use crate::approvals::{self, Answered, Approval, Kind, OPEN_MAX, Question, State, denials, sealing};
+use crate::approvals::{OPEN_MAX, sealing};
 use crate::authorize::Refusal;
 use crate::broker::{Broker, event_of};
 use crate::call::{Asked, Call, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
-use crate::flows::grants;
-use crate::ledger::chain::Draft;
-use crate::ledger::store;
-use crate::ledger::transaction::{Answer, Step, Transaction, Unwritten};
-use crate::ledger::{self, LedgerError};
-use crate::limits;
-use crate::proposals;
+use crate::kernel;
+use crate::kernel::{Answer, Step, Unwritten};
 use crate::proposing::Collected;
 use crate::providers::contract::{Invocation, Needs};
 use model::Caller;
-use policy::facts::ApprovalReason;
+use model::approval;
+use model::approval::ApprovalReason;
+use model::approval::{Answered, Approval, Kind, Question, State};
+use model::card::Card;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Evidence;
@@ -41,6 +38,14 @@ use shared::{Action, Code, Group, Level, Provider, RequestId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Draft;
+use store::state::counters;
+use store::state::external_grants;
+use store::state::proposals;
+use store::state::requests;
+use store::state::{approvals, denials};
 use tokio::time::Instant;
 
 /// A person's answer, as it came in.
@@ -84,7 +89,7 @@ impl Given {
 /// What an answer came to.
 pub(crate) enum Taken {
     /// It counts: the row's kind, and the question after it.
-    Counted(ledger::chain::Kind, Box<Approval>),
+    Counted(store::ledger::chain::Kind, Box<Approval>),
     /// It does not; the name of the question, if it was one.
     No(Code, String, Option<String>),
 }
@@ -122,7 +127,7 @@ pub(crate) struct Posed<'a> {
 #[derive(Debug)]
 pub(crate) struct Resolved {
     /// What it was about.
-    pub(crate) kind: approvals::Kind,
+    pub(crate) kind: approval::Kind,
     /// The caller and the request.
     pub(crate) key: (Arc<str>, RequestId),
     /// The row that says so.
@@ -136,6 +141,29 @@ enum Put {
     Answered(Option<Answer>),
 }
 
+/// Returns why people are not asked about this now, if one of them refused it. A person may ask at any time.
+fn paused(
+    tx: &Transaction<'_>,
+    header: &Header,
+    (kind, digest): (Kind, &Digest),
+    (provider, action): (&Provider, &Action),
+) -> Result<Option<Refusal>, StoreError> {
+    if matches!(header.caller, Caller::Person(_) | Caller::Broker) {
+        return Ok(None);
+    }
+    let person = header.behalf.key();
+    let subject = denials::Subject { caller: &header.caller_key, person: person.as_deref(), provider, action, digest };
+    Ok(denials::paused_until(tx, &subject)?.map(|until| {
+        let noun = kind.noun();
+        let reason = format!(
+            "A person refused exactly this {noun}. Nobody is asked about it again before {}. Another {noun} may be asked \
+             about.",
+            until.clock()
+        );
+        Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }
+    }))
+}
+
 impl Broker {
     /// Asks a person about this call, once.
     pub(crate) fn ask<'tx>(
@@ -145,13 +173,13 @@ impl Broker {
         reasons: &[(ApprovalReason, String)],
     ) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match self.put(tx, &call, reasons) {
-            Ok(Put::Asked) => Ok(tx.ask(event_of(call))),
+            Ok(Put::Asked) => Ok(kernel::ask(tx, event_of(call))),
             Ok(Put::Joined(of)) => {
                 call.asked = Asked::AboutAnother(of.clone());
                 Ok(Step::Wait(event_of(call), of))
             }
             Ok(Put::Waits(of)) => Ok(Step::Wait(event_of(call), of)),
-            Ok(Put::Answered(answer)) => Ok(tx.close(event_of(call), answer)),
+            Ok(Put::Answered(answer)) => Ok(kernel::close(tx, event_of(call), answer)),
             Err(error) => Err(Unwritten { event: event_of(call), error }),
         }
     }
@@ -161,7 +189,7 @@ impl Broker {
         tx: &Transaction<'_>,
         call: &Call,
         reasons: &[(ApprovalReason, String)],
-    ) -> Result<Put, LedgerError> {
+    ) -> Result<Put, StoreError> {
         let header = &call.header;
         let no = |code: Code, reason: String| refused(tx, call, &Refusal::new(code, reason)).map(Put::Answered);
         if let Some(Needs::ToApply(id, path)) = call.target.invocation().map(Invocation::needs) {
@@ -180,16 +208,16 @@ impl Broker {
         };
         if let Asked::AboutAnother(of) = &call.asked {
             // Its time is over, or the question's is.
-            let open = approvals::of_request(tx.connection(), &header.caller_key, of)?;
+            let open = approvals::of_request(tx.view(), &header.caller_key, of)?;
             return match open.filter(|approval| approval.state != State::Closed) {
                 Some(approval) => told(tx, header, &approval).map(Some).map(Put::Answered),
-                None if store::is_open(tx, &header.caller_key, of)? => {
+                None if requests::is_open(tx, &header.caller_key, of)? => {
                     still_running(tx, header, of).map(Some).map(Put::Answered)
                 }
                 None => copy_of(tx, header, of).map(Some).map(Put::Answered),
             };
         }
-        let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
+        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
         let lives = |approval: &Approval| match approval.state {
             State::Waiting => approval.expires_at > tx.now(),
             State::Approved => true,
@@ -199,7 +227,7 @@ impl Broker {
             approval.kind == Kind::Call && approval.provider == call.provider && approval.action == call.action
         };
         for equal in open.iter().filter(is_like).filter(|approval| lives(approval)) {
-            if !sealing::is_about(tx.connection(), equal, call, &self.policy)? {
+            if !sealing::is_about(tx.view(), equal, call, &self.policy)? {
                 continue;
             }
             if self.may_wait(header) {
@@ -207,17 +235,16 @@ impl Broker {
             }
             return told(tx, header, equal).map(Some).map(Put::Answered);
         }
-        let subject = (Kind::Call, &call.params_digest);
-        if let Some(refusal) = denials::find(tx, header, subject, (&call.provider, &call.action))? {
+        if let Some(refusal) = paused(tx, header, (Kind::Call, &call.params_digest), (&call.provider, &call.action))? {
             return refused(tx, call, &refusal).map(Put::Answered);
         }
         // What a person sees here, and says yes to, is what leaves.
         let sealed = call.target.invocation().and_then(|invocation| invocation.seal(&call.planted.nonce));
         let access = match &header.caller {
-            Caller::External(access) => grants::find(tx.connection(), access)?,
+            Caller::External(access) => external_grants::find(tx.view(), access)?,
             Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
         };
-        let together = shown::together(tx.connection(), call, reasons)?;
+        let together = shown::together(tx.view(), call, reasons)?;
         let Some(card) = shown::card(call, access.as_ref(), sealed.as_ref(), reasons, together) else {
             let reason = "The call is too large to be shown to a person in full, so nobody is asked.".to_owned();
             return no(Code::Guardrail, reason);
@@ -233,7 +260,7 @@ impl Broker {
             provider: &call.provider,
             action: &call.action,
             level: call.target.demanded(),
-            digest: approvals::digest_of(call, sealed.as_ref(), &self.policy),
+            digest: crate::approvals::digest_of(call, sealed.as_ref(), &self.policy),
             // It was looked for above.
             subject: None,
             asking: self.config.asking(&call.provider, &call.action),
@@ -248,7 +275,7 @@ impl Broker {
         match self.pose(tx, header, &posed)? {
             Ok(question) => {
                 if let Some(sealed) = &sealed {
-                    sealing::keep(tx, question, sealed)?;
+                    approvals::keep_sealed(tx, question, sealed)?;
                 }
                 Ok(Put::Asked)
             }
@@ -262,23 +289,23 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         posed: &Posed<'_>,
-    ) -> Result<Result<i64, Refusal>, LedgerError> {
+    ) -> Result<Result<i64, Refusal>, StoreError> {
         // What a person puts is not held up by what an agent has put.
         // An account has been given by then, and each person has few such questions.
         let by_agent = header.caller.policy_group().is_some() && posed.kind != Kind::Account;
-        if by_agent && approvals::count_open(tx.connection(), posed.caller)? >= OPEN_MAX {
+        if by_agent && approvals::count_open(tx.view(), posed.caller)? >= OPEN_MAX {
             return Ok(Err(too_many()));
         }
         if posed.born_approved.is_none()
             && let Some(subject) = &posed.subject
-            && let Some(refusal) = denials::find(tx, header, (posed.kind, subject), (posed.provider, posed.action))?
+            && let Some(refusal) = paused(tx, header, (posed.kind, subject), (posed.provider, posed.action))?
         {
             return Ok(Err(refusal));
         }
-        let counted_as = grants::counted_as(tx.connection(), posed.caller)?;
+        let counted_as = external_grants::counted_as(tx.view(), posed.caller)?;
         if by_agent
             && posed.born_approved.is_none()
-            && let Some(wait) = limits::charge_question(tx, &counted_as, header.behalf.key().as_deref())?
+            && let Some(wait) = counters::charge_question(tx, &counted_as, header.behalf.key().as_deref())?
         {
             let reason = "People were asked too often on behalf of this caller.".to_owned();
             return Ok(Err(Refusal { retry_after: Some(wait), ..Refusal::new(Code::RateLimited, reason) }));
@@ -288,8 +315,8 @@ impl Broker {
             let reason = "A person would be shown a secret of the broker's own, so nobody is asked.";
             return Ok(Err(Refusal::new(Code::OwnSecret, reason.to_owned())));
         }
-        let taken = |code: &str| approvals::with_code(tx.connection(), code).map(|found| found.is_some());
-        let Ok(code) = approvals::fresh_code(self.ids.as_ref(), taken)? else {
+        let taken = |code: &str| approvals::with_code(tx.view(), code).map(|found| found.is_some());
+        let Ok(code) = crate::approvals::fresh_code(self.ids.as_ref(), taken)? else {
             let reason = "The system's random source failed.".to_owned();
             return Ok(Err(Refusal::new(Code::EvidenceUnavailable, reason)));
         };
@@ -334,12 +361,12 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         given: &Given,
-    ) -> Result<Taken, LedgerError> {
+    ) -> Result<Taken, StoreError> {
         let Caller::Person(person) = &header.caller else {
             return Ok(Taken::No(Code::Guardrail, "Only people answer questions.".to_owned(), None));
         };
         let code = given.code.trim().to_ascii_lowercase();
-        let Some(approval) = approvals::with_code(tx.connection(), &code)? else {
+        let Some(approval) = approvals::with_code(tx.view(), &code)? else {
             return Ok(Taken::No(Code::InvalidParams, "There is no question with this code.".to_owned(), None));
         };
         let about = Some(approval.reference());
@@ -356,7 +383,7 @@ impl Broker {
         if !given.yes && Self::takes_back_a_yes(tx, &approval)? {
             approvals::retract(tx, approval.id, &answered_by(header, given, tx))?;
             self.resolve(tx, &approval, State::Denied, tx.head().seq + 1, &header.caller_key)?;
-            let kind = ledger::chain::Kind::Denied;
+            let kind = store::ledger::chain::Kind::Denied;
             return Ok(Taken::Counted(kind, Box::new(Approval { state: State::Denied, ..approval })));
         }
         if approval.state != State::Waiting || approval.expires_at <= tx.now() {
@@ -367,7 +394,7 @@ impl Broker {
         if !approvals::answer(tx, approval.id, &answered_by(header, given, tx))? {
             return Ok(Taken::No(Code::Guardrail, format!("{person} has answered this question before."), about));
         }
-        let yes = approvals::answers(tx.connection(), approval.id)?.iter().filter(|answer| answer.yes).count();
+        let yes = approvals::answers(tx.view(), approval.id)?.iter().filter(|answer| answer.yes).count();
         let state = match given.yes {
             false => State::Denied,
             true if yes >= approval.quorum => State::Approved,
@@ -382,50 +409,50 @@ impl Broker {
         }
         // Who has answered is shown as well.
         self.questions_changed = true;
-        let kind = if given.yes { ledger::chain::Kind::Approved } else { ledger::chain::Kind::Denied };
+        let kind = if given.yes { store::ledger::chain::Kind::Approved } else { store::ledger::chain::Kind::Denied };
         Ok(Taken::Counted(kind, Box::new(Approval { state, ..approval })))
     }
 
     /// Whether a no comes before a yes to changes of files has had its effect.
-    fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, LedgerError> {
+    fn takes_back_a_yes(tx: &Transaction<'_>, approval: &Approval) -> Result<bool, StoreError> {
         if approval.kind != Kind::File || approval.state != State::Approved {
             return Ok(false);
         }
-        let proposal = proposals::asked_by(tx.connection(), approval.id)?;
+        let proposal = proposals::asked_by(tx.view(), approval.id)?;
         Ok(proposal.is_some_and(|proposal| proposal.until > tx.now()))
     }
 
     /// Nobody said anything in time: that is a no, and recorded as silence.
-    pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), LedgerError> {
+    pub(crate) fn lapse(&mut self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         // Whatever is found, the next silence is another one.
         self.questions_changed = true;
-        for approval in approvals::overdue(tx.connection(), tx.now())? {
+        for approval in approvals::overdue(tx.view(), tx.now())? {
             let proposal = match approval.kind {
-                Kind::File => proposals::asked_by(tx.connection(), approval.id)?,
+                Kind::File => proposals::asked_by(tx.view(), approval.id)?,
                 Kind::Call | Kind::Grant | Kind::Account | Kind::Definition | Kind::Flow => None,
             };
             let id = proposal.as_ref().map_or(&approval.request_id, |proposal| &proposal.proposed_by);
             let evidence = tx.append(&Draft {
-                person: store::person_of(tx, &approval.caller, id)?,
+                person: requests::person_of(tx, &approval.caller, id)?,
                 request_id: Some(id),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
-                body: json!({ "answers": approvals::answers(tx.connection(), approval.id)?.len() }),
-                ..Draft::new(ledger::chain::Kind::Lapsed, &approval.caller)
+                body: json!({ "answers": approvals::answers(tx.view(), approval.id)?.len() }),
+                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
             })?;
             self.resolve(tx, &approval, State::Expired, evidence.seq, "broker")?;
         }
-        for proposal in proposals::uncollected(tx.connection(), tx.now())? {
+        for proposal in proposals::uncollected(tx.view(), tx.now())? {
             let approval = &proposal.approval;
             let evidence = tx.append(&Draft {
-                person: store::person_of(tx, &approval.caller, &proposal.proposed_by)?,
+                person: requests::person_of(tx, &approval.caller, &proposal.proposed_by)?,
                 request_id: Some(&proposal.proposed_by),
                 provider: Some(&approval.provider),
                 action: Some(&approval.action),
                 approval: Some(approval.reference()),
                 body: json!({ "applied": false }),
-                ..Draft::new(ledger::chain::Kind::Lapsed, &approval.caller)
+                ..Draft::new(store::ledger::chain::Kind::Lapsed, &approval.caller)
             })?;
             self.end_proposal(tx, &proposal, "expired", evidence.seq)?;
         }
@@ -447,10 +474,10 @@ impl Broker {
         state: State,
         row: i64,
         by: &str,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         approvals::resolve(tx, approval.id, state)?;
         if approval.kind == Kind::File {
-            return match proposals::asked_by(tx.connection(), approval.id)? {
+            return match proposals::asked_by(tx.view(), approval.id)? {
                 Some(proposal) if state != State::Approved => self.end_proposal(tx, &proposal, state.word(), row),
                 Some(_) | None => {
                     self.resolved_proposal(approval, row);
@@ -483,7 +510,7 @@ fn asked(
     header: &Header,
     posed: &Posed<'_>,
     expires_at: Timestamp,
-) -> Result<Evidence, LedgerError> {
+) -> Result<Evidence, StoreError> {
     tx.append(&Draft {
         provider: Some(posed.provider),
         action: Some(posed.action),
@@ -499,7 +526,7 @@ fn asked(
             "quorum": posed.asking.0,
             "why": posed.card.reasons,
         }),
-        ..Draft::about(ledger::chain::Kind::Asked, header)
+        ..header.draft(store::ledger::chain::Kind::Asked)
     })
 }
 

@@ -7,15 +7,10 @@
 //!
 //! What cannot be offered, or cannot be shown in full, nobody is asked about: an operator looks at it at the command line.
 
-use crate::approvals::card::{BYTES_MAX, Card};
-use crate::approvals::{self, Approval, Kind, State};
 use crate::authorize::Policy;
 use crate::broker::Broker;
 use crate::call::{Header, Origin};
 use crate::filter::inspect::{Reason, Verdict};
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{self, Draft};
-use crate::ledger::transaction::Transaction;
 use crate::proposing::named_after;
 use crate::providers::accepted::{Accepted, difference};
 use crate::providers::mcp::settings::Settings;
@@ -26,13 +21,20 @@ use crate::terms::Terms;
 use model::Caller;
 use model::Nonce;
 use model::Subject;
-use policy::facts::ApprovalReason;
+use model::approval::ApprovalReason;
+use model::approval::{Approval, Kind, State};
+use model::card::{BYTES_MAX, Card};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::state::approvals;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -187,7 +189,7 @@ pub(crate) fn asked_about(document: &[u8]) -> Result<Accepted, String> {
 
 impl Broker {
     /// An auditor should know what could be called when, no agent is offered what cannot, and a person may say that it is right.
-    pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &Redefined) -> Result<(), LedgerError> {
+    pub(crate) fn redefined(&mut self, tx: &Transaction<'_>, redefined: &Redefined) -> Result<(), StoreError> {
         // What is exchanged in this very batch is not what it was held against.
         if !self.is_of_now(&redefined.changed) || self.exchanging.contains(&redefined.changed.provider) {
             return Ok(());
@@ -199,7 +201,7 @@ impl Broker {
             tx.append(&Draft { body, ..Draft::new(chain::Kind::Noted, "broker") })?;
             self.stale_snapshots.extend(self.config.groups.keys().cloned());
         }
-        let earlier = approvals::about_definitions(tx.connection(), provider)?;
+        let earlier = approvals::about_definitions(tx.view(), provider)?;
         let agreed_to =
             |proposed: &Proposed| agreed(provider, proposed.said.digest(), Some(proposed.before), &self.policy);
         let digest = proposed.map(agreed_to);
@@ -221,7 +223,7 @@ impl Broker {
         provider: &Provider,
         proposed: &Proposed,
         digest: Digest,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         // Without a name for it nobody is asked now; the next look tries again.
         let Ok(nonce) = Nonce::fresh(self.ids.as_ref()) else { return Ok(()) };
         let said = shared::json::canonical(proposed.said.said());
@@ -266,7 +268,7 @@ impl Broker {
         tx: &Transaction<'_>,
         asked: &Approval,
         state: State,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         self.questions_changed = true;
         if state == State::Approved {
             return Ok(());
@@ -275,7 +277,7 @@ impl Broker {
     }
 
     /// New terms, or none: said before they count.
-    pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &Exchanged) -> Result<(), LedgerError> {
+    pub(crate) fn exchanged(&mut self, tx: &Transaction<'_>, exchanged: &Exchanged) -> Result<(), StoreError> {
         let Exchanged { provider, digest, terms, is_behind: _, question, answer: _ } = exchanged;
         let (body, became) = match terms {
             Ok(terms) => {
@@ -290,7 +292,7 @@ impl Broker {
         if terms.is_ok() {
             self.exchanging.insert(provider.clone());
             // What waits shows a difference from what counted before.
-            let earlier = approvals::about_definitions(tx.connection(), provider)?;
+            let earlier = approvals::about_definitions(tx.view(), provider)?;
             self.cancel_definitions(tx, &earlier, |_asked| false)?;
         }
         self.questions_changed = true;
@@ -299,8 +301,8 @@ impl Broker {
 
     /// An operator has accepted something at the command line: what people were asked, or have agreed to and does not count
     /// yet, is over.
-    pub(crate) fn accepted_elsewhere(&mut self, tx: &Transaction<'_>, provider: &Provider) -> Result<(), LedgerError> {
-        let earlier = approvals::about_definitions(tx.connection(), provider)?;
+    pub(crate) fn accepted_elsewhere(&mut self, tx: &Transaction<'_>, provider: &Provider) -> Result<(), StoreError> {
+        let earlier = approvals::about_definitions(tx.view(), provider)?;
         self.cancel_definitions(tx, &earlier, |_asked| false)?;
         for agreed in earlier.iter().filter(|asked| asked.state == State::Approved) {
             self.end_definitions(tx, agreed, State::Cancelled)?;
@@ -327,7 +329,7 @@ impl Broker {
         tx: &Transaction<'_>,
         asked: &[Approval],
         stays: impl Fn(&Approval) -> bool,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         for asked in asked.iter().filter(|asked| asked.state == State::Waiting && !stays(asked)) {
             tx.append(&Draft {
                 provider: Some(&asked.provider),

@@ -5,23 +5,25 @@ use crate::broker::Broker;
 use crate::call::Header;
 use crate::directives::Said;
 use crate::filter::finished::Shown;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store;
-use crate::ledger::transaction::Transaction;
-use crate::quarantine::{self, Kept};
+use crate::kernel;
 use model::Caller;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::reply::Notice;
 use shared::{Code, Group};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::state::quarantine;
+use store::state::quarantine::Kept;
+use store::state::requests;
 
 impl Broker {
     /// Releases a result: its caller can ask for it, between lines that say that it is data.
-    pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<Said, LedgerError> {
+    pub(crate) fn release(&self, tx: &Transaction<'_>, header: &Header, id: &str) -> Result<Said, StoreError> {
         let nothing = || Said::no(Code::InvalidParams, "Nothing is kept back under this name.");
         let Some(seq) = quarantine::seq(id) else { return Ok(nothing()) };
-        let Some(mut kept) = quarantine::find(tx.connection(), seq)? else { return Ok(nothing()) };
+        let Some(mut kept) = quarantine::find(tx.view(), seq)? else { return Ok(nothing()) };
         let Caller::Person(person) = &header.caller else {
             return Ok(Said::no(Code::Guardrail, "Only people release what was kept back."));
         };
@@ -48,9 +50,9 @@ impl Broker {
 }
 
 /// Its caller has had its one reply, and asks for this one.
-fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), LedgerError> {
+fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), StoreError> {
     let evidence = tx.append(&Draft {
-        person: store::person_of(tx, &kept.caller, &kept.request_id)?,
+        person: requests::person_of(tx, &kept.caller, &kept.request_id)?,
         request_id: Some(&kept.request_id),
         provider: Some(&kept.provider),
         action: Some(&kept.action),
@@ -63,5 +65,5 @@ fn hand_over(tx: &Transaction<'_>, kept: Kept, header: &Header) -> Result<(), Le
         summary: kept.summary,
         notices: vec![Notice::UntrustedContent],
     };
-    tx.keep(&kept.caller, success(kept.request_id, &shown, tx), evidence)
+    kernel::keep(tx, &kept.caller, success(kept.request_id, &shown, tx), evidence)
 }

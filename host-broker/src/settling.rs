@@ -7,19 +7,21 @@ use crate::broker::{Broker, closed};
 use crate::event::Event;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::Reason;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store;
-use crate::ledger::transaction::{Answer, Effect, Probe, Step, Transaction, Unwritten};
+use crate::kernel;
+use crate::kernel::{Answer, Effect, Probe, Step, Unwritten};
 use crate::limits;
-use crate::proposals;
 use crate::providers::contract::Aside;
-use crate::quarantine;
 use crate::questions;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
 use shared::{Code, Reply};
 use std::sync::Arc;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::state::proposals;
+use store::state::quarantine;
+use store::state::requests;
 
 impl Broker {
     /// An effect is over: its outcome is recorded, and its reply kept with it.
@@ -37,7 +39,7 @@ impl Broker {
     }
 
     /// A provider that fails too often in a row is left alone.
-    fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), LedgerError> {
+    fn mind_the_breaker(&self, tx: &Transaction<'_>, filtered: &Filtered) -> Result<(), StoreError> {
         match (&filtered.effect, &filtered.outcome) {
             // A probe is the broker's own.
             (Effect::Probe(_), _) => Ok(()),
@@ -50,7 +52,7 @@ impl Broker {
     }
 
     /// A change that the effect described is stored, and a person asked about it.
-    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), LedgerError> {
+    fn put_forward(&mut self, tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<(), StoreError> {
         let (Effect::Run(call), Some(aside), Outcome::Succeeded(_)) =
             (&filtered.effect, &mut filtered.aside, &filtered.outcome)
         else {
@@ -71,8 +73,8 @@ impl Broker {
     }
 }
 
-fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, LedgerError> {
-    let closed = store::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
+fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer>, StoreError> {
+    let closed = requests::close(tx, filtered.effect.caller(), filtered.intent.seq)?;
     let evidence = tx.append(&outcome_row(filtered, &closed))?;
     keep_back(tx, filtered, evidence)?;
     let takes_receipt = filtered.aside.as_ref().is_some_and(|aside| aside.progress.is_none());
@@ -83,7 +85,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
         (Effect::Prepare(_), Outcome::Prepared(_)) => Ok(None),
         (Effect::Run(call) | Effect::Prepare(call), outcome) => {
             if matches!(outcome, Outcome::Failed { code: Code::OutcomeUnknown, .. }) {
-                store::note_unknown(tx, &closed)?;
+                requests::note_unknown(tx, &closed)?;
                 filtered.probe = closed.probe.as_deref().and_then(|text| serde_json::from_str(text).ok());
             }
             if call.applies.is_some() {
@@ -108,13 +110,28 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
 }
 
 /// A result that an agent does not get goes into quarantine, and its line says so.
-fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) -> Result<(), LedgerError> {
+fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) -> Result<(), StoreError> {
     let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
         (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
     else {
         return Ok(());
     };
-    quarantine::put(tx, evidence.seq, call, kept)?;
+    let words: Vec<&str> = kept.verdict.reasons().iter().map(Reason::word).collect();
+    quarantine::put(
+        tx,
+        &quarantine::Entry {
+            seq: evidence.seq,
+            caller: &call.header.caller_key,
+            request_id: &call.header.request_id,
+            provider: &call.provider,
+            action: &call.action,
+            level: call.target.demanded(),
+            verdict: kept.verdict.word(),
+            reasons: &words,
+            data: &kept.data,
+            summary: &kept.summary,
+        },
+    )?;
     let (verdict, id) = (kept.verdict.word(), quarantine::name(evidence.seq));
     let reasons: Vec<&str> = kept.verdict.reasons().iter().map(Reason::sentence).collect();
     // Made of what it was at first: a row that could not be written is written again.
@@ -141,7 +158,7 @@ fn settle_unknown(
     probe: &Probe,
     outcome: &mut Outcome,
     aside: Option<&Aside>,
-) -> Result<(), LedgerError> {
+) -> Result<(), StoreError> {
     let Some(of) = probe.of else { return Ok(()) };
     let shown = match outcome {
         Outcome::Probed { happened: true, shown } => shown,
@@ -149,13 +166,13 @@ fn settle_unknown(
         Outcome::Failed { reason, .. } => return add_sight(tx, probe, &format!("That failed: {reason}")),
         Outcome::Succeeded(_) | Outcome::Prepared(_) => return Ok(()),
     };
-    if !store::forget_unknown(tx, of)? {
+    if !requests::forget_unknown(tx, of)? {
         return Ok(());
     }
     proposals::applied(tx, &probe.asked_by, &probe.planted.request_id)?;
     let declaration = probe.operation.declaration();
     let evidence = tx.append(&Draft {
-        person: store::person_of(tx, &probe.asked_by, &probe.planted.request_id)?,
+        person: requests::person_of(tx, &probe.asked_by, &probe.planted.request_id)?,
         request_id: Some(&probe.planted.request_id),
         provider: Some(&declaration.provider),
         action: Some(&declaration.action),
@@ -169,20 +186,20 @@ fn settle_unknown(
     }
     let reply = success(probe.planted.request_id.clone(), shown, tx);
     // The caller has had its one reply.
-    tx.keep(&probe.asked_by, reply, evidence)
+    kernel::keep(tx, &probe.asked_by, reply, evidence)
 }
 
 /// Adds the probe's observation of the target to the stored reply. The outcome stays unknown.
-fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), LedgerError> {
+fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), StoreError> {
     let (caller, id) = (&probe.asked_by, &probe.planted.request_id);
-    let stored = store::reply(tx, caller, id)?;
+    let stored = requests::reply(tx, caller, id)?;
     let earlier = stored.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let unknown = |reply: &Reply| reply.code.as_deref() == Some(Code::OutcomeUnknown.word());
     let Some(earlier) = earlier.filter(unknown) else { return Ok(()) };
     let reason = format!("{} The broker has looked at the target: {seen}", Code::OutcomeUnknown.meaning());
     let mut reply = Reply::of_reason(id.clone(), Code::OutcomeUnknown, &reason, tx.now());
     (reply.evidence, reply.notices) = (earlier.evidence, earlier.notices);
-    store::amend_reply(tx, caller, id, &serde_json::to_vec(&reply).unwrap_or_default())
+    requests::amend_reply(tx, caller, id, &serde_json::to_vec(&reply).unwrap_or_default())
 }
 
 /// What is needed to ask what became of an unknown outcome, if it can be asked.

@@ -2,18 +2,19 @@
 
 use crate::authorize::{Policy, chats_fact, kinds_fact};
 use crate::config::Config;
-use crate::grants::{self, Grant};
-use crate::ledger::LedgerError;
 use crate::providers::registry::Catalogue;
 use model::{ChatType, Subject};
 use model::{Declaration, Exposure};
 use policy::facts::{ChatsFact, RulesFact};
 use policy::profile::ApprovalMode;
 use rules::{Asking, Foretold, Replay, Unknown};
-use rusqlite::Connection;
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
 use shared::{Group, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
+use store::StoreError;
+use store::View;
+use store::state::grants;
+use store::state::grants::Grant;
 
 /// The snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
 ///
@@ -21,16 +22,16 @@ use std::collections::BTreeSet;
 /// `None` where it is for all of the group, as in its directory.
 ///
 /// # Errors
-/// [`LedgerError`] if the grants cannot be read.
+/// [`StoreError`] if the grants cannot be read.
 pub fn snapshot(
-    connection: &Connection,
+    connection: &View,
     now: Timestamp,
     group: &Group,
     config: &Config,
     catalogue: &Catalogue,
     policy: &Policy,
     behalf: Option<&Subject>,
-) -> Result<Snapshot, LedgerError> {
+) -> Result<Snapshot, StoreError> {
     let is_main = config.is_main(group);
     let grants = grants::list(connection, Some(group))?;
     let live: Vec<&Grant> = grants.iter().filter(|grant| grant.is_live(now)).collect();

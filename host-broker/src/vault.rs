@@ -17,10 +17,9 @@ pub mod witness;
 
 use crate::providers::execution::Execution;
 use model::NoRandomness;
-use model::Random;
+use model::{Ciphertext, Place, Random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use serde_json::json;
-use shared::Provider;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,7 +35,11 @@ const TAG: usize = 16;
 /// How long a master key is, in bytes, and a data key.
 pub const KEY: usize = 32;
 /// Everything before the record.
+#[cfg(test)]
 const HEAD: usize = 1 + NAME + NONCE + KEY + TAG + NONCE;
+
+/// What tells master keys apart, without telling anything of them.
+pub type KeyName = [u8; NAME];
 
 /// A master key's bytes.
 pub type KeyBytes = Zeroizing<[u8; KEY]>;
@@ -54,44 +57,6 @@ struct MasterKey {
     name: KeyName,
     key: LessSafeKey,
 }
-
-/// What tells master keys apart, without telling anything of them.
-pub type KeyName = [u8; NAME];
-
-/// Where a record is kept: it opens nowhere else.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// What kind of record.
-    pub what: Kind,
-    /// Whose, as the ledger writes persons.
-    pub person: &'a str,
-    /// At which capability.
-    pub capability: &'a Provider,
-    /// Which of them: the account's name, the flow's handle.
-    pub name: &'a str,
-}
-
-/// A kind of record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// What an account is worked with.
-    Credential,
-    /// What goes back to a provider when a flow goes on.
-    Flow,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Credential => "credential",
-            Self::Flow => "flow",
-        }
-    }
-}
-
-/// An encrypted record, as it is stored.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Sealed(Box<[u8]>);
 
 /// Why a record cannot be used. The messages tell nothing of what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -119,12 +84,10 @@ fn key(bytes: &[u8; KEY]) -> Option<LessSafeKey> {
     UnboundKey::new(&AES_256_GCM, bytes).ok().map(LessSafeKey::new)
 }
 
-impl Place<'_> {
-    /// What both layers are bound to.
-    fn bound(&self, layer: &str) -> Vec<u8> {
-        let Self { what, person, capability, name } = self;
-        shared::json::canonical(&json!(["vault", VERSION, layer, what.word(), person, capability, name]))
-    }
+/// The text that both layers of a record are bound to.
+fn bound(place: &Place<'_>, layer: &str) -> Vec<u8> {
+    let Place { what, person, capability, name } = place;
+    shared::json::canonical(&json!(["vault", VERSION, layer, what.word(), person, capability, name]))
 }
 
 impl Vault {
@@ -150,7 +113,7 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultFault`]; nothing is to be stored then.
-    pub fn seal(&self, place: &Place<'_>, record: &[u8], _proof: &Execution) -> Result<Sealed, VaultFault> {
+    pub fn seal(&self, place: &Place<'_>, record: &[u8], _proof: &Execution) -> Result<Ciphertext, VaultFault> {
         self.encrypted(place, record)
     }
 
@@ -164,7 +127,7 @@ impl Vault {
         place: &Place<'_>,
         credential: &Credential,
         proof: &Execution,
-    ) -> Result<Sealed, VaultFault> {
+    ) -> Result<Ciphertext, VaultFault> {
         proof.witnessed().note(&credential.hidden);
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
@@ -178,7 +141,7 @@ impl Vault {
     pub fn open_credential(
         &self,
         place: &Place<'_>,
-        sealed: &Sealed,
+        sealed: &Ciphertext,
         proof: &Execution,
     ) -> Result<Credential, VaultFault> {
         let record = self.decrypted(place, sealed)?;
@@ -187,16 +150,16 @@ impl Vault {
         Ok(credential)
     }
 
-    fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Sealed, VaultFault> {
+    fn encrypted(&self, place: &Place<'_>, record: &[u8]) -> Result<Ciphertext, VaultFault> {
         let mut data_key = KeyBytes::new([0; KEY]);
         self.ids.fill(data_key.as_mut())?;
         let mut sealed = self.wrapped(place, &data_key)?;
         let data_key = key(&data_key).ok_or(VaultFault::Damaged)?;
         let nonce = self.nonce()?;
-        let body = encrypted(&data_key, nonce, &place.bound("record"), record)?;
+        let body = encrypted(&data_key, nonce, &bound(place, "record"), record)?;
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(&body);
-        Ok(Sealed(sealed.into()))
+        Ok(Ciphertext::from_bytes(sealed))
     }
 
     /// Decrypts a record, for this execution and nothing else.
@@ -206,7 +169,7 @@ impl Vault {
     pub fn open(
         &self,
         place: &Place<'_>,
-        sealed: &Sealed,
+        sealed: &Ciphertext,
         _proof: &Execution,
     ) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
         self.decrypted(place, sealed)
@@ -216,34 +179,34 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultFault`]; the record is to stay as it is.
-    pub fn resealed(&self, place: &Place<'_>, sealed: &Sealed) -> Result<Option<Sealed>, VaultFault> {
-        let parts = sealed.parts().ok_or(VaultFault::Damaged)?;
+    pub fn resealed(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Option<Ciphertext>, VaultFault> {
+        let parts = Parts::of(sealed).ok_or(VaultFault::Damaged)?;
         if parts.name == self.current.name {
             return Ok(None);
         }
         let mut renewed = self.wrapped(place, &self.data_key(place, &parts)?)?;
         renewed.extend_from_slice(&parts.nonce);
         renewed.extend_from_slice(parts.record);
-        Ok(Some(Sealed(renewed.into())))
+        Ok(Some(Ciphertext::from_bytes(renewed)))
     }
 
-    fn decrypted(&self, place: &Place<'_>, sealed: &Sealed) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
-        let parts = sealed.parts().ok_or(VaultFault::Damaged)?;
+    fn decrypted(&self, place: &Place<'_>, sealed: &Ciphertext) -> Result<Zeroizing<Vec<u8>>, VaultFault> {
+        let parts = Parts::of(sealed).ok_or(VaultFault::Damaged)?;
         let data_key = key(&*self.data_key(place, &parts)?).ok_or(VaultFault::Damaged)?;
-        decrypted(&data_key, parts.nonce, &place.bound("record"), parts.record)
+        decrypted(&data_key, parts.nonce, &bound(place, "record"), parts.record)
     }
 
     fn data_key(&self, place: &Place<'_>, parts: &Parts<'_>) -> Result<KeyBytes, VaultFault> {
         let mut keys = std::iter::once(&self.current).chain(&self.previous);
         let master = keys.find(|key| key.name == parts.name).ok_or(VaultFault::OtherKey)?;
-        let bytes = decrypted(&master.key, parts.wrap_nonce, &place.bound("key"), parts.wrapped)?;
+        let bytes = decrypted(&master.key, parts.wrap_nonce, &bound(place, "key"), parts.wrapped)?;
         <[u8; KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new).map_err(|_length| VaultFault::Damaged)
     }
 
     /// Everything before the record's own nonce.
     fn wrapped(&self, place: &Place<'_>, data_key: &KeyBytes) -> Result<Vec<u8>, VaultFault> {
         let nonce = self.nonce()?;
-        let wrapped = encrypted(&self.current.key, nonce, &place.bound("key"), data_key.as_slice())?;
+        let wrapped = encrypted(&self.current.key, nonce, &bound(place, "key"), data_key.as_slice())?;
         Ok([[VERSION].as_slice(), &self.current.name, &nonce, &wrapped].concat())
     }
 
@@ -287,47 +250,26 @@ struct Parts<'a> {
     record: &'a [u8],
 }
 
-impl Sealed {
-    /// As it was stored.
-    pub fn stored(bytes: Vec<u8>) -> Self {
-        Self(bytes.into())
-    }
-
-    /// To be stored.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// How long the record in it is, in bytes.
-    pub fn len(&self) -> usize {
-        self.0.len().saturating_sub(HEAD + TAG)
-    }
-
-    /// Whether the record in it is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The master key that it is under; `None` if it is none of ours.
-    pub fn key_name(&self) -> Option<KeyName> {
-        self.parts().map(|parts| parts.name)
-    }
-
-    fn parts(&self) -> Option<Parts<'_>> {
-        let (version, rest) = self.0.split_first()?;
+impl<'a> Parts<'a> {
+    fn of(record: &'a Ciphertext) -> Option<Self> {
+        let (version, rest) = record.bytes().split_first()?;
         let (name, rest) = rest.split_first_chunk()?;
         let (wrap_nonce, rest) = rest.split_first_chunk()?;
         let (wrapped, rest) = rest.split_at_checked(KEY + TAG)?;
         let (nonce, record) = rest.split_first_chunk()?;
-        let parts = Parts { name: *name, wrap_nonce: *wrap_nonce, wrapped, nonce: *nonce, record };
+        let parts = Self { name: *name, wrap_nonce: *wrap_nonce, wrapped, nonce: *nonce, record };
         (*version == VERSION && record.len() >= TAG).then_some(parts)
     }
 }
 
-impl fmt::Debug for Sealed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealed({} bytes)", self.len())
-    }
+/// Returns the names of the master keys that records are under.
+pub fn key_names(records: &[Ciphertext]) -> BTreeSet<KeyName> {
+    records.iter().filter_map(key_name).collect()
+}
+
+/// Returns the name of the master key that a record is under; `None` if the record is damaged.
+pub fn key_name(record: &Ciphertext) -> Option<KeyName> {
+    Parts::of(record).map(|parts| parts.name)
 }
 
 impl fmt::Debug for Vault {

@@ -1,25 +1,35 @@
 //! Reading the ledger beside the running host.
 
-use host_broker::ledger::chain::{Row, Verifier};
-use host_broker::ledger::{LedgerError, export, open};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use std::path::Path;
+use std::time::Duration;
+use store::ledger::chain::{Row, Verifier};
+use store::ledger::export;
+use store::{StoreError, View};
 
 /// Every row, in order.
 pub fn rows(home: &Path) -> Vec<Row> {
     let mut rows = Vec::new();
-    export::each(&connection(home), 1, |row| {
+    export::each(&view(home), 1, |row| {
         rows.push(row);
-        Ok::<(), LedgerError>(())
+        Ok::<(), StoreError>(())
     })
     .unwrap();
     rows
 }
 
+/// The reads of the store.
+pub fn view(home: &Path) -> View {
+    store::reader(home).unwrap()
+}
+
 /// A connection that can only read.
 pub fn connection(home: &Path) -> Connection {
-    open::reader(home).unwrap()
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(home.join("ledger.db"), flags).unwrap();
+    connection.busy_timeout(Duration::from_secs(5)).unwrap();
+    connection
 }
 
 /// A row's body.

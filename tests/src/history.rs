@@ -6,9 +6,9 @@
 use crate::evidence::body;
 use crate::group::code;
 use crate::{World, evidence};
-use host_broker::ledger::chain::{Break, Row, Verifier};
 use serde_json::Value;
 use shared::digest::Digest;
+use store::ledger::chain::{Break, Row, Verifier};
 
 /// What there is to compare.
 #[derive(Debug, Clone)]

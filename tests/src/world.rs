@@ -8,7 +8,6 @@ use crate::{evidence, logs, programs, runs, until};
 use host_broker::config::{Config, Environment, profiles};
 use host_broker::control::{self, Control};
 use host_broker::host::{Effects, Host, Office, StartError};
-use host_broker::ledger::chain::Row;
 use model::Clock as _;
 use platform::commands::SystemCommands;
 use platform::home::Home;
@@ -24,6 +23,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use store::ledger::chain::Row;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

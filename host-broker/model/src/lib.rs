@@ -3,12 +3,22 @@
 //! The crate does no I/O and knows neither SQL nor Tokio. Every other crate of the broker uses it.
 
 mod account;
+pub mod approval;
+pub mod bearer;
 mod caller;
+pub mod card;
+mod ciphertext;
 mod clock;
 mod declaration;
 mod effect_marker;
+pub mod errors;
+mod exposed;
+pub mod hidden;
 mod identity;
+mod ledger_key;
+mod notice_event;
 mod patterns;
+pub mod proposal;
 mod proposal_id;
 mod random;
 mod sealed_request;
@@ -18,10 +28,14 @@ mod workspace_path;
 
 pub use account::{Account, Share, is_ref, owned};
 pub use caller::{Caller, KillScope, external};
+pub use ciphertext::{Ciphertext, Place, RecordKind, Renewal};
 pub use clock::Clock;
 pub use declaration::{Declaration, Exposes, Exposure, ParamError, Refusal, Tier};
 pub use effect_marker::EffectMarker;
+pub use exposed::Exposed;
 pub use identity::{ChatType, Person, Subject, TokenError, claimed_in};
+pub use ledger_key::LedgerKey;
+pub use notice_event::NoticeEvent;
 pub use patterns::{NamePatterns, PatternError, Patterns};
 pub use proposal_id::{BadProposalId, ProposalId};
 pub use random::{NoRandomness, Nonce, Random};

@@ -4,11 +4,12 @@
 //! ones the earliest. An error anywhere is not representable here: whoever cannot gather a fact refuses.
 
 use crate::facts::{
-    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact,
-    LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
+    AccountFact, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
+    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use crate::profile::ApprovalMode;
 use model::Exposure;
+use model::approval::ApprovalReason;
 use shared::{Code, Level};
 use std::fmt;
 

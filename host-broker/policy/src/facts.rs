@@ -2,8 +2,9 @@
 
 use crate::limits::Charge;
 use crate::profile::ApprovalMode;
-use model::Exposure;
-use shared::{Action, Code, Gate, Level, Provider, Timestamp};
+use model::approval::ApprovalReason;
+use model::{Exposed, Exposure};
+use shared::{Action, Code, Gate, Level, Provider};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -61,18 +62,6 @@ pub struct Agreed {
     pub covers: BTreeSet<ApprovalReason>,
 }
 
-/// Why a person is asked. A yes is to what stood on the card, and to nothing else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ApprovalReason {
-    /// Private data, content that others wrote and a way out would come together.
-    Trifecta,
-    /// What would leave looks suspicious.
-    Departing,
-    /// The tier of the action.
-    Tier,
-}
-
 /// What the rules say of a call. They are asked where the profile says `rules`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RulesFact {
@@ -120,19 +109,6 @@ impl SessionFact {
     pub fn so_far(&self) -> Exposure {
         self.earlier.iter().fold(Exposure::NONE, |all, exposed| all.and(exposed.exposes))
     }
-}
-
-/// An action that a session has called.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exposed {
-    /// The provider.
-    pub provider: Provider,
-    /// The action.
-    pub action: Action,
-    /// When it was called first.
-    pub at: Timestamp,
-    /// What it exposes.
-    pub exposes: Exposure,
 }
 
 /// What an inspection found in what a call would let leave; the reasons are sentences with a period.

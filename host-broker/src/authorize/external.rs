@@ -2,28 +2,28 @@
 
 use crate::call::Call;
 use crate::config::flows::FlowsTable;
-use crate::flows::grants::{Use, standing};
-use crate::ledger::{LedgerError, store};
+use crate::flows::standing::{Use, standing};
 use policy::facts::{ChatsFact, GrantFact, LiveGrant};
-use rusqlite::Connection;
 use shared::flow::GrantId;
 use shared::{Code, Gate, Level, Timestamp};
+use store::StoreError;
+use store::View;
 
 /// The fact, and the gate that the operator has named for the tool.
 ///
 /// # Errors
-/// [`LedgerError`] if it cannot be read; the call must then be refused.
+/// [`StoreError`] if it cannot be read; the call must then be refused.
 pub(super) fn grant_fact(
-    connection: &Connection,
+    connection: &View,
     now: Timestamp,
     call: &Call,
     access: &GrantId,
     flows: &FlowsTable,
-) -> Result<(GrantFact, Option<Gate>), LedgerError> {
+) -> Result<(GrantFact, Option<Gate>), StoreError> {
     let no = |code| Ok((GrantFact::Refused(code), None));
     let Some(tool) = &call.tool else { return no(Code::FlowExternalGrantDenied) };
     // The same call once more is none more: it has the reply of the first.
-    let is_same = store::claimed(connection, call)?.is_some_and(|claimed| claimed.params_digest == call.params_digest);
+    let is_same = call.claimed(connection)?.is_some_and(|claimed| claimed.params_digest == call.params_digest);
     let wanted = if is_same { Use::Again(tool) } else { Use::Tool(tool) };
     if let Err(code) = standing(connection, flows, now, access, wanted)? {
         return no(code);

@@ -1,7 +1,5 @@
 //! `account`: at which of their own accounts persons are worked for.
 
-use crate::accounts;
-use crate::approvals::card::visible;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
@@ -9,9 +7,11 @@ use crate::cli::reading::person;
 use crate::control::Control;
 use clap::{Args, Subcommand};
 use model::Person;
+use model::card::visible;
 use model::{Account as Linked, Share};
 use serde_json::json;
 use shared::{Group, Provider};
+use store::state::accounts;
 
 /// Manage the external accounts that are linked to each person.
 ///

@@ -4,10 +4,10 @@ use crate::cli::Context;
 use crate::cli::ask::{answer, running};
 use crate::cli::output::Fault;
 use crate::control::Control;
-use crate::ledger::calls;
 use serde_json::{Value, json};
 use shared::{RequestId, limits};
 use std::time::{Duration, Instant};
+use store::ledger::calls;
 
 /// How often it is looked whether it is over.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,17 +3,18 @@
 mod relay;
 mod watch;
 
-use crate::approvals::{self as stored, Approval, Kind, State};
 use crate::cli::Context;
 use crate::cli::applying;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
 use clap::{Args, Subcommand};
+use model::approval::{Approval, Kind, State};
 use relay::Relay;
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::Timestamp;
+use store::View;
+use store::state::approvals as stored;
 use watch::Watch;
 
 /// List, inspect and answer approval requests.
@@ -157,7 +158,7 @@ fn text(context: &Context, approval: &Approval) -> String {
     let card = approval
         .card
         .as_ref()
-        .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), crate::approvals::card::Card::text);
+        .map_or_else(|| "The card of a closed request is not stored.\n".to_owned(), model::card::Card::text);
     let head = format!("{} · {}", approval.code, standing(approval, now));
     let answer = if approval.state == State::Waiting {
         let what = format!("{}.{}", approval.provider, approval.action);
@@ -188,7 +189,7 @@ fn standing(approval: &Approval, now: Timestamp) -> String {
     }
 }
 
-fn document(ledger: &Connection, approval: &Approval) -> Result<Value, Fault> {
+fn document(ledger: &View, approval: &Approval) -> Result<Value, Fault> {
     Ok(json!({
         "code": approval.code,
         "ref": approval.reference(),

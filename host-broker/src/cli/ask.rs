@@ -4,10 +4,11 @@ use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::control::{self, Control};
 use crate::host::Office;
-use crate::ledger::{Ledger, LedgerError};
+use crate::kernel::Ledger;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::StoreError;
 
 /// How long another command that works in place, or a daemon that starts or stops, may hold the lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -58,7 +59,7 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
     loop {
         match office.ledger(Arc::clone(&context.effects.clock)) {
             Ok(ledger) => return in_place(context, &office, ledger, control),
-            Err(LedgerError::Locked { .. }) if started.elapsed() < LOCK_PATIENCE => {
+            Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_PATIENCE => {
                 std::thread::park_timeout(LOCK_PAUSE);
             }
             Err(error) => return Err(error.into()),

@@ -7,11 +7,12 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
-use crate::ledger::calls::{self, CallRecord, Filter};
 use crate::settling::by_person::Finding;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::{Group, Provider, RequestId};
+use store::ledger::calls;
+use store::ledger::calls::{CallRecord, Filter};
 
 /// List calls, show their history, and settle unknown outcomes.
 #[derive(Debug, Args)]

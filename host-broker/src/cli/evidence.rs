@@ -7,13 +7,13 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::Fault;
 use crate::control::Control;
-use crate::ledger::{export, segments};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::digest::Digest;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::str::FromStr;
+use store::ledger::{export, segments};
 
 /// Inspect, verify and export the audit ledger.
 #[derive(Debug, Args)]
@@ -161,7 +161,7 @@ fn export(context: &Context, format: Format, from: i64) -> Result<(), Fault> {
                 Format::Files => files::record(&row, &mut intended).map_or(Ok(()), |record| writeln!(out, "{record}")),
             };
             // Any error ends the reading; which one it was is in `written`.
-            if written.is_ok() { Ok(()) } else { Err(crate::ledger::LedgerError::Stored { what: "row" }) }
+            if written.is_ok() { Ok(()) } else { Err(store::StoreError::Stored { what: "row" }) }
         });
         written?;
         broken = read.err();

@@ -9,11 +9,11 @@ use crate::cli::reading::{chat_type, known_group, person};
 use crate::config::flows::FlowsTable;
 use crate::identity::issuers::Issuers;
 use crate::inspection::Inspector;
-use crate::ledger::{LedgerKey, steady};
 use crate::proposing;
 use crate::providers::setup;
 use crate::secrets::Secrets;
 use clap::Args;
+use model::LedgerKey;
 use model::{ChatType, Person};
 use policy::explain::explain;
 use serde_json::{Map, Value};
@@ -22,6 +22,7 @@ use shared::{Action, Group, Provider, TaskId};
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
+use store::steady_estimate;
 
 /// Explain the decision about a call step by step, without making the call.
 ///
@@ -119,12 +120,12 @@ impl Explain {
         };
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
-        let reading = ledger.unchecked_transaction().map_err(crate::ledger::at("begin to read"))?;
         let now = context.effects.clock.now();
-        proposing::supply(&reading, now, &mut call)?;
-        accounts::choose(&reading, &mut call)?;
-        let (facts, decision) =
-            authorize::judge(&reading, (now, steady::estimate(&reading, now)?), &call, &policy, Some(&filters))?;
+        let (facts, decision) = ledger.at_one_moment(|view| {
+            proposing::supply(view, now, &mut call)?;
+            accounts::choose(view, &mut call)?;
+            authorize::judge(view, (now, steady_estimate(view, now)?), &call, &policy, Some(&filters))
+        })?;
         let explained = explain(&facts, &decision);
         context.output.show(&explained, || text(&explained));
         Ok(())

@@ -5,11 +5,12 @@ use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
 use crate::control::Control;
-use crate::sessions::{self, SessionName};
 use clap::{Args, Subcommand};
-use policy::facts::Exposed;
+use model::Exposed;
 use serde_json::{Value, json};
 use shared::Group;
+use store::state::sessions;
+use store::state::sessions::SessionName;
 
 /// Show and reset the exposure of groups and external agents.
 ///

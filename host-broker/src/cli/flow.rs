@@ -230,7 +230,7 @@ fn told(context: &Context, vault: Vault, request: FlowRequest, print: impl FnOnc
 fn whole(data: &Value) -> String {
     let text = |value: &Value, member: &str| {
         let text = value.get(member).and_then(Value::as_str).unwrap_or_default();
-        crate::approvals::card::visible(text)
+        model::card::visible(text)
     };
     let flow = data.get("flow").unwrap_or(&Value::Null);
     let head = format!(

@@ -4,11 +4,11 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
-use crate::gates;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::request::GateRequest;
 use shared::{Gate as Name, TaskId};
+use store::state::gates;
 
 /// Open and list gates, the conditions of a task for a production call.
 #[derive(Debug, Args)]

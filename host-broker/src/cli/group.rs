@@ -8,10 +8,10 @@ use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::known_group;
 use crate::config::profiles;
-use crate::grants;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::Group as Name;
+use store::state::grants;
 
 /// Manage groups; each group shares one directory with one sandbox.
 #[derive(Debug, Args)]

@@ -5,11 +5,11 @@ use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::unknown;
 use crate::control::Control;
-use crate::kill;
 use clap::{Args, Subcommand};
 use model::KillScope;
 use serde_json::json;
 use shared::{Group, Provider};
+use store::state::kill;
 
 /// Stop all calls, or the calls of a provider or a group, immediately.
 ///

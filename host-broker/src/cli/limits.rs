@@ -2,9 +2,10 @@
 
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::limits::{self, Used};
+use crate::limits;
 use clap::Args;
 use serde_json::json;
+use store::state::counters::Used;
 
 /// Show the limits of each grant, their use, and open circuit breakers.
 ///

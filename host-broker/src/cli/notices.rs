@@ -1,12 +1,13 @@
 //! `notices`: who was told of what.
 
-use crate::approvals;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::notices::store::{self, Notice, Standing};
 use clap::{Args, Subcommand};
-use rusqlite::Connection;
 use serde_json::{Value, json};
+use store::View;
+use store::state::approvals;
+use store::state::notices as stored;
+use store::state::notices::{Notice, Standing};
 
 /// List the notices to approvers and their delivery state.
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ impl Notices {
         let mut found = Vec::new();
         let mut documents = Vec::new();
         if let Some(ledger) = context.ledger_if_any()? {
-            found = store::latest(&ledger, usize::MAX)?;
+            found = stored::latest(&ledger, usize::MAX)?;
             found.retain(|notice| list.channel.as_ref().is_none_or(|channel| *channel == notice.channel));
             found.truncate(list.limit);
             documents = found.iter().map(|notice| document(&ledger, notice)).collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +79,7 @@ fn times(number: u32) -> String {
     if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
-fn document(ledger: &Connection, notice: &Notice) -> Result<Value, Fault> {
+fn document(ledger: &View, notice: &Notice) -> Result<Value, Fault> {
     let about = approvals::with_id(ledger, notice.approval)?.map(|approval| approval.reference());
     let mut document = serde_json::to_value(notice).map_err(|error| Fault::internal(&error))?;
     if let Some(object) = document.as_object_mut() {

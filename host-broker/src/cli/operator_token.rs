@@ -5,12 +5,12 @@ use crate::cli::ask::told;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::seconds;
 use crate::control::Control;
-use crate::operators::Wanted;
 use clap::{Args, Subcommand, ValueEnum};
 use model::TokenId;
 use serde_json::Value;
 use shared::flow::operations::Part;
 use shared::flow::{Scope, Vault};
+use store::state::operators::Wanted;
 
 /// Manage the tokens of remote operators of flows.
 ///
@@ -149,7 +149,7 @@ fn listed(data: &Value) -> String {
             (None, "") => word(row, "expires_at"),
             (None, why) => format!("refused: {why}"),
         };
-        let label = crate::approvals::card::visible(&word(row, "label"));
+        let label = model::card::visible(&word(row, "label"));
         vec![word(row, "token_id"), label, words(row, "scopes"), words(row, "tiers"), word(row, "issued_by"), until]
     };
     let rows: Vec<_> = data.get("tokens").and_then(Value::as_array).into_iter().flatten().map(row).collect();

@@ -1,6 +1,6 @@
 //! Printing: the only file that writes to standard output and standard error.
 
-use crate::host::chain;
+use model::errors::chain;
 use serde_json::{Map, Value};
 use std::io::IsTerminal as _;
 use std::io::{ErrorKind, Write};

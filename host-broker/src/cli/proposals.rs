@@ -4,11 +4,12 @@ use crate::cli::Context;
 use crate::cli::applying;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
-use crate::proposals::{self as stored, Proposal};
 use clap::{Args, Subcommand};
 use model::ProposalId;
 use serde_json::{Value, json};
 use shared::{Group, Timestamp};
+use store::state::proposals as stored;
+use store::state::proposals::Proposal;
 
 /// List, show and revert proposed changes to files.
 ///

@@ -1,14 +1,15 @@
 //! `quarantine`: results that look hostile, and their release.
 
-use crate::approvals::card::visible;
 use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
 use crate::filter::inspect::Reason;
-use crate::quarantine::{self, Kept};
 use clap::{Args, Subcommand};
+use model::card::visible;
 use serde_json::{Value, json};
+use store::state::quarantine;
+use store::state::quarantine::Kept;
 
 /// List, show and release results that the broker withholds as hostile.
 ///

@@ -8,18 +8,18 @@ use crate::cli::output::Fault;
 use crate::config::warnings::warnings;
 use crate::config::{Config, nearest, permissions, profiles};
 use crate::keys;
-use crate::ledger::{LedgerError, open};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Supplies};
 use crate::secrets::source::SecretSource;
 use model::{ChatType, Person};
 use policy::facts::Outage;
-use rusqlite::Connection;
 use serde_json::Value;
 use shared::{Group, Provider};
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Once;
+use store;
+use store::View;
 
 impl Context {
     /// The configuration. It says on standard error if a running daemon uses an earlier one.
@@ -148,7 +148,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Fault`], also if there is no ledger yet.
-    pub fn ledger(&self) -> Result<Connection, Fault> {
+    pub fn ledger(&self) -> Result<View, Fault> {
         match self.ledger_if_any()? {
             Some(connection) => Ok(connection),
             None => Err(Fault::home(format!(
@@ -163,7 +163,7 @@ impl Context {
     ///
     /// # Errors
     /// [`Fault`] if there is no home, or its ledger cannot be read.
-    pub fn ledger_if_any(&self) -> Result<Option<Connection>, Fault> {
+    pub fn ledger_if_any(&self) -> Result<Option<View>, Fault> {
         let home = self.home.path();
         let there = |path: &Path| {
             let cannot = |error| Fault::home(format!("cannot read {}: {error}", home.display()));
@@ -180,12 +180,9 @@ impl Context {
         if !there(&home.join("ledger.db"))? {
             return Ok(None);
         }
-        let connection = open::reader(home)?;
+        let connection = store::reader(home)?;
         // A file without tables is what a first start leaves that died before it made them.
-        let version: i64 = connection
-            .query_row("PRAGMA user_version", [], |row| row.get(0))
-            .map_err(|source| LedgerError::Open { path: home.join("ledger.db"), source })?;
-        Ok((version != 0).then_some(connection))
+        Ok(connection.has_schema()?.then_some(connection))
     }
 }
 

@@ -6,23 +6,26 @@ use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
 use crate::config::Config;
 use crate::flows::issuers::without_right;
-use crate::grants::{self, Grant};
 use crate::identity::issuers;
-use crate::kill;
-use crate::ledger::calls::{self, Unsettled};
-use crate::ledger::chain::Row;
-use crate::ledger::export;
-use crate::ledger::health::{CannotWrite, Verification};
-use crate::notices::store::{self, Notice};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Sight};
 use crate::secrets::{SecretFault, Secrets};
 use clap::Args;
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
 use std::fmt::Write as _;
 use std::time::Duration;
+use store::View;
+use store::ledger::calls;
+use store::ledger::calls::Unsettled;
+use store::ledger::chain::Row;
+use store::ledger::export;
+use store::ledger::health::{CannotWrite, Verification};
+use store::state::grants;
+use store::state::grants::Grant;
+use store::state::kill;
+use store::state::notices as stored;
+use store::state::notices::Notice;
 
 /// Show daemon status, providers, unsettled calls and kill switches.
 ///
@@ -58,7 +61,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn read(connection: &Connection, config: &Config, now: Timestamp) -> Result<Self, Fault> {
+    fn read(connection: &View, config: &Config, now: Timestamp) -> Result<Self, Fault> {
         Ok(Self {
             refused_accesses: without_right(connection, &config.flows, now)?,
             head: export::last(connection)?,
@@ -66,7 +69,7 @@ impl Recorded {
             open: calls::open_intents(connection)?,
             unknown: calls::unknown_outcomes(connection)?,
             killed: kill::list(connection)?,
-            silent: store::failing(connection)?,
+            silent: stored::failing(connection)?,
         })
     }
 }
@@ -93,7 +96,7 @@ impl Status {
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config = context.config_alone()?;
         let now = context.effects.clock.now();
-        let read = |ledger: &Connection| Recorded::read(ledger, &config, now);
+        let read = |ledger: &View| Recorded::read(ledger, &config, now);
         let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
         // What is not configured any more fails nobody.
         recorded.silent.retain(|notice| config.channels.iter().any(|table| table.name == notice.channel));

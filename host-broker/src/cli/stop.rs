@@ -4,10 +4,11 @@ use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::cli::status::unsettled;
 use crate::control::{self, Control};
-use crate::ledger::{calls, open};
 use clap::Args;
 use serde_json::json;
 use std::time::{Duration, Instant};
+use store;
+use store::ledger::calls;
 
 /// Stop the running daemon and wait until it has stopped.
 ///
@@ -52,7 +53,7 @@ impl Stop {
             std::thread::park_timeout(PAUSE);
         }
         // A home that was for a while is gone by now.
-        let ledger = open::at_rest(context.home.path()).ok().flatten();
+        let ledger = store::at_rest(context.home.path()).ok().flatten();
         let unfinished = ledger.map(|ledger| calls::open_intents(&ledger)).and_then(Result::ok).unwrap_or_default();
         context.output.show(&json!({ "stopped": true, "was_running": true, "unfinished": unfinished }), || {
             let said = "The daemon has stopped.".to_owned();

@@ -4,11 +4,12 @@ use crate::cli::Context;
 use crate::cli::ask::ask;
 use crate::cli::output::{Fault, Output};
 use crate::control::Control;
-use crate::gates::{self, Task as Stored, TaskState};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use shared::request::TaskRequest;
 use shared::{Group, TaskId};
+use store::state::gates;
+use store::state::gates::{Task as Stored, TaskState};
 
 /// Manage governance tasks, which production calls must name.
 #[derive(Debug, Args)]

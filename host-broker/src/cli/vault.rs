@@ -7,12 +7,13 @@ use crate::config::Config;
 use crate::control::{self, Control};
 use crate::host::Office;
 use crate::keys;
-use crate::ledger::open::reader;
-use crate::linking::stored;
 use crate::providers::setup;
+use crate::vault::key_names;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::sync::Arc;
+use store::reader;
+use store::state::linking as stored;
 
 /// Manage the key that encrypts stored credentials.
 ///
@@ -67,7 +68,7 @@ fn status(context: &Context, config: &Config) -> Result<(), Fault> {
     let (counts, unreadable) = match context.ledger_if_any()? {
         Some(_) => {
             let connection = reader(context.home.path())?;
-            (stored::count(&connection)?, !stored::keys_in_use(&connection)?.is_subset(&vault.names()))
+            (stored::count(&connection)?, !key_names(&stored::ciphertexts(&connection)?).is_subset(&vault.names()))
         }
         None => ([0; 3], false),
     };
@@ -112,7 +113,7 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
     let mut broker = office.broker(&context.effects.ids).with_vault(vault);
     let clerk = office.clerk(&context.effects);
     let reply = control::administer(&mut ledger, &mut broker, &clerk, &Control::RenewVault { forget })?;
-    let used = stored::keys_in_use(ledger.reader())?;
+    let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {
         keys::drop_vault_before(&context.home).map_err(|error| Fault::internal(&error))?;
     }

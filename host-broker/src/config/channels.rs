@@ -15,6 +15,7 @@ mod written;
 use crate::config::Config;
 use crate::secrets::source::SecretSource;
 use http::Uri;
+use model::NoticeEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Group, Level, Provider};
@@ -28,32 +29,6 @@ use written::Written;
 pub struct NoticesTable {
     /// The URL of the inbox, such as `https://broker.example.com/inbox`. Notices contain it; absent means no link.
     pub link_base: Option<String>,
-}
-
-/// The events that people are notified of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NoticeEvent {
-    /// An approval request waits for an answer.
-    Asked,
-    /// An approval request was answered or withdrawn.
-    Answered,
-    /// An approval request expired without an answer.
-    Lapsed,
-}
-
-impl NoticeEvent {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Asked, Self::Answered, Self::Lapsed];
-
-    /// The word in files and tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::Answered => "answered",
-            Self::Lapsed => "lapsed",
-        }
-    }
 }
 
 /// One channel, checked.

@@ -3,20 +3,24 @@
 //! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
 
 use super::{Loop, TICK, group_of};
-use crate::approvals::{self, Kind, State, Waiting};
 use crate::call::{Origin, Parsed};
 use crate::event::{Back, Checked, Event, Resumed};
-use crate::ledger::LedgerError;
-use crate::linking::stored::{self, Begun};
-use crate::proposals::{self, Wanted};
 use crate::proposing::named_after;
 use crate::questions::{Unanswerable, Why};
 use model::Caller;
 use model::Nonce;
+use model::approval::{Kind, State};
 use serde_json::json;
 use shared::RequestId;
 use shared::reply::Progress;
 use std::sync::Arc;
+use store::StoreError;
+use store::state::approvals;
+use store::state::approvals::Waiting;
+use store::state::linking as stored;
+use store::state::linking::Begun;
+use store::state::proposals;
+use store::state::proposals::Wanted;
 use tokio::time::Instant;
 
 /// A caller whose call waits for a person.
@@ -29,7 +33,7 @@ pub(super) struct Asker {
 impl Loop {
     /// Questions outlive the daemon: their callers may still wait, and what was answered is decided on again.
     pub(super) fn ask_on(&mut self) {
-        let open = match approvals::open(self.daemon.ledger.reader(), None) {
+        let open = match approvals::open(self.daemon.ledger.view(), None) {
             Ok(open) => open,
             Err(error) => {
                 tracing::error!(error = ?error, "the open questions cannot be read");
@@ -94,7 +98,7 @@ impl Loop {
 
     /// What people wanted applied at once, and was not: the daemon had died, or could not write.
     pub(super) fn apply_what_is_wanted(&mut self) {
-        match proposals::wanted(self.daemon.ledger.reader(), None) {
+        match proposals::wanted(self.daemon.ledger.view(), None) {
             Ok(wanted) => wanted.into_iter().for_each(|wanted| self.apply(wanted)),
             Err(error) => {
                 tracing::error!(error = ?error, "what is to be applied cannot be read");
@@ -121,11 +125,11 @@ impl Loop {
     }
 
     /// The caller and the stored request, or why it cannot be admitted again; `None` for one that is over.
-    fn waiting(&self, key: &(Arc<str>, RequestId)) -> Result<Result<Option<(Caller, Waiting)>, Why>, LedgerError> {
+    fn waiting(&self, key: &(Arc<str>, RequestId)) -> Result<Result<Option<(Caller, Waiting)>, Why>, StoreError> {
         let config = &self.daemon.broker.config;
         let is_there = |caller: &Caller| caller.group().is_none_or(|group| config.groups.contains_key(group));
         let Some(caller) = Caller::stored(&key.0).filter(is_there) else { return Ok(Err(Why::GroupGone)) };
-        let waiting = approvals::waiting(self.daemon.ledger.reader(), &key.0, &key.1)?;
+        let waiting = approvals::waiting(self.daemon.ledger.view(), &key.0, &key.1)?;
         Ok(Ok(waiting.map(|waiting| (caller, waiting))))
     }
 
@@ -155,7 +159,7 @@ impl Loop {
     pub(super) fn bring_back(&mut self, back: Back) {
         let Back { brought, url, answer } = back;
         let state = brought.state.as_deref().unwrap_or_default();
-        let begun = stored::by_state(self.daemon.ledger.reader(), state, self.daemon.clock.now());
+        let begun = stored::by_state(self.daemon.ledger.view(), state, self.daemon.clock.now());
         let begun = match begun {
             Ok(begun) => begun,
             Err(error) => return tracing::error!(error = ?error, "the flow cannot be looked up"),

@@ -1,16 +1,17 @@
 //! What an operator has accepted counts at once: new terms are made beside the loop, and exchanged between two batches.
 
 use super::Loop;
-use crate::approvals;
 use crate::event::Event;
 use crate::providers::accepted::Accepted;
 use crate::redefining::{Exchanged, agreed, asked_about};
 use crate::terms::{Foundation, Terms};
 use model::Caller;
+use model::approval;
 use shared::digest::Digest;
 use shared::{Provider, RequestId};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use store::state::approvals;
 use tokio::sync::oneshot;
 
 /// Something was accepted.
@@ -64,7 +65,7 @@ impl Exchanges {
 impl Loop {
     /// A person has agreed to what a provider says.
     pub(super) fn take_up(&mut self, question: &RequestId) {
-        let (reader, broker) = (self.daemon.ledger.reader(), Caller::Broker.to_string());
+        let (reader, broker) = (self.daemon.ledger.view(), Caller::Broker.to_string());
         let found = approvals::of_request(reader, &broker, question)
             .and_then(|approval| Ok((approval, approvals::waiting(reader, &broker, question)?)));
         let (approval, waiting) = match found {
@@ -139,8 +140,8 @@ impl Loop {
 
     /// Whether a yes still stands: an operator may have accepted something else since.
     fn is_agreed_to(&self, question: &RequestId) -> bool {
-        let found = approvals::of_request(self.daemon.ledger.reader(), &Caller::Broker.to_string(), question);
-        found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approvals::State::Approved))
+        let found = approvals::of_request(self.daemon.ledger.view(), &Caller::Broker.to_string(), question);
+        found.is_ok_and(|found| found.is_some_and(|asked| asked.state == approval::State::Approved))
     }
 
     /// The row is durable: from now on every call is held to the new terms.

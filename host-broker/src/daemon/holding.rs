@@ -2,9 +2,9 @@
 
 use super::Loop;
 use crate::event::Event;
-use crate::ledger::Durability;
-use crate::ledger::held::Held;
+use crate::kernel::Held;
 use std::time::Duration;
+use store::Durability;
 use tokio::time::Instant;
 
 /// How long a reply may wait for another event's sync.

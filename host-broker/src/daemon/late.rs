@@ -3,20 +3,20 @@
 use crate::answers::says_no_more_than_a_refusal;
 use crate::broker::Broker;
 use model::Caller;
-use rusqlite::Connection;
 use shared::{Group, RequestId, Timestamp};
+use store::View;
 
 /// Returns whether this reply may leave now. What says no more than a refusal always may.
 pub(super) fn may_leave(
     broker: &Broker,
-    (connection, now): (&Connection, (Timestamp, Timestamp)),
+    (view, now): (&View, (Timestamp, Timestamp)),
     (group, id): (&Group, &RequestId),
     document: &[u8],
 ) -> bool {
     if says_no_more_than_a_refusal(document) {
         return true;
     }
-    match broker.may_be_handed_over(connection, now, &Caller::Group(group.clone()), id) {
+    match broker.may_be_handed_over(view, now, &Caller::Group(group.clone()), id) {
         Ok(Ok(())) => true,
         Ok(Err(code)) => {
             tracing::warn!(%group, %id, code = code.word(), "a late reply is withheld; it can be asked for with ext_result");

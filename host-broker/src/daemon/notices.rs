@@ -5,13 +5,14 @@
 
 use super::{Loop, TICK};
 use crate::event::Event;
-use crate::notices::{Attempt, store};
+use crate::notices::Attempt;
 use futures_util::FutureExt as _;
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use store::state::notices as stored;
 use tokio::time::Instant;
 
 /// What the loop knows of notices. All of it can be lost.
@@ -97,12 +98,12 @@ impl Loop {
         }
     }
 
-    fn send_due(&mut self, now: Timestamp) -> Result<(), crate::ledger::LedgerError> {
-        let reader = self.daemon.ledger.reader();
-        let mut is_due = store::has_events(reader)?;
-        for channel in store::waiting_channels(reader)? {
+    fn send_due(&mut self, now: Timestamp) -> Result<(), store::StoreError> {
+        let reader = self.daemon.ledger.view();
+        let mut is_due = stored::has_events(reader)?;
+        for channel in stored::waiting_channels(reader)? {
             let free = !self.notices.sending.contains_key(&channel);
-            is_due |= free && store::due(reader, &channel, now)?.is_some();
+            is_due |= free && stored::due(reader, &channel, now)?.is_some();
         }
         if is_due {
             self.handle(vec![Event::Telling(Box::new(self.notices.sending.clone()))]);
@@ -133,15 +134,15 @@ impl Loop {
     }
 
     /// When the next notice of a free channel is due.
-    fn next_due(&self) -> Result<Option<Timestamp>, crate::ledger::LedgerError> {
-        let reader = self.daemon.ledger.reader();
-        if store::has_events(reader)? {
+    fn next_due(&self) -> Result<Option<Timestamp>, store::StoreError> {
+        let reader = self.daemon.ledger.view();
+        if stored::has_events(reader)? {
             return Ok(Some(Timestamp::from_millis(0)));
         }
         let mut next = None;
-        for channel in store::waiting_channels(reader)? {
+        for channel in stored::waiting_channels(reader)? {
             if !self.notices.sending.contains_key(&channel) {
-                next = next.into_iter().chain(store::next_due(reader, &channel)?).min();
+                next = next.into_iter().chain(stored::next_due(reader, &channel)?).min();
             }
         }
         Ok(next)

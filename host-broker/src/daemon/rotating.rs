@@ -2,8 +2,9 @@
 
 use super::Loop;
 use crate::event::{Event, News};
-use crate::ledger::{LedgerError, segments};
 use std::time::Duration;
+use store::StoreError;
+use store::ledger::segments;
 use tokio::time::Instant;
 
 /// The time between two looks at the size of the ledger.
@@ -30,7 +31,7 @@ impl Loop {
             return;
         }
         self.rotation.next = Some(now + LOOK);
-        let reader = self.daemon.ledger.reader();
+        let reader = self.daemon.ledger.view();
         let looked = segments::has_deletable(reader).and_then(|deletable| {
             self.rotation.has_deletable = deletable;
             if deletable { Ok(None) } else { self.daemon.ledger.due_segment(limit, segments::ROWS) }
@@ -49,7 +50,7 @@ impl Loop {
     }
 
     /// A segment was written, or could not be.
-    pub(super) fn written(&mut self, result: Result<segments::Written, LedgerError>) {
+    pub(super) fn written(&mut self, result: Result<segments::Written, StoreError>) {
         self.rotation.is_under_way = false;
         match result {
             Ok(written) => self.pending.push_back(Event::Rotated(Box::new(written))),
@@ -57,7 +58,7 @@ impl Loop {
         }
     }
 
-    fn has_failed(&mut self, error: &LedgerError) {
+    fn has_failed(&mut self, error: &StoreError) {
         self.rotation.next = Some(Instant::now() + AGAIN);
         tracing::error!(error = ?error, "the oldest rows cannot be moved into a segment; the next try is in 5 minutes");
     }

@@ -3,11 +3,11 @@
 use super::Loop;
 use crate::call::{Origin, Parsed};
 use crate::event::Event;
-use crate::ledger::LedgerError;
-use crate::ledger::transaction::Effect;
+use crate::kernel::Effect;
 use crate::outbox::Unrecorded;
 use shared::Timestamp;
 use std::sync::Arc;
+use store::StoreError;
 use tokio::time::Instant;
 
 impl Loop {
@@ -28,7 +28,7 @@ impl Loop {
     }
 
     /// The ledger could not be written: what was attempted waits for it, what was not is turned away.
-    pub(super) fn unwritten(&mut self, event: Event, error: &LedgerError) {
+    pub(super) fn unwritten(&mut self, event: Event, error: &StoreError) {
         tracing::error!(error = ?error, "the ledger cannot be written");
         if let Event::Told(attempt) = event {
             self.notices.tell_again(*attempt);

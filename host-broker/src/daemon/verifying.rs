@@ -5,11 +5,12 @@
 
 use super::Loop;
 use crate::event::{Event, News};
-use crate::host::chain;
-use crate::ledger::health::{CannotWrite, Verification};
-use crate::ledger::{LedgerError, broken, verification};
 use crate::notices::{self, Outgoing};
+use model::errors::chain;
 use std::sync::Arc;
+use store::StoreError;
+use store::ledger::health::{CannotWrite, Verification};
+use store::ledger::{broken, verification};
 
 /// The most attempts to send one notice: with the pauses between them about an hour.
 const ATTEMPTS_MAX: u32 = 20;
@@ -17,7 +18,7 @@ const ATTEMPTS_MAX: u32 = 20;
 impl Loop {
     /// Goes on with what an earlier daemon has found.
     pub(super) fn remember_break(&mut self) -> Result<(), String> {
-        let Some(found) = broken::stored(self.daemon.ledger.reader()).map_err(|error| chain(&error))? else {
+        let Some(found) = broken::stored(self.daemon.ledger.view()).map_err(|error| chain(&error))? else {
             return Ok(());
         };
         self.is_broken = true;
@@ -93,7 +94,7 @@ impl Loop {
     }
 
     /// Notes that the ledger could not be written, for `status`.
-    pub(super) fn note_unwritten(&self, error: &LedgerError) {
+    pub(super) fn note_unwritten(&self, error: &StoreError) {
         let now = self.daemon.clock.now();
         if let Some(new) = CannotWrite::of(error, self.daemon.ledger.home(), now) {
             self.set_cannot_write(Some(new));

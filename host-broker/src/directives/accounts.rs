@@ -1,17 +1,18 @@
 //! Accounts of persons are linked and unlinked.
 
 use super::Said;
-use crate::accounts;
 use crate::broker::Broker;
 use crate::config::near_miss;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::Kind;
-use crate::ledger::transaction::Transaction;
-use crate::linking::stored::{self, Resealed};
 use model::Caller;
 use model::{Account, Share};
 use serde_json::json;
 use shared::{Code, Group, Provider};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Kind;
+use store::state::accounts;
+use store::state::linking as stored;
+use store::state::linking::Resealed;
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;
@@ -24,7 +25,7 @@ impl Broker {
         person: &str,
         capability: Option<&Provider>,
         account_ref: Option<&str>,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let count = self.unlink(tx, person, capability, account_ref)?;
         let which = json!({ "person": person, "capability": capability, "account_ref": account_ref, "count": count });
         let body = json!({ "unlinked": which });
@@ -32,7 +33,7 @@ impl Broker {
     }
 
     /// An account is linked.
-    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<Said, LedgerError> {
+    pub(super) fn link_account(&self, tx: &Transaction<'_>, account: &Account) -> Result<Said, StoreError> {
         let Account { person, capability, account_ref, label, .. } = account;
         let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
         if !self.config.knows_person(person) {
@@ -56,7 +57,7 @@ impl Broker {
     }
 
     /// What a group has begun with persons' accounts is ended.
-    pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<Said, LedgerError> {
+    pub(super) fn purge_group(&mut self, tx: &Transaction<'_>, group: &Group) -> Result<Said, StoreError> {
         let count = self.end_what_a_group_began(tx, &Caller::Group(group.clone()).to_string())?;
         let body = json!({ "purged": { "group": group, "count": count } });
         let summary =
@@ -71,7 +72,7 @@ impl Broker {
         share: &Share,
         on: bool,
         by: &str,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let Share { person, capability, account_ref, with } = share;
         let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
         if ![person, with].into_iter().all(|person| self.config.knows_person(person)) {
@@ -94,11 +95,12 @@ impl Broker {
     }
 
     /// Every record of the vault is encrypted under the present master key.
-    pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<Said, LedgerError> {
+    pub(super) fn renew_vault(&mut self, tx: &Transaction<'_>, forget: bool) -> Result<Said, StoreError> {
         let Some(vault) = self.vault.clone() else {
             return Ok(Said::no(Code::EvidenceUnavailable, "The vault is not open.".to_owned()));
         };
-        let Resealed { renewed, unreadable, forgotten, questions } = stored::reseal(tx, &vault, forget)?;
+        let Resealed { renewed, unreadable, forgotten, questions } =
+            stored::reseal(tx, |place, record| vault.resealed(place, record), forget)?;
         for question in questions {
             self.cancel_link(tx, question)?;
         }

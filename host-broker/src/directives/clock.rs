@@ -5,38 +5,21 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::ledger::chain::Kind;
-use crate::ledger::transaction::Transaction;
-use crate::ledger::{LedgerError, at};
-use rusqlite::params;
 use serde_json::{Map, Value, json};
-
-/// What ends, by the name that people see.
-const ENDED: [(&str, &str); 4] = [
-    ("grants", "UPDATE grants SET expires_at = ?1 WHERE active AND granted_at > ?1 AND expires_at > ?1"),
-    ("external_grants", "UPDATE flow_grants SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
-    ("operator_tokens", "UPDATE operator_tokens SET expires_at = ?1 WHERE issued_at > ?1 AND expires_at > ?1"),
-    ("approvals", "UPDATE approvals SET expires_at = ?1 WHERE state = 'waiting' AND asked_at > ?1 AND expires_at > ?1"),
-];
-/// Days that have not come yet count as today, with all that was used of them.
-const QUOTAS: &str = "UPDATE quotas SET day = ?1 / 86400000 WHERE day > ?1 / 86400000";
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Kind;
+use store::state::clock::end_later;
 
 impl Broker {
-    pub(super) fn accept_clock(&mut self, tx: &Transaction<'_>) -> Result<Said, LedgerError> {
+    pub(super) fn accept_clock(&mut self, tx: &Transaction<'_>) -> Result<Said, StoreError> {
         let (last, now) = tx.accept_clock();
         if last <= now {
             let data = json!({ "last_row": last, "now": now, "behind_ms": 0 });
             return Ok(Said::told(data, "The clock is not behind the last row; there is nothing to accept."));
         }
-        let change = |sql: &str| -> Result<usize, LedgerError> {
-            let changed = tx.connection().prepare_cached(sql).and_then(|mut s| s.execute(params![now.millis()]));
-            changed.map_err(at("end what was given while the clock was ahead"))
-        };
-        let mut ended = Map::new();
-        for (name, sql) in ENDED {
-            ended.insert(name.to_owned(), json!(change(sql)?));
-        }
-        change(QUOTAS)?;
+        let ended: Map<String, Value> =
+            end_later(tx)?.into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
         self.questions_changed = true;
         self.stale_snapshots.extend(self.config.groups.keys().cloned());
         let count: u64 = ended.values().filter_map(Value::as_u64).sum();

@@ -2,30 +2,33 @@
 
 use super::outside::{list_accesses, revoke};
 use super::{RowSubject, Said};
-use crate::approvals::card::{BYTES_MAX, Card};
-use crate::approvals::{self, Approval, State as Asked};
 use crate::broker::Broker;
 use crate::call::{FlowOrder, Header};
 use crate::config::flows::ImportPolicy;
 use crate::config::{FLOWS, near_miss};
 use crate::flows::project::project;
-use crate::flows::store::{self, Cursor, PROPOSED_MAX, Stored};
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::transaction::Transaction;
 use crate::operators;
 use crate::proposing::named_after;
 use crate::providers::accepted::difference;
 use crate::questions::Posed;
 use model::Caller;
 use model::Nonce;
-use policy::facts::ApprovalReason;
+use model::approval;
+use model::approval::ApprovalReason;
+use model::approval::{Approval, State as Asked};
+use model::card::{BYTES_MAX, Card};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowList, FlowNamed, FlowProject, FlowRequest, FlowVersion, Harness, LISTED_MAX, State};
 use shared::flow::{BUNDLE_MAX, Bundle, Opaque, Scope, SkillKind, SkillRef, Vault};
 use shared::{Code, Level};
 use std::collections::BTreeSet;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::state::approvals;
+use store::state::flows;
+use store::state::flows::{Cursor, PROPOSED_MAX, Stored};
 
 /// How many entries a list has where it does not say how many it wants.
 const LISTED: usize = 100;
@@ -55,7 +58,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         order: &FlowOrder,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let FlowOrder { vault, request } = order;
         if !self.config.flows.vaults.contains(vault) {
             return Ok(unknown());
@@ -92,11 +95,11 @@ impl Broker {
         header: &Header,
         vault: &'a Vault,
         request: &FlowRequest,
-    ) -> Result<Result<Reach<'a>, Said>, LedgerError> {
+    ) -> Result<Result<Reach<'a>, Said>, StoreError> {
         let Caller::Operator(token) = &header.caller else {
             return Ok(Ok(Reach { vault, scopes: BTreeSet::from(Scope::ALL) }));
         };
-        let standing = operators::standing(tx.connection(), &self.config, tx.now(), token, request.operation().part)?;
+        let standing = operators::standing(tx.view(), &self.config, tx.now(), token, request.operation().part)?;
         Ok(match standing {
             Some(operator) if operator.vault == *vault => Ok(Reach { vault, scopes: operator.scopes }),
             Some(_) => Err(unknown()),
@@ -110,7 +113,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         request: &FlowRequest,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         match request {
             FlowRequest::FlowList(wanted) => list(tx, reach, wanted),
             FlowRequest::FlowGet(named) => Ok(match named_in(tx, reach, named)? {
@@ -143,7 +146,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         mut bundle: Bundle,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         if !reach.sees(bundle.flow.scope) {
             return Ok(Said::no(Code::FlowImportScopeDenied, Code::FlowImportScopeDenied.meaning()));
         }
@@ -172,7 +175,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         bundle: &Bundle,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let vault = reach.vault;
         let no = |reason: String| Ok(Said::no(Code::InvalidParams, reason));
         let faults = bundle.faults();
@@ -184,13 +187,13 @@ impl Broker {
         if document.len() > BUNDLE_MAX {
             return no(format!("The flow is longer than {BUNDLE_MAX} bytes."));
         }
-        let (flow, connection) = (&bundle.flow, tx.connection());
+        let (flow, connection) = (&bundle.flow, tx.view());
         let (id, version) = (&flow.flow_id, &flow.version);
         if serde_json::from_slice::<Bundle>(&document).ok().as_ref() != Some(bundle) {
             return no("The flow cannot be written down as it is.".to_owned());
         }
-        let before = store::version(connection, vault, id, version)?;
-        let last = store::last_approved(connection, vault, id)?;
+        let before = flows::version(connection, vault, id, version)?;
+        let last = flows::last_approved(connection, vault, id)?;
         let is_seen = |stored: &Stored| reach.sees(stored.bundle.flow.scope);
         // Whoever may not see a flow does not put another one in its place.
         if !reach.sees(flow.scope) || !before.iter().chain(&last).all(is_seen) {
@@ -211,7 +214,7 @@ impl Broker {
         if let Some(last) = last.filter(|last| last.bundle.flow.version >= *version) {
             return no(format!("Version {} has been canonical; propose a higher one.", last.bundle.flow.version));
         }
-        if before.is_none() && store::proposed_by(connection, vault, &header.caller_key)? >= PROPOSED_MAX {
+        if before.is_none() && flows::proposed_by(connection, vault, &header.caller_key)? >= PROPOSED_MAX {
             let reason =
                 format!("{PROPOSED_MAX} versions of yours are proposed already; take some back with flow_deprecate.");
             return Ok(Said::no(Code::Busy, reason));
@@ -219,7 +222,7 @@ impl Broker {
         if let Some(before) = &before {
             self.cancel_flow_question(tx, before)?;
         }
-        let digest = store::propose(tx, vault, bundle, &header.caller_key)?;
+        let digest = flows::propose(tx, vault, bundle, &header.caller_key)?;
         let data = json!({
             "vault_id": vault, "flow_id": id, "version": version, "state": State::Proposed, "digest": digest,
         });
@@ -236,15 +239,15 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         version: &FlowVersion,
-    ) -> Result<Said, LedgerError> {
-        let (connection, vault) = (tx.connection(), reach.vault);
+    ) -> Result<Said, StoreError> {
+        let (connection, vault) = (tx.view(), reach.vault);
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
         if stored.state != State::Proposed {
             let reason = format!("Version {version} of {flow_id} is {}, not proposed.", stored.state.word());
             return Ok(Said::no(Code::InvalidParams, reason));
         }
-        let last = store::last_approved(connection, vault, flow_id)?;
+        let last = flows::last_approved(connection, vault, flow_id)?;
         if let Some(newer) = last.as_ref().filter(|last| last.bundle.flow.version >= *version) {
             let reason = format!("Version {} has become canonical since.", newer.bundle.flow.version);
             return Ok(Said::no(Code::InvalidParams, reason));
@@ -271,7 +274,7 @@ impl Broker {
         #[expect(clippy::expect_used, reason = "letters satisfy the grammar")]
         let (provider, action) = (FLOWS.parse().expect("a provider"), "approve".parse().expect("an action"));
         let posed = Posed {
-            kind: approvals::Kind::Flow,
+            kind: approval::Kind::Flow,
             caller: &header.caller_key,
             // Flows are the main group's, whoever asks.
             group: group.as_ref(),
@@ -294,9 +297,9 @@ impl Broker {
             Ok(approval) => approval,
             Err(refusal) => return Ok(Said::no(refusal.code, refusal.reason)),
         };
-        store::ask(tx, vault, &stored.bundle, approval)?;
-        let asked = approvals::numbered(tx.connection(), approval)?;
-        let asked = asked.ok_or(LedgerError::Stored { what: "approval" })?;
+        flows::ask(tx, vault, &stored.bundle, approval)?;
+        let asked = approvals::numbered(tx.view(), approval)?;
+        let asked = asked.ok_or(StoreError::Stored { what: "approval" })?;
         Ok(Said::told(
             question(&asked),
             "People are asked, who find it in their inbox or with: host-broker approvals list",
@@ -310,19 +313,19 @@ impl Broker {
         asked: &Approval,
         state: Asked,
         by: &str,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), StoreError> {
         let mut became = state.word();
         if state == Asked::Approved {
-            let about = store::asked_by(tx.connection(), asked.id)?;
+            let about = flows::asked_by(tx.view(), asked.id)?;
             let is_so = match &about {
                 Some((vault, stored)) => {
-                    let last = store::last_approved(tx.connection(), vault, &stored.bundle.flow.flow_id)?;
+                    let last = flows::last_approved(tx.view(), vault, &stored.bundle.flow.flow_id)?;
                     stored.state == State::Proposed && agreed(vault, stored, last.as_ref()) == asked.digest
                 }
                 None => false,
             };
             match about.filter(|_| is_so) {
-                Some((vault, stored)) => store::approve(tx, &vault, &stored.bundle, by)?,
+                Some((vault, stored)) => flows::approve(tx, &vault, &stored.bundle, by)?,
                 // The card showed a difference from another version.
                 None => became = Asked::Cancelled.word(),
             }
@@ -332,9 +335,9 @@ impl Broker {
     }
 
     /// Nobody is to answer a question about what is not proposed any more.
-    fn cancel_flow_question(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), LedgerError> {
+    fn cancel_flow_question(&mut self, tx: &Transaction<'_>, stored: &Stored) -> Result<(), StoreError> {
         let asked = match stored.approval {
-            Some(approval) => approvals::numbered(tx.connection(), approval)?,
+            Some(approval) => approvals::numbered(tx.view(), approval)?,
             None => None,
         };
         let Some(asked) = asked.filter(|asked| asked.state == Asked::Waiting) else { return Ok(()) };
@@ -354,7 +357,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         version: &FlowVersion,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let vault = reach.vault;
         let Some(stored) = version_in(tx, reach, version)? else { return Ok(unknown()) };
         let FlowVersion { flow_id, version } = version;
@@ -371,11 +374,11 @@ impl Broker {
         let state = match stored.state {
             State::Proposed => {
                 self.cancel_flow_question(tx, &stored)?;
-                store::withdraw(tx, vault, flow_id, version)?;
+                flows::withdraw(tx, vault, flow_id, version)?;
                 "withdrawn"
             }
             State::Approved => {
-                store::deprecate(tx, vault, flow_id, &header.caller_key)?;
+                flows::deprecate(tx, vault, flow_id, &header.caller_key)?;
                 State::Deprecated.word()
             }
             State::Deprecated => {
@@ -394,7 +397,7 @@ impl Broker {
         reach: &Reach<'_>,
         wanted: &FlowProject,
         tools: &BTreeSet<Opaque>,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let FlowProject { flow_id, version, harness } = wanted;
         let flows = &self.config.flows;
         if *harness == Harness::AgentBundle && flows.external_agent.forbidden {
@@ -461,7 +464,7 @@ impl Reach<'_> {
     }
 }
 
-fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Said, LedgerError> {
+fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Said, StoreError> {
     let vault = reach.vault;
     let after = match wanted.cursor.as_deref().map(cursor) {
         Some(None) => return Ok(Said::no(Code::InvalidParams, "/cursor: it is none that a list has given.")),
@@ -472,7 +475,7 @@ fn list(tx: &Transaction<'_>, reach: &Reach<'_>, wanted: &FlowList) -> Result<Sa
     let scopes = reach.scopes.iter().copied().filter(|scope| wanted.scope.is_none_or(|wanted| wanted == *scope));
     let which = (wanted.state.unwrap_or(State::Approved), scopes.collect());
     // One more than wanted, to know whether there is more.
-    let mut found = store::list(tx.connection(), vault, &which, after.as_ref(), most + 1)?;
+    let mut found = flows::list(tx.view(), vault, &which, after.as_ref(), most + 1)?;
     let has_more = found.len() > most;
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| format!("{}@{}", last.flow_id, last.version));
@@ -495,10 +498,10 @@ fn cursor(text: &str) -> Option<Cursor> {
 }
 
 /// The version that is meant, if whoever asks may see it.
-fn named_in(tx: &Transaction<'_>, reach: &Reach<'_>, named: &FlowNamed) -> Result<Option<Stored>, LedgerError> {
+fn named_in(tx: &Transaction<'_>, reach: &Reach<'_>, named: &FlowNamed) -> Result<Option<Stored>, StoreError> {
     let found = match &named.version {
-        Some(version) => store::version(tx.connection(), reach.vault, &named.flow_id, version)?,
-        None => store::canonical(tx.connection(), reach.vault, &named.flow_id)?,
+        Some(version) => flows::version(tx.view(), reach.vault, &named.flow_id, version)?,
+        None => flows::canonical(tx.view(), reach.vault, &named.flow_id)?,
     };
     Ok(found.filter(|stored| reach.sees(stored.bundle.flow.scope)))
 }
@@ -508,7 +511,7 @@ pub(super) fn version_in(
     tx: &Transaction<'_>,
     reach: &Reach<'_>,
     FlowVersion { flow_id, version }: &FlowVersion,
-) -> Result<Option<Stored>, LedgerError> {
+) -> Result<Option<Stored>, StoreError> {
     named_in(tx, reach, &FlowNamed { flow_id: flow_id.clone(), version: Some(version.clone()) })
 }
 

@@ -1,25 +1,28 @@
 //! Giving access. The main group's agent gives up to a ceiling; above it a person is asked.
 
 use super::{RowSubject, Said, refuse, write};
-use crate::approvals::card::Card;
-use crate::approvals::{self, Approval, State};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Directive;
 use crate::config::near_miss;
-use crate::grants::{self, Grant};
-use crate::ledger::LedgerError;
-use crate::ledger::chain::Kind;
-use crate::ledger::transaction::Transaction;
 use crate::questions::{self, Ended, Posed};
-use crate::sessions;
 use model::Exposure;
+use model::approval;
+use model::approval::ApprovalReason;
+use model::approval::{Approval, State};
+use model::card::Card;
 use model::{ChatType, Subject};
-use policy::facts::ApprovalReason;
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::request::GrantRequest;
 use shared::{Action, Code, Gate, Group, Level, Provider, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Kind;
+use store::state::approvals;
+use store::state::grants;
+use store::state::grants::Grant;
+use store::state::sessions;
 
 impl Broker {
     /// Gives access, or asks a person whether to.
@@ -28,14 +31,14 @@ impl Broker {
         tx: &Transaction<'_>,
         directive: &Directive,
         request: &GrantRequest,
-    ) -> Result<Fulfilled, LedgerError> {
+    ) -> Result<Fulfilled, StoreError> {
         let header = &directive.header;
         let no = |approval: Option<&Approval>, code: Code, reason: String| {
             write(tx, directive, approval, Said::No { code, reason }).map(Fulfilled::Answered)
         };
         let mut asked = None;
         if directive.asked {
-            asked = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)?;
+            asked = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)?;
             match questions::ended(tx, header)? {
                 Ended::No => {}
                 Ended::Before => return Ok(Fulfilled::Answered(None)),
@@ -56,7 +59,7 @@ impl Broker {
         if grant.is_expired(tx.now()) {
             return no(asked.as_ref(), Code::InvalidParams, "The grant would have expired already.".into());
         }
-        let stored = grants::find(tx.connection(), &grant.group, &grant.provider)?;
+        let stored = grants::find(tx.view(), &grant.group, &grant.provider)?;
         let above = match header.caller.group() {
             Some(group) => match self.above_the_ceiling(group, &grant, stored.as_ref()) {
                 Some(reason) => Some((group, reason)),
@@ -71,7 +74,7 @@ impl Broker {
                 Some(approval) if approval.state == State::Approved && approval.digest == digest => {
                     approvals::spend(tx, approval.id)?;
                     // An agent gives no more later than what a person agreed to.
-                    let answers = approvals::answers(tx.connection(), approval.id)?;
+                    let answers = approvals::answers(tx.view(), approval.id)?;
                     if let Some(person) = answers.into_iter().find(|answer| answer.yes) {
                         grant.granted_by = person.by;
                     }
@@ -124,7 +127,7 @@ impl Broker {
         caller: &str,
         granter: &Group,
         grant: &Grant,
-    ) -> Result<Option<String>, LedgerError> {
+    ) -> Result<Option<String>, StoreError> {
         let both = grant.level > Level::None && self.completes_trifecta(tx, caller, granter, &grant.provider)?;
         Ok(both.then(|| {
             "The main group's session has read private data and content that others wrote, and a grant is a way out; a \
@@ -140,11 +143,11 @@ impl Broker {
         caller: &str,
         granter: &Group,
         provider: &Provider,
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<bool, StoreError> {
         if self.policy.profiles.waives(granter, provider) {
             return Ok(false);
         }
-        let exposed = sessions::exposures(tx.connection(), caller)?;
+        let exposed = sessions::exposures(tx.view(), caller)?;
         let of = |is: fn(&Exposure) -> bool| exposed.iter().any(|exposed| is(&exposed.exposes));
         Ok(of(|exposes| exposes.sensitive) && of(|exposes| exposes.untrusted))
     }
@@ -160,11 +163,11 @@ impl Broker {
         grant: &Grant,
         stored: Option<&Grant>,
         reason: &str,
-    ) -> Result<Fulfilled, LedgerError> {
+    ) -> Result<Fulfilled, StoreError> {
         let header = &directive.header;
         let no = |code, reason| write(tx, directive, None, Said::No { code, reason }).map(Fulfilled::Answered);
         let digest = agreement(granter, &header.behalf, request, grant, stored);
-        let open = approvals::open(tx.connection(), Some(&header.caller_key))?;
+        let open = approvals::open(tx.view(), Some(&header.caller_key))?;
         let lives = |approval: &&Approval| {
             approval.digest == digest && approval.state == State::Waiting && approval.expires_at > tx.now()
         };
@@ -185,7 +188,7 @@ impl Broker {
             return no(Code::Guardrail, "The grant is too long to be shown to a person in full.".to_owned());
         }
         let posed = Posed {
-            kind: approvals::Kind::Grant,
+            kind: approval::Kind::Grant,
             caller: &header.caller_key,
             group: Some(&grant.group),
             request_id: &header.request_id,

@@ -1,21 +1,22 @@
 //! Tokens of operators elsewhere: made, ended and listed by people.
 
 use super::Said;
-use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::Header;
 use crate::config::flows::FlowsTable;
-use crate::flows::grants;
 use crate::flows::issuers;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::Kind;
-use crate::ledger::transaction::Transaction;
-use crate::operators::{self, BEARER, LIFE_MAX, Operator, Wanted, fresh_id};
 use model::Caller;
 use model::TokenId;
+use model::bearer::Bearer;
 use serde_json::{Map, Value, json};
 use shared::Code;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Kind;
+use store::state::external_grants;
+use store::state::operators;
+use store::state::operators::{BEARER, LIFE_MAX, Operator, Wanted, fresh_id};
 
 /// The longest label, in bytes.
 const LABEL_MAX: usize = 256;
@@ -27,7 +28,7 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         wanted: &Wanted,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let Wanted { parts, scopes, vault, life_seconds, label } = wanted;
         let invalid = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
         if parts.is_empty() || scopes.is_empty() {
@@ -70,25 +71,25 @@ impl Broker {
 }
 
 /// Ends a token: at once, and for good.
-pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, LedgerError> {
-    let Some(operator) = operators::find(tx.connection(), id)? else {
+pub(super) fn revoke(tx: &Transaction<'_>, id: &TokenId) -> Result<Said, StoreError> {
+    let Some(operator) = operators::find(tx.view(), id)? else {
         return Ok(Said::no(Code::InvalidParams, format!("There is no token {id}.")));
     };
     if operator.revoked_at.is_some() {
         return Ok(Said::told(operator.document(), format!("{id} was ended before.")));
     }
     operators::revoke(tx, id)?;
-    let ended = grants::revoke_all_of(tx, &Caller::Operator(id.clone()))?;
+    let ended = external_grants::revoke_all_of(tx, &Caller::Operator(id.clone()))?;
     let operator = Operator { revoked_at: Some(tx.now()), ..operator };
     Ok(noted(&operator, format!("{id} is ended, and so are the accesses that it has given: {ended}.")))
 }
 
 /// All tokens, without what opens them, and why one does not hold any more.
-pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<Said, LedgerError> {
-    let found = operators::list(tx.connection())?;
+pub(super) fn list(tx: &Transaction<'_>, flows: &FlowsTable) -> Result<Said, StoreError> {
+    let found = operators::list(tx.view())?;
     let mut tokens: Vec<_> = found.iter().map(Operator::document).collect();
     for (operator, document) in found.iter().zip(&mut tokens) {
-        let why = issuers::lost_right(tx.connection(), flows, &operator.issued_by)?;
+        let why = issuers::lost_right(tx.view(), flows, &operator.issued_by)?;
         if let (Some(why), Some(document)) = (why, document.as_object_mut()) {
             document.insert("refused_because".to_owned(), why.into());
         }

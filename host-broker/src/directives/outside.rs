@@ -2,19 +2,15 @@
 
 use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
-use crate::bearer::Bearer;
 use crate::broker::Broker;
 use crate::call::Header;
 use crate::config::flows::{FlowsTable, ToolTable};
-use crate::flows::grants::{self, Access, BEARER, Issued, Use, fresh_id};
 use crate::flows::issuers;
-use crate::ledger::LedgerError;
-use crate::ledger::transaction::Transaction;
-use crate::operators;
+use crate::flows::standing::{Use, standing};
 use crate::providers::registry::Entry;
 use crate::rights;
-use crate::sessions;
 use model::Caller;
+use model::bearer::Bearer;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::flow::request::{FlowProject, FlowVersion, GrantList, GrantMint, GrantNamed, Harness, LABEL_MAX, State};
@@ -22,6 +18,12 @@ use shared::flow::{Id, Opaque};
 use shared::{Code, Group, Level};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use store::StoreError;
+use store::Transaction;
+use store::state::external_grants;
+use store::state::external_grants::{Access, BEARER, Issued, fresh_id};
+use store::state::operators;
+use store::state::sessions;
 
 impl Broker {
     /// Gives an external agent access to the canonical version of a flow, and to tools that its steps name and the operator
@@ -32,7 +34,7 @@ impl Broker {
         header: &Header,
         reach: &Reach<'_>,
         wanted: &GrantMint,
-    ) -> Result<Said, LedgerError> {
+    ) -> Result<Said, StoreError> {
         let vault = reach.vault;
         let GrantMint { flow_id, flow_version, requested_tools, ttl_seconds, actor_label } = wanted;
         let no = |code: Code| Ok(Said::no(code, code.meaning()));
@@ -93,7 +95,7 @@ impl Broker {
             max_invocations: outside.max_invocations,
             invocations: 0,
         };
-        let no_place = match grants::issue(tx, &access, &bearer.digest())? {
+        let no_place = match external_grants::issue(tx, &access, &bearer.digest())? {
             Issued::Stored => None,
             Issued::Full => Some("There are as many accesses as there can be; those that are over go after a day."),
             Issued::FullOfOne => Some(
@@ -139,11 +141,11 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         tools: &BTreeSet<&Opaque>,
-    ) -> Result<Result<(), String>, LedgerError> {
+    ) -> Result<Result<(), String>, StoreError> {
         let person = match &header.caller {
             Caller::Person(person) => person.clone(),
             Caller::Operator(token) => {
-                let operator = operators::find(tx.connection(), token)?;
+                let operator = operators::find(tx.view(), token)?;
                 operator.map(|operator| operator.maker().to_owned()).unwrap_or_default()
             }
             Caller::Group(group) => return self.main_may_give(tx, (group, &header.caller_key), tools),
@@ -163,7 +165,7 @@ impl Broker {
         tx: &Transaction<'_>,
         (group, caller): (&Group, &str),
         tools: &BTreeSet<&Opaque>,
-    ) -> Result<Result<(), String>, LedgerError> {
+    ) -> Result<Result<(), String>, StoreError> {
         const PERSON: &str = "a person must give it: host-broker flow grant mint";
         let ceiling = self.config.grant_ceiling;
         for bound in tools_of(&self.config.flows, tools.iter().copied()) {
@@ -199,11 +201,11 @@ impl Broker {
     }
 
     /// The flow to which an external agent has access, as it reads it.
-    pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, LedgerError> {
+    pub(super) fn read_outside(&self, tx: &Transaction<'_>, header: &Header, flow: &Id) -> Result<Said, StoreError> {
         let Caller::External(access) = &header.caller else {
             return Ok(Said::no(Code::Guardrail, "Only external agents read by their access."));
         };
-        let standing = grants::standing(tx.connection(), &self.config.flows, tx.now(), access, Use::Read(flow))?;
+        let standing = standing(tx.view(), &self.config.flows, tx.now(), access, Use::Read(flow))?;
         let access = match standing {
             Ok(access) => access,
             Err(code) => return Ok(Said::no(code, code.meaning())),
@@ -238,9 +240,9 @@ impl Reach<'_> {
 }
 
 /// Ends an access: at once, for good, and whether there are external agents or not.
-pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<Said, LedgerError> {
+pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed) -> Result<Said, StoreError> {
     let id = &named.grant_id;
-    let found = grants::find(tx.connection(), id)?.filter(|access| reach.holds(access));
+    let found = external_grants::find(tx.view(), id)?.filter(|access| reach.holds(access));
     let Some(access) = found else {
         let code = Code::FlowExternalGrantDenied;
         return Ok(Said::no(code, code.meaning()));
@@ -248,7 +250,7 @@ pub(super) fn revoke(tx: &Transaction<'_>, reach: &Reach<'_>, named: &GrantNamed
     if access.revoked_at.is_some() {
         return Ok(Said::told(access.document(), format!("{id} was ended before.")));
     }
-    grants::revoke(tx, id)?;
+    external_grants::revoke(tx, id)?;
     let access = Access { revoked_at: Some(tx.now()), ..access };
     Ok(changed(access.document(), format!("{id} is ended.")))
 }
@@ -259,10 +261,10 @@ pub(super) fn list_accesses(
     (header, flows): (&Header, &FlowsTable),
     reach: &Reach<'_>,
     wanted: &GrantList,
-) -> Result<Said, LedgerError> {
+) -> Result<Said, StoreError> {
     let (vault, scopes) = (reach.vault, &reach.scopes);
     let after = match &wanted.cursor {
-        Some(id) => grants::find(tx.connection(), id)?.filter(|access| reach.holds(access)),
+        Some(id) => external_grants::find(tx.view(), id)?.filter(|access| reach.holds(access)),
         None => None,
     };
     if wanted.cursor.is_some() && after.is_none() {
@@ -270,7 +272,8 @@ pub(super) fn list_accesses(
         return Ok(Said::no(code, "/cursor: it is none that a list has given, or it is gone."));
     }
     let Some(most) = most(wanted.limit) else { return Ok(too_many()) };
-    let mut found = grants::list(tx.connection(), vault, (scopes, wanted.flow_id.as_ref()), after.as_ref(), most + 1)?;
+    let mut found =
+        external_grants::list(tx.view(), vault, (scopes, wanted.flow_id.as_ref()), after.as_ref(), most + 1)?;
     let has_more = found.len() > most;
     found.truncate(most);
     let last = found.last().filter(|_| has_more).map(|last| last.grant_id.clone());
@@ -278,7 +281,7 @@ pub(super) fn list_accesses(
     let mut documents: Vec<_> = found.iter().map(Access::document).collect();
     if let Caller::Person(_) = &header.caller {
         for (access, document) in found.iter().zip(&mut documents) {
-            let why = issuers::lost_right(tx.connection(), flows, &access.issued_by)?;
+            let why = issuers::lost_right(tx.view(), flows, &access.issued_by)?;
             if let (Some(why), Some(document)) = (why, document.as_object_mut()) {
                 document.insert("refused_because".to_owned(), why.into());
             }

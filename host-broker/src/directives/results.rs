@@ -4,28 +4,31 @@
 //! reply that leaves after its call is over passes [`Broker::may_have_result`] or [`Broker::may_be_handed_over`].
 
 use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
-use crate::approvals::{self, State};
 use crate::authorize::{chats_fact, grant_fact, kinds_fact};
 use crate::broker::{Broker, Fulfilled};
 use crate::call::Header;
-use crate::flows::grants::{Use, standing};
-use crate::grants::{self, Grant};
-use crate::kill;
-use crate::ledger::LedgerError;
-use crate::ledger::store::{self, Called, Owner};
-use crate::ledger::transaction::Transaction;
+use crate::flows::standing::{Use, standing};
 use crate::providers::registry::Entry;
 use crate::questions;
 use model::Caller;
 use model::Declaration;
+use model::approval::State;
 use model::{Subject, TokenError};
 use policy::facts::{ChatsFact, GrantFact};
 use policy::profile::ApprovalMode;
-use rusqlite::Connection;
 use shared::flow::Opaque;
 use shared::request::ResultRequest;
 use shared::{Code, RequestId, Timestamp};
 use std::sync::Arc;
+use store::StoreError;
+use store::Transaction;
+use store::View;
+use store::state::approvals;
+use store::state::grants;
+use store::state::grants::Grant;
+use store::state::kill;
+use store::state::requests;
+use store::state::requests::{Called, Owner};
 
 impl Broker {
     /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf
@@ -36,11 +39,11 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         of: &RequestId,
-    ) -> Result<Option<Owner>, LedgerError> {
+    ) -> Result<Option<Owner>, StoreError> {
         let key = (Arc::clone(&header.caller_key), of.clone());
         let owner = match self.parked.get(&key) {
             Some(parked) => Some(Owner { person: parked.person.clone(), at: tx.now(), called: None }),
-            None => store::owner(tx.connection(), &header.caller_key, of)?,
+            None => requests::owner(tx.view(), &header.caller_key, of)?,
         };
         let Some(owner) = owner else { return Ok(None) };
         if owner.person.is_some() && owner.person != header.behalf.key() {
@@ -49,7 +52,7 @@ impl Broker {
         let (Some(_), Some(group), Some(called)) = (&owner.person, header.caller.group(), &owner.called) else {
             return Ok(Some(owner));
         };
-        let grant = grants::find(tx.connection(), group, &called.provider)?;
+        let grant = grants::find(tx.view(), group, &called.provider)?;
         let elsewhere = grant.is_some_and(|grant| chats_fact(&grant, header.behalf.person()) == ChatsFact::Elsewhere);
         Ok((!elsewhere).then_some(owner))
     }
@@ -61,25 +64,25 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         of: &RequestId,
-    ) -> Result<Result<(), Code>, LedgerError> {
+    ) -> Result<Result<(), Code>, StoreError> {
         let now = tx.now();
         let asks = (&header.caller, Some(&header.behalf));
         let Some(owner) = self.reachable(tx, header, of)? else { return Ok(Err(out_of_reach(&header.behalf))) };
-        if let Err(code) = self.still_goes_so_far(tx.connection(), now, asks, &owner)? {
+        if let Err(code) = self.still_goes_so_far(tx.view(), now, asks, &owner)? {
             return Ok(Err(code));
         }
         // A request that joined a question, or was answered with another one's result, has what that one may have.
         let behind = questions::behind(tx, header, of)?;
-        let stored = store::reply(tx, &header.caller_key, of)?;
+        let stored = requests::reply(tx, &header.caller_key, of)?;
         if behind == *of && stored.is_some_and(|reply| says_no_more_than_a_refusal(&reply)) {
             return Ok(Ok(()));
         }
-        let source = store::answered_by(tx.connection(), tx.steady(), &header.caller_key, &behind)?;
+        let source = requests::answered_by(tx.view(), tx.steady(), &header.caller_key, &behind)?;
         if source == *of {
             return Ok(Ok(()));
         }
         match self.reachable(tx, header, &source)? {
-            Some(owner) => self.still_goes_so_far(tx.connection(), now, asks, &owner),
+            Some(owner) => self.still_goes_so_far(tx.view(), now, asks, &owner),
             None => Ok(Err(out_of_reach(&header.behalf))),
         }
     }
@@ -88,17 +91,17 @@ impl Broker {
     /// nobody knows whose it is; the request can be sent again.
     ///
     /// # Errors
-    /// [`LedgerError`] if it cannot be read; the reply must not leave then.
+    /// [`StoreError`] if it cannot be read; the reply must not leave then.
     pub(crate) fn may_be_handed_over(
         &self,
-        connection: &Connection,
+        connection: &View,
         (now, steady): (Timestamp, Timestamp),
         caller: &Caller,
         id: &RequestId,
-    ) -> Result<Result<(), Code>, LedgerError> {
+    ) -> Result<Result<(), Code>, StoreError> {
         let key = caller.to_string();
-        let source = store::answered_by(connection, steady, &key, id)?;
-        match store::owner(connection, &key, &source)? {
+        let source = requests::answered_by(connection, steady, &key, id)?;
+        match requests::owner(connection, &key, &source)? {
             Some(owner) => self.still_goes_so_far(connection, now, (caller, None), &owner),
             None => Ok(Err(Code::UnknownRequest)),
         }
@@ -108,11 +111,11 @@ impl Broker {
     /// caller gets its reply.
     fn still_goes_so_far(
         &self,
-        connection: &Connection,
+        connection: &View,
         now: Timestamp,
         (caller, behalf): (&Caller, Option<&Subject>),
         owner: &Owner,
-    ) -> Result<Result<(), Code>, LedgerError> {
+    ) -> Result<Result<(), Code>, StoreError> {
         let access = match caller {
             Caller::External(id) => match standing(connection, &self.config.flows, now, id, Use::Result)? {
                 Ok(access) => Some(access),
@@ -165,19 +168,19 @@ impl Broker {
         tx: &Transaction<'_>,
         header: &Header,
         request: &ResultRequest,
-    ) -> Result<Fulfilled, LedgerError> {
+    ) -> Result<Fulfilled, StoreError> {
         // Whoever joined another's question was told of that one, and has its outcome.
         let of = &questions::behind(tx, header, &request.of)?;
         if self.reachable(tx, header, of)?.is_none() {
             return copy_of(tx, header, &request.of).map(Some).map(Fulfilled::Answered);
         }
-        if !store::is_open(tx, &header.caller_key, of)? {
+        if !requests::is_open(tx, &header.caller_key, of)? {
             return copy_of(tx, header, of).map(Some).map(Fulfilled::Answered);
         }
         if self.may_wait(header) {
             return Ok(Fulfilled::Waits(of.clone()));
         }
-        let asked = approvals::of_request(tx.connection(), &header.caller_key, of)?;
+        let asked = approvals::of_request(tx.view(), &header.caller_key, of)?;
         if let Some(approval) = asked.filter(|approval| approval.state != State::Closed) {
             return questions::still_asked(tx, header, &approval).map(Some).map(Fulfilled::Answered);
         }

@@ -2,19 +2,20 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::flows::grants;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::Kind;
-use crate::ledger::transaction::Transaction;
-use crate::sessions::{self, SessionName};
 use model::{Caller, external};
 use serde_json::json;
 use shared::Code;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain::Kind;
+use store::state::external_grants;
+use store::state::sessions;
+use store::state::sessions::SessionName;
 
 impl Broker {
     /// Forgets what the session has been exposed to.
-    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, LedgerError> {
-        let connection = tx.connection();
+    pub(super) fn reset_session(&self, tx: &Transaction<'_>, name: &SessionName) -> Result<Said, StoreError> {
+        let connection = tx.view();
         let unknown = || {
             Ok(Said::no(Code::InvalidParams, format!("There is no session {name}; see: host-broker exposure list.")))
         };
@@ -26,17 +27,17 @@ impl Broker {
                 Caller::Group(group.clone()).to_string()
             }
             SessionName::Access(access) => {
-                if grants::find(connection, access)?.is_none() {
+                if external_grants::find(connection, access)?.is_none() {
                     return unknown();
                 }
-                grants::session_of(connection, &Caller::External(access.clone()).to_string())?.into_owned()
+                external_grants::session_of(connection, &Caller::External(access.clone()).to_string())?.into_owned()
             }
             SessionName::External(key) if sessions::is_external(connection, key)? => key.clone(),
             SessionName::External(_) => return unknown(),
         };
         let mut waits = sessions::is_under_way(connection, &session)?;
         for (caller, _) in self.waiting.iter().filter(|(_, waiting)| **waiting > 0) {
-            waits |= *grants::session_of(connection, caller)? == *session;
+            waits |= *external_grants::session_of(connection, caller)? == *session;
         }
         if waits {
             // What they bring back would belong to no session.

@@ -21,17 +21,15 @@ mod openapi;
 mod operators;
 mod rates;
 
-use crate::bearer::Bearer;
 use crate::call::{Directive, Header, Order, Origin, Parsed, Rubbish};
 use crate::config::Config;
 use crate::control::Clerk;
 use crate::event::{Event, Reports};
-use crate::flows::grants::{self, Use};
+use crate::flows::standing::{Use, standing};
 use crate::http::connections::Standing;
 use crate::http::pace::Pace;
 use crate::http::web::{Closed, Desk, check_host, entrance::Entrance, seal};
-use crate::ledger::LedgerError;
-use crate::operators::{self as tokens, Operator};
+use crate::operators::is_in_force;
 use crate::own_secrets;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -48,14 +46,19 @@ use model::Caller;
 use model::Clock;
 use model::Nonce;
 use model::Subject;
+use model::bearer::Bearer;
 pub(super) use rates::Rates;
-use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 use shared::flow::GrantId;
 use shared::{Code, Reply, RequestId, Status, limits};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use store::StoreError;
+use store::View;
+use store::state::external_grants;
+use store::state::operators as tokens;
+use store::state::operators::Operator;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
@@ -303,15 +306,15 @@ impl Outside {
             self.look(move |connection| {
                 let operator = tokens::opened_by(connection, &bearer.digest())?;
                 Ok(operator.map(|operator| {
-                    let refused = (!operator.is_in_force(&config, now)).then_some(Code::OperatorTokenDenied);
+                    let refused = (!is_in_force(&operator, &config, now)).then_some(Code::OperatorTokenDenied);
                     Identified { visitor: Visitor::Operator(Box::new(operator)), refused }
                 }))
             })
             .await
-        } else if let Some(bearer) = Bearer::shown(grants::BEARER, shown) {
+        } else if let Some(bearer) = Bearer::shown(external_grants::BEARER, shown) {
             let access = self.look(move |connection| {
-                let Some(id) = grants::opened_by(connection, &bearer.digest())? else { return Ok(None) };
-                let refused = grants::standing(connection, &config.flows, now, &id, Use::Result)?.err();
+                let Some(id) = external_grants::opened_by(connection, &bearer.digest())? else { return Ok(None) };
+                let refused = standing(connection, &config.flows, now, &id, Use::Result)?.err();
                 Ok(Some((id, refused)))
             });
             // Another's name beside it says as little as none.
@@ -329,7 +332,7 @@ impl Outside {
     /// Looks into the ledger, on a thread that may wait.
     async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+        look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Box<Response>> {
         let desk = Arc::clone(&self.desk);
         let looked = tokio::task::spawn_blocking(move || desk.look(look)).await;

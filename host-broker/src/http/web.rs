@@ -25,7 +25,6 @@ use crate::event::Reports;
 use crate::http::api::{self, Api};
 use crate::http::connections::Standing;
 use crate::http::outside::{self, Outside};
-use crate::ledger::LedgerError;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -38,10 +37,11 @@ pub(super) use door::{Closed, check_host, seal};
 use entrance::Entrance;
 use maud::Markup;
 use model::Clock;
-use rusqlite::Connection;
 use sessions::{Use, Visitor};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::StoreError;
+use store::View;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -205,7 +205,7 @@ impl Shared {
     /// Reads the ledger and makes the reply of it, on a thread that may wait.
     async fn read<T>(
         &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+        look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
         show: impl FnOnce(T) -> Response + Send + 'static,
     ) -> Response {
         let desk = Arc::clone(&self.desk);

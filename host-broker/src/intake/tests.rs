@@ -9,12 +9,12 @@ use crate::filter::values::Formats;
 use crate::host::Effects;
 use crate::identity::issuers::Issuers;
 use crate::inspection::Inspector;
-use crate::ledger::LedgerKey;
 use crate::mailroom::Room;
 use crate::mailroom::pace::Lane;
 use crate::providers::registry::Listed;
 use crate::providers::{mock, setup};
 use crate::secrets::Secrets;
+use model::LedgerKey;
 use model::{NoRandomness, Random};
 use platform::clock::SystemClock;
 use platform::commands::SystemCommands;
@@ -235,7 +235,7 @@ fn what_would_leave_is_inspected_beside_the_loop_only_where_the_caller_may_send(
     let config = Arc::new(config);
     for may_call in [false, true] {
         let invoked = Invoked {
-            grant: crate::flows::grants::fresh_id(&SystemRandom).unwrap(),
+            grant: store::state::external_grants::fresh_id(&SystemRandom).unwrap(),
             tool: "sender".parse().unwrap(),
             given: json!({ "text": text }).as_object().unwrap().clone(),
             request_id: "out-1".parse().unwrap(),

@@ -2,15 +2,16 @@
 
 use super::{Message, Outgoing};
 use crate::broker::Broker;
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::health::Verification;
-use crate::ledger::transaction::Transaction;
-use crate::ledger::{LedgerError, broken};
 use serde_json::json;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::broken;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::health::Verification;
 
 impl Broker {
     /// Writes the result of the verification of all rows. If something is wrong, words a notice for each channel.
-    pub(crate) fn alarm(&mut self, tx: &Transaction<'_>, found: &Verification) -> Result<(), LedgerError> {
+    pub(crate) fn alarm(&mut self, tx: &Transaction<'_>, found: &Verification) -> Result<(), StoreError> {
         let (title, row, error, then) = match found {
             Verification::Broken { row, error } => {
                 let then = "No call is admitted. Keep the ledger as it is, and compare it with a backup or an export.";
@@ -52,7 +53,7 @@ impl Broker {
 }
 
 /// Appends the row that says so, and returns its number.
-fn append(tx: &Transaction<'_>, found: &Verification) -> Result<i64, LedgerError> {
+fn append(tx: &Transaction<'_>, found: &Verification) -> Result<i64, StoreError> {
     broken::note(tx, found)?;
     let row = tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
     Ok(row.seq)

@@ -4,9 +4,9 @@
 //! words or fit a grammar; no value, no code. A card is [`Card::text`], whose lines no value can counterfeit: none of
 //! them begins like the first or the last line of a message.
 
-use crate::approvals::Approval;
-use crate::approvals::card::Card;
-use crate::config::channels::NoticeEvent;
+use model::NoticeEvent;
+use model::approval::Approval;
+use model::card::Card;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::fmt::Write as _;
@@ -140,8 +140,8 @@ impl Told<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approvals::State;
-    use policy::facts::ApprovalReason;
+    use model::approval::ApprovalReason;
+    use model::approval::State;
     use shared::Level;
     use shared::digest::Digest;
     use std::collections::BTreeSet;
@@ -155,7 +155,7 @@ mod tests {
         Approval {
             id: 1,
             code: "k7f3qd".to_owned(),
-            kind: crate::approvals::Kind::Call,
+            kind: model::approval::Kind::Call,
             group: Some("personal".parse().unwrap()),
             caller: "group:personal".to_owned(),
             request_id: "r-1".parse().unwrap(),

@@ -4,6 +4,7 @@
 //! It lies in the home, one file a provider, as the program wrote it, and only `provider accept` writes there.
 
 use crate::host::make_private_directory;
+use model::card::Change;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,15 +154,6 @@ impl Accepted {
 fn tool<'a>(said: &'a Map<String, Value>, wanted: &str) -> Option<&'a Value> {
     let tools = said.get("tools")?.as_array()?;
     tools.iter().find(|tool| name(tool) == Some(wanted))
-}
-
-/// One line of a difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Only after.
-    Added(String, String),
-    /// Only before.
-    Removed(String, String),
 }
 
 /// What is different between two things that a program says, member by member: each with where it is and what. `None` if that

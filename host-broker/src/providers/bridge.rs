@@ -29,14 +29,17 @@ use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
 use crate::secrets::Secret;
-use crate::vault::{self, Place, Vault};
+use crate::vault::Vault;
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
+use model::Ciphertext;
 use model::Clock;
 use model::EffectMarker;
 use model::Person;
+use model::Place;
 use model::Random;
+use model::RecordKind;
 use model::{Declaration, Exposes, Exposure, ParamError};
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use schemars::JsonSchema;
@@ -438,7 +441,7 @@ struct Asked {
     input: Map<String, Value>,
     bridge: Arc<Bridge>,
     works_with_credential: bool,
-    sealed: Option<vault::Sealed>,
+    sealed: Option<Ciphertext>,
 }
 
 impl Asked {
@@ -447,7 +450,7 @@ impl Asked {
         let (Some(sealed), Some(vault)) = (&self.sealed, &self.bridge.vault) else { return Ok(None) };
         let person = execution.owner().unwrap_or_default();
         let name = execution.account().unwrap_or_default();
-        let place = Place { what: vault::Kind::Credential, person: &person, capability: &self.capability, name };
+        let place = Place { what: RecordKind::Credential, person: &person, capability: &self.capability, name };
         let unusable = |why: String| Failure::Said { code: Code::CapabilityAuthRequired, message: why };
         let credential = vault.open_credential(&place, sealed, execution);
         credential.map(|credential| Some(credential.given.clone())).map_err(|fault| unusable(fault.to_string()))

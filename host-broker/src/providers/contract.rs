@@ -1,22 +1,23 @@
 //! The one contract between the broker and everything it can do.
 
-use crate::linking::stored::{Flow, Standing};
 use crate::providers::execution::Execution;
 use crate::providers::files::diff::Lines;
-use crate::vault;
+use model::Ciphertext;
 use model::EffectMarker;
 use model::Nonce;
 use model::ProposalId;
+use model::Renewal;
 use model::SealedRequest;
+use model::proposal::Listed;
+use model::proposal::Stored;
 use model::{Declaration, ParamError, Refusal};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
-use shared::{AccountRef, Code, FlowId, Group, Level, RequestId, Timestamp};
+use shared::{AccountRef, Code, FlowId, Level, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+use store::state::linking::{Flow, Standing};
 
 /// A future that an erased operation returns.
 pub type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -151,7 +152,7 @@ pub enum Supplied {
     /// Whether there was an account to be unlinked, and it was.
     Unlinked(bool),
     /// What the account is worked with, if the broker has it, and until when it can be used without being renewed.
-    Credential(Option<(vault::Sealed, Option<Timestamp>)>),
+    Credential(Option<(Ciphertext, Option<Timestamp>)>),
     /// The proposal to be applied.
     Changes(Box<Stored>),
     /// Whether there was a proposal to be taken back, and it was.
@@ -187,51 +188,10 @@ pub struct Proposed {
     pub window: Duration,
 }
 
-/// A stored proposal, as an action gets it back.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// The proposer's name for it.
-    pub id: ProposalId,
-    /// Whose it is.
-    pub group: Group,
-    /// The path that it goes by.
-    pub path: String,
-    /// What was kept; empty until the call is permitted.
-    pub changes: Vec<u8>,
-    /// SHA-256 of the diff that a person agreed to.
-    pub patch_hash: Digest,
-    /// The request that proposed it.
-    pub proposed_by: RequestId,
-}
-
-/// A stored proposal, as a list shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Listed {
-    /// The proposer's name for it.
-    pub hitl_id: String,
-    /// The path that it goes by.
-    pub path: String,
-    /// What it does, in one line.
-    pub summary: String,
-    /// `waiting`, `approved`, `applied`, or how it ended.
-    pub state: String,
-    /// Until when a person is asked, or, after a yes, until when it can be applied.
-    pub until: String,
-    /// The request that proposed it.
-    pub proposed_by: String,
-}
-
 impl std::fmt::Debug for Proposed {
     /// Without what it would write.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Proposed({}, {})", self.id, self.summary)
-    }
-}
-
-impl std::fmt::Debug for Stored {
-    /// Without what it would write.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stored({})", self.id)
     }
 }
 
@@ -290,18 +250,7 @@ pub struct Found {
     /// What the provider says of it, for the person who decides.
     pub shown: Value,
     /// What it is worked with, if that is left to the broker.
-    pub credential: Option<vault::Sealed>,
-    /// Until when that can be used without being renewed; `None` where it does not end.
-    pub fresh_until: Option<Timestamp>,
-}
-
-/// What an account is worked with was renewed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renewal {
-    /// What it was.
-    pub old: vault::Sealed,
-    /// What it is.
-    pub new: vault::Sealed,
+    pub credential: Option<Ciphertext>,
     /// Until when that can be used without being renewed; `None` where it does not end.
     pub fresh_until: Option<Timestamp>,
 }

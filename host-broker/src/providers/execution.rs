@@ -2,7 +2,7 @@
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
-use crate::ledger::transaction::{Effect, Intended};
+use crate::kernel::{Effect, Intended};
 use crate::providers::contract::{Failure, Invocation, Probed, Success};
 use crate::providers::meanwhile::Meanwhile;
 use crate::vault::witness::Witness;

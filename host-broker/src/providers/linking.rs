@@ -20,17 +20,17 @@ mod auth_list;
 mod auth_poll;
 mod auth_unlink;
 
-use crate::linking::stored::Flow;
 use crate::providers::contract::{Aside, Failure, Found, Operation, Progress};
 use crate::providers::execution::Execution;
 use crate::providers::native;
 use crate::vault::witness::Credential;
-use crate::vault::{Kind, Place, Sealed, Vault, VaultFault};
+use crate::vault::{Vault, VaultFault};
 use address::{Brought, Hosts};
 use model::ChatType;
 use model::Clock;
 use model::Declaration;
 use model::Random;
+use model::{Ciphertext, Place, RecordKind};
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
 use std::fmt::Display;
@@ -38,6 +38,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use store::state::linking::Flow;
 use zeroize::Zeroizing;
 
 /// How long a flow lives at most.
@@ -164,20 +165,21 @@ impl Desk {
     }
 
     /// Seals what goes back to the provider with this flow.
-    fn sealed_state(&self, flow: &FlowId, state: &Value, execution: &Execution) -> Result<Sealed, Failure> {
+    fn sealed_state(&self, flow: &FlowId, state: &Value, execution: &Execution) -> Result<Ciphertext, Failure> {
         let person = person(execution)?;
         let record = Zeroizing::new(serde_json::to_vec(state).unwrap_or_default());
         if record.len() > STATE_MAX {
             return Err(bad_answer(&"what is to be kept of the flow is too long"));
         }
-        let place = Place { what: Kind::Flow, person: &person, capability: &self.capability, name: flow.as_str() };
+        let place =
+            Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: flow.as_str() };
         self.vault()?.seal(&place, &record, execution).map_err(unsealed)
     }
 
     /// What goes back to the provider with this flow.
     fn state(&self, id: &FlowId, flow: &Flow, execution: &Execution) -> Result<Value, Failure> {
         let person = person(execution)?;
-        let place = Place { what: Kind::Flow, person: &person, capability: &self.capability, name: id.as_str() };
+        let place = Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: id.as_str() };
         let state = self.vault()?.open(&place, &flow.sealed, execution).map_err(unopened)?;
         serde_json::from_slice(&state).map_err(|_damaged| unopened(VaultFault::Damaged))
     }
@@ -196,7 +198,7 @@ impl Desk {
                 let credential =
                     Credential::new(given, account.as_str(), &shown).map_err(|unfit| bad_answer(&unfit))?;
                 let person = person(execution)?;
-                let (what, capability, name) = (Kind::Credential, &self.capability, account.as_str());
+                let (what, capability, name) = (RecordKind::Credential, &self.capability, account.as_str());
                 let place = Place { what, person: &person, capability, name };
                 Some(self.vault()?.seal_credential(&place, &credential, execution).map_err(unsealed)?)
             }

@@ -25,7 +25,7 @@ pub mod tools;
 pub mod upstream;
 
 use crate::providers::contract::{
-    Failure, Guard, Invocation, Needs, Operation, Probed, Renewal, Running, Success, Supplied, unprepared,
+    Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
 };
 use crate::providers::execution::Execution;
 use crate::providers::native::faults;
@@ -34,6 +34,7 @@ use accounts::{Accounts, Credential};
 use jsonschema::Validator;
 use link::CallFault;
 use model::EffectMarker;
+use model::Renewal;
 use model::{Declaration, Exposes, Exposure, ParamError, Refusal};
 use serde_json::{Map, Value};
 use settings::Settings;

@@ -16,8 +16,6 @@ use crate::http::callback;
 use crate::identity::issuers::{self, OwnKey};
 use crate::inspection::Inspector;
 use crate::keys;
-use crate::ledger::{self, LedgerKey};
-use crate::linking::stored;
 use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::bridge::{self, Bridge, Vouching};
@@ -33,7 +31,9 @@ use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
 use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{Secret, SecretFault, Secrets};
+use crate::vault;
 use crate::vault::Vault;
+use model::LedgerKey;
 use platform::commands::{Command, Commands, Ending};
 use platform::home::Home;
 use policy::facts::Outage;
@@ -42,6 +42,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use store::state::linking as stored;
 use tokio::time::Instant;
 
 /// How long a program may take to print a secret: somebody may have to unlock a vault.
@@ -126,8 +127,8 @@ fn vault_with(config: &Config, home: &Home, effects: &Effects, makes_key: bool) 
 
 /// Whether anything is sealed in this home. A home without a ledger, or with one from before there was a vault, has nothing.
 fn has_records(home: &Home) -> bool {
-    let used = ledger::open::reader(home.path()).and_then(|connection| stored::keys_in_use(&connection));
-    used.is_ok_and(|used| !used.is_empty())
+    let used = store::reader(home.path()).and_then(|view| stored::ciphertexts(&view));
+    used.is_ok_and(|used| !vault::key_names(&used).is_empty())
 }
 
 fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {

@@ -1,17 +1,17 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
-use crate::approvals::card::{Card, Together};
 use crate::call::Call;
-use crate::flows::grants::{Access, session_of};
-use crate::ledger::LedgerError;
 use crate::providers::contract::Invocation;
-use crate::sessions;
 use model::Caller;
 use model::SealedRequest;
+use model::approval::ApprovalReason;
+use model::card::{Card, Together};
 use model::{ChatType, Subject};
-use policy::facts::ApprovalReason;
-use rusqlite::Connection;
 use shared::Level;
+use store::StoreError;
+use store::View;
+use store::state::external_grants::{Access, session_of};
+use store::state::sessions;
 
 /// Everything that a person agrees to; `None` if it cannot be shown in full.
 pub(super) fn card(
@@ -73,12 +73,12 @@ pub(super) fn card(
 /// The calls behind the reason that private data, content of others and a way out would come together, if that is one.
 ///
 /// # Errors
-/// [`LedgerError`] if the session cannot be read; nobody is asked then.
+/// [`StoreError`] if the session cannot be read; nobody is asked then.
 pub(super) fn together(
-    connection: &Connection,
+    connection: &View,
     call: &Call,
     reasons: &[(ApprovalReason, String)],
-) -> Result<Option<Together>, LedgerError> {
+) -> Result<Option<Together>, StoreError> {
     let Some(reason) = reasons.iter().position(|(ask, _)| *ask == ApprovalReason::Trifecta) else { return Ok(None) };
     let Some(operation) = call.target.operation() else { return Ok(None) };
     let earlier = sessions::exposures(connection, &session_of(connection, &call.header.caller_key)?)?;

@@ -1,16 +1,20 @@
 //! What the caller hears of a question: that a person is asked, what was answered, and what became of it.
 
-use crate::approvals::{self, Approval, Kind, State};
 use crate::authorize::Refusal;
 use crate::call::Header;
-use crate::ledger::LedgerError;
-use crate::ledger::chain::{self, Draft};
-use crate::ledger::minor::MinorRow;
-use crate::ledger::store;
-use crate::ledger::transaction::{Answer, Transaction};
+use crate::kernel;
+use crate::kernel::Answer;
+use model::approval::{Approval, Kind, State};
 use serde_json::json;
 use shared::reply::{ApprovalRef, Evidence};
 use shared::{Code, Reply, RequestId, limits};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::ledger::minor::MinorRow;
+use store::state::approvals;
+use store::state::requests;
 
 /// How a request ends before it is decided on again.
 pub(crate) enum Ended {
@@ -23,9 +27,9 @@ pub(crate) enum Ended {
 }
 
 /// Whether this request, about which a person was asked, ends before it is decided on again.
-pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, LedgerError> {
+pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, StoreError> {
     let no = |code: Code| Ok(Ended::Refused(Refusal::new(code, code.meaning().to_owned())));
-    let Some(approval) = approvals::of_request(tx.connection(), &header.caller_key, &header.request_id)? else {
+    let Some(approval) = approvals::of_request(tx.view(), &header.caller_key, &header.request_id)? else {
         return no(Code::ApprovalRequired);
     };
     let (code, reason) = match approval.state {
@@ -44,11 +48,11 @@ pub(crate) fn ended(tx: &Transaction<'_>, header: &Header) -> Result<Ended, Ledg
 }
 
 /// That a person said no, and why.
-pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, LedgerError> {
-    let answers = approvals::answers(tx.connection(), approval.id)?;
+pub(crate) fn said_no(tx: &Transaction<'_>, approval: &Approval) -> Result<String, StoreError> {
+    let answers = approvals::answers(tx.view(), approval.id)?;
     let why = answers.into_iter().filter(|answer| !answer.yes).find_map(|answer| answer.reason);
     let why = why.filter(|why| !why.trim().is_empty());
-    let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", approvals::card::visible(&why)));
+    let said = why.map_or_else(String::new, |why| format!(" Their reason: {}.", model::card::visible(&why)));
     Ok(format!("A person said no to this {}.{said}", approval.kind.noun()))
 }
 
@@ -60,68 +64,68 @@ pub(crate) fn answer(
     asked: bool,
     reply: Reply,
     evidence: Evidence,
-) -> Result<Option<Answer>, LedgerError> {
+) -> Result<Option<Answer>, StoreError> {
     let caller = &header.caller_key;
     if !asked {
-        return tx.answer(caller, reply, evidence).map(Some);
+        return kernel::answer(tx, caller, reply, evidence).map(Some);
     }
     approvals::close(tx, caller, &header.request_id, reply.code.as_deref().unwrap_or("spent"))?;
     if approvals::is_told(tx, caller, &header.request_id)? {
-        return tx.keep(caller, reply, evidence).map(|()| None);
+        return kernel::keep(tx, caller, reply, evidence).map(|()| None);
     }
-    tx.answer(caller, reply, evidence).map(Some)
+    kernel::answer(tx, caller, reply, evidence).map(Some)
 }
 
 /// The caller stops waiting before a person has answered, or before what a person agreed to is over.
-pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, LedgerError> {
-    let Some(approval) = approvals::of_request(tx.connection(), caller, id)? else { return Ok(None) };
+pub(crate) fn pending(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<Option<Answer>, StoreError> {
+    let Some(approval) = approvals::of_request(tx.view(), caller, id)? else { return Ok(None) };
     if approval.told {
         return Ok(None);
     }
-    if approval.state == State::Closed && !store::is_open(tx, caller, id)? {
+    if approval.state == State::Closed && !requests::is_open(tx, caller, id)? {
         // It is over, and the reply did not find its way.
-        let kept = store::reply(tx, caller, id)?;
-        return Ok(kept.map(|reply| tx.answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
+        let kept = requests::reply(tx, caller, id)?;
+        return Ok(kept.map(|reply| kernel::answer_again(id.clone(), reply.into_vec(), approval.asked_seq)));
     }
     approvals::tell(tx, approval.id)?;
     let evidence = tx.append(&Draft {
-        person: store::person_of(tx, caller, id)?,
+        person: requests::person_of(tx, caller, id)?,
         request_id: Some(id),
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         ..Draft::new(chain::Kind::Answered, caller)
     })?;
-    tx.answer(caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
+    kernel::answer(tx, caller, Reply::pending(id.clone(), known(&approval), tx.now()), evidence).map(Some)
 }
 
 /// Another request about the same question, whose caller stops waiting.
-pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+pub(crate) fn told(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, StoreError> {
     let (reply, row) = told_of(tx, header, approval)?;
-    tx.answer_minor(&header.caller_key, reply, row)
+    kernel::answer_minor(tx, &header.caller_key, reply, row)
 }
 
 /// A request for the result of what waits for a person. No reply is kept: the next one makes it again.
-pub(crate) fn still_asked(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, LedgerError> {
+pub(crate) fn still_asked(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<Answer, StoreError> {
     let (reply, row) = told_of(tx, header, approval)?;
-    Ok(tx.answer_unkept(reply, row))
+    Ok(kernel::answer_unkept(reply, row))
 }
 
-fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<(Reply, MinorRow), LedgerError> {
+fn told_of(tx: &Transaction<'_>, header: &Header, approval: &Approval) -> Result<(Reply, MinorRow), StoreError> {
     let row = tx.append_minor(&Draft {
         reason_code: Some(Code::ApprovalRequired),
         approval: Some(approval.reference()),
         body: json!({ "request": header.request_digest, "of_request": approval.request_id }),
-        ..Draft::about(chain::Kind::Answered, header)
+        ..header.draft(chain::Kind::Answered)
     })?;
     Ok((Reply::pending(header.request_id.clone(), known(approval), tx.now()), row))
 }
 
 /// The request whose outcome is this one's: the one that was asked about, if this one's reply says that a person is asked.
-pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, LedgerError> {
-    let reply = store::reply(tx, &header.caller_key, of)?;
+pub(crate) fn behind(tx: &Transaction<'_>, header: &Header, of: &RequestId) -> Result<RequestId, StoreError> {
+    let reply = requests::reply(tx, &header.caller_key, of)?;
     let reply = reply.and_then(|document| serde_json::from_slice::<Reply>(&document).ok());
     let Some(asked) = reply.and_then(|reply| reply.approval) else { return Ok(of.clone()) };
-    let asked = approvals::referred(tx.connection(), &header.caller_key, &asked.reference)?;
+    let asked = approvals::referred(tx.view(), &header.caller_key, &asked.reference)?;
     // Whoever waited to apply a proposal applies it again: there is no other request that does.
     let asked = asked.filter(|approval| approval.kind != Kind::File);
     Ok(asked.map_or_else(|| of.clone(), |approval| approval.request_id))

@@ -3,15 +3,20 @@
 //!
 //! Nobody's answer would change anything, so they are closed at the start and when an answer or silence ends them.
 
-use crate::approvals::{self, Kind, State};
 use crate::broker::Broker;
-use crate::ledger::chain::{self, Draft};
-use crate::ledger::transaction::{Answer, Transaction};
-use crate::ledger::{LedgerError, store};
+use crate::kernel;
+use crate::kernel::Answer;
 use model::Caller;
+use model::approval::{Kind, State};
 use serde_json::json;
 use shared::{Code, Reply, RequestId};
 use std::sync::Arc;
+use store::StoreError;
+use store::Transaction;
+use store::ledger::chain;
+use store::ledger::chain::Draft;
+use store::state::approvals;
+use store::state::requests;
 
 /// A request that cannot be decided on again.
 #[derive(Debug)]
@@ -52,13 +57,13 @@ impl Broker {
         &mut self,
         tx: &Transaction<'_>,
         ended: &Unanswerable,
-    ) -> Result<Option<Answer>, LedgerError> {
+    ) -> Result<Option<Answer>, StoreError> {
         let (caller, id) = (&*ended.key.0, &ended.key.1);
-        let found = approvals::of_request(tx.connection(), caller, id)?;
+        let found = approvals::of_request(tx.view(), caller, id)?;
         let Some(approval) = found.filter(|approval| approval.state != State::Closed) else { return Ok(None) };
         let (code, reason) = ended.why.reason();
         let row = tx.append(&Draft {
-            person: store::person_of(tx, caller, id)?,
+            person: requests::person_of(tx, caller, id)?,
             request_id: Some(id),
             provider: Some(&approval.provider),
             action: Some(&approval.action),
@@ -77,8 +82,8 @@ impl Broker {
         let reply = Reply::of_reason(id.clone(), code, &reason, tx.now());
         // A group that is gone has no directory.
         if matches!(ended.why, Why::GroupGone) || approval.told {
-            return tx.keep(caller, reply, row).map(|()| None);
+            return kernel::keep(tx, caller, reply, row).map(|()| None);
         }
-        tx.answer(caller, reply, row).map(Some)
+        kernel::answer(tx, caller, reply, row).map(Some)
     }
 }

@@ -4,16 +4,18 @@ use crate::answers::success;
 use crate::call::Header;
 use crate::directives::Said;
 use crate::filter::finished::Shown;
-use crate::ledger::LedgerError;
-use crate::ledger::calls::{self, Unsettled};
-use crate::ledger::chain::{Draft, Kind};
-use crate::ledger::store;
-use crate::ledger::transaction::Transaction;
-use crate::proposals;
+use crate::kernel;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use shared::{Action, Code, Group, Provider, Reply, RequestId};
+use store::StoreError;
+use store::Transaction;
+use store::ledger::calls;
+use store::ledger::calls::Unsettled;
+use store::ledger::chain::{Draft, Kind};
+use store::state::proposals;
+use store::state::requests;
 
 /// The longest note, in characters.
 const NOTE_MAX: usize = 1_000;
@@ -32,14 +34,14 @@ pub struct Finding {
 }
 
 /// Settles an unknown outcome by what a person found. It licenses no second attempt: the request id stays used.
-pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -> Result<Said, LedgerError> {
+pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -> Result<Said, StoreError> {
     let no = |reason: &str| Ok(Said::no(Code::InvalidParams, reason));
     let note = finding.note.trim();
     if note.is_empty() || note.chars().count() > NOTE_MAX || note.chars().any(char::is_control) {
         return no("The note must be one line of 1 to 1000 characters.");
     }
     let of_group = finding.group.as_ref().map(|group| format!("group:{group}"));
-    let mut found = calls::unknown_outcomes(tx.connection())?;
+    let mut found = calls::unknown_outcomes(tx.view())?;
     found.retain(|one| {
         one.request_id == finding.request_id.as_str() && of_group.as_ref().is_none_or(|caller| *caller == one.caller)
     });
@@ -48,7 +50,7 @@ pub(crate) fn settle(tx: &Transaction<'_>, header: &Header, finding: &Finding) -
         [] => return no("No call of that name has an unknown outcome; host-broker status lists them."),
         _ => return no("Several groups have a call of that name; name the group."),
     };
-    if !store::forget_unknown(tx, unknown.seq)? {
+    if !requests::forget_unknown(tx, unknown.seq)? {
         return no("No call of that name has an unknown outcome; host-broker status lists them.");
     }
     record_finding(tx, header, unknown, finding)?;
@@ -64,7 +66,7 @@ fn record_finding(
     header: &Header,
     unknown: &Unsettled,
     finding: &Finding,
-) -> Result<(), LedgerError> {
+) -> Result<(), StoreError> {
     let (caller, id) = (&unknown.caller, &finding.request_id);
     let summary = if finding.happened {
         proposals::applied(tx, caller, id)?;
@@ -82,7 +84,7 @@ fn record_finding(
         notices: Vec::new(),
     };
     let evidence = tx.append(&Draft {
-        person: store::person_of(tx, caller, id)?,
+        person: requests::person_of(tx, caller, id)?,
         request_id: Some(id),
         provider: provider.as_ref(),
         action: action.as_ref(),
@@ -96,7 +98,7 @@ fn record_finding(
         Reply::of_reason(id.clone(), Code::ProviderFailed, summary, tx.now())
     };
     // The caller has had its one reply.
-    tx.keep(caller, reply, evidence)
+    kernel::keep(tx, caller, reply, evidence)
 }
 
 /// How the row calls it.

@@ -1,8 +1,10 @@
 //! What is stored opens in its place, under its key, and nowhere else.
 
 use super::*;
+use model::RecordKind;
 use platform::random::SystemRandom;
 use ring::aead::MAX_TAG_LEN;
+use shared::Provider;
 
 struct Broken;
 
@@ -26,7 +28,7 @@ fn mail() -> Provider {
 }
 
 fn place<'a>(person: &'a str, capability: &'a Provider, name: &'a str) -> Place<'a> {
-    Place { what: Kind::Credential, person, capability, name }
+    Place { what: RecordKind::Credential, person, capability, name }
 }
 
 const RECORD: &[u8] = br#"{"refresh_token":"1//hunter2-hunter2"}"#;
@@ -37,13 +39,13 @@ fn a_record_opens_in_its_place_and_nowhere_else() {
     let own = place("ash:ann", &mail, "work");
     let sealed = vault.encrypted(&own, RECORD).unwrap();
     assert_eq!(vault.decrypted(&own, &sealed).unwrap().as_slice(), RECORD);
-    assert_eq!(sealed.len(), RECORD.len());
+    assert_eq!(sealed.bytes().len(), HEAD + RECORD.len() + TAG);
     assert_eq!(TAG, MAX_TAG_LEN);
     for other in [
         place("ash:bob", &mail, "work"),
         place("ash:ann", &calendar, "work"),
         place("ash:ann", &mail, "home"),
-        Place { what: Kind::Flow, ..own },
+        Place { what: RecordKind::Flow, ..own },
     ] {
         assert_eq!(vault.decrypted(&other, &sealed), Err(VaultFault::Damaged), "{other:?}");
         // Nor is it made to by a new key.
@@ -66,19 +68,19 @@ fn not_one_bit_of_a_record_can_be_changed_and_nothing_cut_off() {
         for bit in 0..8 {
             let mut changed = sealed.bytes().to_vec();
             changed[index] ^= 1 << bit;
-            let fault = vault.decrypted(&own, &Sealed::stored(changed)).unwrap_err();
+            let fault = vault.decrypted(&own, &Ciphertext::from_bytes(changed)).unwrap_err();
             let of_name = (1..=NAME).contains(&index);
             assert_eq!(fault, if of_name { VaultFault::OtherKey } else { VaultFault::Damaged }, "{index}.{bit}");
         }
-        let cut = Sealed::stored(sealed.bytes()[..index].to_vec());
+        let cut = Ciphertext::from_bytes(sealed.bytes()[..index].to_vec());
         assert_eq!(vault.decrypted(&own, &cut), Err(VaultFault::Damaged), "{index}");
     }
-    let longer = Sealed::stored([sealed.bytes(), &[0]].concat());
+    let longer = Ciphertext::from_bytes([sealed.bytes(), &[0]].concat());
     assert_eq!(vault.decrypted(&own, &longer), Err(VaultFault::Damaged));
     // The halves of two records make none.
     let other = vault.encrypted(&own, RECORD).unwrap();
     let mixed = [&sealed.bytes()[..HEAD - NONCE], &other.bytes()[HEAD - NONCE..]].concat();
-    assert_eq!(vault.decrypted(&own, &Sealed::stored(mixed)), Err(VaultFault::Damaged));
+    assert_eq!(vault.decrypted(&own, &Ciphertext::from_bytes(mixed)), Err(VaultFault::Damaged));
 }
 
 #[test]
@@ -91,7 +93,7 @@ fn a_new_master_key_takes_over_what_the_old_one_held() {
     let both = vault(2, &[1]);
     assert_eq!(both.decrypted(&own, &sealed).unwrap().as_slice(), RECORD);
     let renewed = both.resealed(&own, &sealed).unwrap().unwrap();
-    assert_ne!(renewed.key_name(), sealed.key_name());
+    assert_ne!(key_name(&renewed), key_name(&sealed));
     assert_eq!(both.resealed(&own, &renewed), Ok(None));
     assert_eq!(vault(2, &[]).decrypted(&own, &renewed).unwrap().as_slice(), RECORD);
     assert_eq!(old.decrypted(&own, &renewed), Err(VaultFault::OtherKey));
@@ -114,7 +116,7 @@ fn a_record_of_another_implementation_is_the_same() {
     let sealed = base16ct::lower::decode_vec(KNOWN).unwrap();
     let mail = mail();
     let own = place("ash:ann", &mail, "work");
-    assert_eq!(vault(7, &[]).decrypted(&own, &Sealed::stored(sealed)).unwrap().as_slice(), b"{\"a\":1}");
+    assert_eq!(vault(7, &[]).decrypted(&own, &Ciphertext::from_bytes(sealed)).unwrap().as_slice(), b"{\"a\":1}");
 }
 
 const KNOWN: &str = "\

@@ -2,10 +2,10 @@
 
 use super::rows::fill;
 use super::world::{World, wait_for};
-use host_broker::ledger::segments::ROWS;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 use std::path::Path;
+use store::ledger::segments::ROWS;
 
 fn first(home: &Path) -> i64 {
     let connection = Connection::open_with_flags(home.join("ledger.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();

@@ -1,13 +1,16 @@
 //! A ledger that is months old, with as many rows as a test wants.
 
-use host_broker::ledger::chain::{Draft, Kind};
-use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
-use host_broker::ledger::{Durability, Ledger};
+use host_broker::kernel;
+use host_broker::kernel::Ledger;
+use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
 use model::Clock;
 use shared::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::Durability;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
 
 /// 2026-02-14T10:00:00Z, always.
 struct Past;
@@ -36,7 +39,7 @@ struct Writer;
 impl Scribe<OneRow> for Writer {
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: OneRow) -> Result<Step<'tx, OneRow>, Unwritten<OneRow>> {
         match tx.append(&Draft::new(Kind::Noted, "broker")) {
-            Ok(_) => Ok(tx.close(event, None)),
+            Ok(_) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(Unwritten { event, error }),
         }
     }

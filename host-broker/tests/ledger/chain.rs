@@ -3,9 +3,9 @@
 use crate::ledger::dice::Dice;
 use crate::ledger::scribe::{fill, rows, verify};
 use crate::ledger::world::World;
-use host_broker::ledger::chain::{Break, Head, Kind, Row, Verifier};
 use shared::digest::Digest;
 use std::collections::BTreeMap;
+use store::ledger::chain::{Break, Head, Kind, Row, Verifier};
 
 /// A row in which every column is there, and texts look like the encoding's own marks.
 fn full() -> Row {
@@ -237,7 +237,7 @@ fn tamper(rows: &mut Vec<Row>, dice: &mut Dice) -> String {
 fn ten_thousand_random_tamperings_are_found_against_a_kept_head() {
     let mut world = World::new();
     fill(&mut world.ledger, 32);
-    let (original, kept) = (rows(world.ledger.reader()), world.ledger.head());
+    let (original, kept) = (rows(world.ledger.view()), world.ledger.head());
     assert_eq!(verify(&original, kept), Ok(()));
     let mut dice = Dice(2026);
     let mut tried: BTreeMap<String, u32> = BTreeMap::new();
@@ -266,7 +266,7 @@ fn ten_thousand_random_tamperings_are_found_against_a_kept_head() {
 fn the_first_bad_row_is_named() {
     let mut world = World::new();
     fill(&mut world.ledger, 20);
-    let original = rows(world.ledger.reader());
+    let original = rows(world.ledger.view());
     let first = |rows: &[Row]| {
         let mut verifier = Verifier::new();
         rows.iter().find_map(|row| verifier.take(row).err())

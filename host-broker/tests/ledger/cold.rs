@@ -7,16 +7,20 @@
 //! prints the time of each deletion with its commit, and of the commits of one row in between.
 
 use crate::ledger::world::{Hand, START, open};
-use host_broker::ledger::chain::{Draft, Kind};
-use host_broker::ledger::segments::{self, Written};
-use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
-use host_broker::ledger::{Durability, Ledger};
+use host_broker::kernel;
+use host_broker::kernel::Ledger;
+use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
 use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 use shared::digest::Digest;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::Durability;
+use store::Transaction;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::segments;
+use store::ledger::segments::Written;
 
 /// The rows in the segment.
 const ROWS: i64 = 20_000;
@@ -56,7 +60,7 @@ impl Scribe<Happening> for Writer {
             Happening::Delete => segments::delete_rows(tx),
         };
         match written {
-            Ok(()) => Ok(tx.close(event, None)),
+            Ok(()) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(Unwritten { event, error }),
         }
     }
@@ -121,7 +125,7 @@ fn rows_of_a_cold_ledger_are_deleted_in_short_steps() {
     forget_pages(home.path());
     let mut ledger = open(home.path(), &clock).unwrap();
     timed(&mut ledger, Happening::Rotated(Box::new(written)));
-    while segments::has_deletable(ledger.reader()).unwrap() {
+    while segments::has_deletable(ledger.view()).unwrap() {
         deletions.push(timed(&mut ledger, Happening::Delete));
         others(&mut ledger, &mut number, &mut between);
     }

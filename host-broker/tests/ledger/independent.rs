@@ -1,15 +1,16 @@
 //! A verifier in another language, written from the format's description alone, agrees with ours.
 
 use crate::ledger::dice::Dice;
-use crate::ledger::scribe::{fill, rows, verify};
+use crate::ledger::scribe::{fill, raw, rows, verify};
 use crate::ledger::world::World;
-use host_broker::ledger::chain::Head;
 use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use store::View;
+use store::ledger::chain::Head;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/verify_ledger.py");
 
@@ -28,13 +29,19 @@ fn script(file: &Path, kept: Head) -> (bool, String) {
 
 /// What ours says of a database.
 fn ours(file: &Path, kept: Head) -> Result<(), String> {
-    let connection = Connection::open(file).unwrap();
-    verify(&rows(&connection), kept)
+    verify(&rows(&of_file(file)), kept)
+}
+
+/// The reads of a database that is no home's.
+fn of_file(file: &Path) -> View {
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(file, home.path().join("ledger.db")).unwrap();
+    store::reader(home.path()).unwrap()
 }
 
 fn export(world: &World, to: &Path) {
     let lines: Vec<String> =
-        rows(world.ledger.reader()).iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
+        rows(world.ledger.view()).iter().map(|row| serde_json::to_string(row).unwrap() + "\n").collect();
     fs::write(to, lines.concat()).unwrap();
 }
 
@@ -106,7 +113,7 @@ fn a_verifier_in_another_language_agrees_on_good_and_on_tampered_ledgers() {
         assert!(!script(file, Head { hash: Digest::ZERO, ..kept }).0);
     }
     let whole = directory.path().join("whole.db");
-    world.ledger.reader().execute("VACUUM INTO ?1", [whole.to_str().unwrap()]).unwrap();
+    raw(&world.ledger).execute("VACUUM INTO ?1", [whole.to_str().unwrap()]).unwrap();
     assert_eq!(ours(&whole, kept), Ok(()));
     let mut dice = Dice(11);
     for round in 0..60 {
@@ -122,7 +129,7 @@ fn a_verifier_in_another_language_agrees_on_good_and_on_tampered_ledgers() {
         let what = tamper(&connection, &mut dice, kept.seq);
         drop(connection);
         let (found, (holds, said)) = (ours(&copy, kept), script(&copy, kept));
-        let changed = rows(&Connection::open(&copy).unwrap()) != rows(world.ledger.reader());
+        let changed = rows(&of_file(&copy)) != rows(world.ledger.view());
         assert_eq!(found.is_err(), changed, "{what}");
         assert_eq!(holds, found.is_ok(), "{what}: {said}, ours: {found:?}");
         if let Err(found) = found {
@@ -141,14 +148,14 @@ fn a_verifier_in_another_language_refuses_what_ours_cannot_read() {
     fill(&mut world.ledger, 20);
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("copy.db");
-    world.ledger.reader().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    raw(&world.ledger).execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
     let connection = Connection::open(&copy).unwrap();
     connection
         .execute_batch("DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET event_hash = x'00' WHERE seq = 7;")
         .unwrap();
     let (holds, said) = script(&copy, Head::EMPTY);
     assert!(!holds && place(&said) == Some("7"), "{said}");
-    let ours = host_broker::ledger::export::each(&connection, 1, |_| Ok(())).unwrap_err().to_string();
+    let ours = store::ledger::export::each(&of_file(&copy), 1, |_| Ok(())).unwrap_err().to_string();
     assert_eq!(place(&ours), Some("7"), "{ours}");
 }
 
@@ -160,7 +167,7 @@ fn a_row_earlier_than_the_one_before_it_takes_a_row_that_accepts_the_clock() {
     let accepted = world.say(json!({ "type": "accept_clock" }));
     assert_eq!(accepted["data"]["behind_ms"], 3_600_000, "{accepted}");
     fill(&mut world.ledger, 30);
-    let written = rows(world.ledger.reader());
+    let written = rows(world.ledger.view());
     let step = written.iter().find(|row| row.kind == "clock_accepted").unwrap().seq;
     assert_eq!(verify(&written, world.ledger.head()), Ok(()));
     // The same chain with that row of another kind, hashed anew.

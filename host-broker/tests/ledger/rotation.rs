@@ -1,19 +1,22 @@
 //! Rotation: the oldest rows move into segments, nothing is lost, and nothing runs again.
 
-use crate::ledger::scribe::{Clerk, Happening, fill, verify, write};
+use crate::ledger::scribe::{Clerk, Happening, fill, raw, verify, write};
 use crate::ledger::world::{World, open};
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
-use host_broker::ledger::chain::{Head, Row};
-use host_broker::ledger::health::{Health, Verification};
-use host_broker::ledger::segments::{self, Due, Segment};
-use host_broker::ledger::transaction::Committed;
-use host_broker::ledger::{Durability, Ledger, LedgerError, verification};
+use host_broker::kernel::Committed;
+use host_broker::kernel::Ledger;
 use serde_json::{Value, json};
 use shared::request::ResultRequest;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use store::ledger::chain::{Head, Row};
+use store::ledger::health::{Health, Verification};
+use store::ledger::segments;
+use store::ledger::segments::{Due, Segment};
+use store::ledger::verification;
+use store::{Durability, StoreError};
 
 const DAY: i64 = 24 * 3_600_000;
 
@@ -24,7 +27,7 @@ fn due(ledger: &Ledger) -> Option<Due> {
 /// Every row, in segments and in the database.
 fn all(ledger: &Ledger) -> Vec<Row> {
     let mut rows = Vec::new();
-    segments::each(ledger.home(), ledger.reader(), 1, |row| {
+    segments::each(ledger.home(), ledger.view(), 1, |row| {
         rows.push(row);
         Ok(())
     })
@@ -33,7 +36,7 @@ fn all(ledger: &Ledger) -> Vec<Row> {
 }
 
 fn first(ledger: &Ledger) -> i64 {
-    ledger.reader().query_row("SELECT min(seq) FROM ledger", [], |row| row.get(0)).unwrap()
+    raw(ledger).query_row("SELECT min(seq) FROM ledger", [], |row| row.get(0)).unwrap()
 }
 
 /// Lets time pass until no row of a segment is left: how many are deleted at once depends on the machine.
@@ -42,7 +45,7 @@ fn tick(world: &mut World) {
         let event = Event::Ticked { delivered: i64::MAX };
         let batch = world.ledger.batch(Durability::Full, vec![event], &mut world.broker);
         assert!(batch.unwritten.is_empty(), "{batch:?}");
-        if !segments::has_deletable(world.ledger.reader()).unwrap() {
+        if !segments::has_deletable(world.ledger.view()).unwrap() {
             return;
         }
     }
@@ -53,7 +56,7 @@ fn rotate(world: &mut World) -> Segment {
     let written = segments::write(world.ledger.home(), due(&world.ledger).unwrap()).unwrap();
     let batch = world.ledger.batch(Durability::Full, vec![Event::Rotated(Box::new(written))], &mut world.broker);
     assert!(batch.unwritten.is_empty(), "{batch:?}");
-    *segments::list(world.ledger.reader()).unwrap().last().unwrap()
+    *segments::list(world.ledger.view()).unwrap().last().unwrap()
 }
 
 /// A home with access for `developer`.
@@ -122,7 +125,7 @@ fn rows_that_something_still_needs_stay() {
     assert_eq!(due(&world.ledger), None, "a person is asked since row {needed}");
     tick(&mut world);
     assert_eq!(due(&world.ledger), None, "still");
-    world.ledger.reader().execute_batch("UPDATE approvals SET state = 'closed'").unwrap();
+    raw(&world.ledger).execute_batch("UPDATE approvals SET state = 'closed'").unwrap();
     assert_eq!(due(&world.ledger).map(|due| due.last), Some(100));
 
     let called = world.call("developer", "write", &json!({}), None);
@@ -200,10 +203,10 @@ fn a_segment_is_not_noted_if_the_rows_are_not_what_they_were() {
     world.clock.turn(DAY + 1);
     let due = due(&world.ledger).unwrap();
     let attack = "DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET caller = 'x' WHERE seq = 50";
-    world.ledger.reader().execute_batch(attack).unwrap();
+    raw(&world.ledger).execute_batch(attack).unwrap();
     let refused = segments::write(world.ledger.home(), due).unwrap_err();
-    assert!(matches!(refused, LedgerError::Broken(_)), "{refused}");
-    assert_eq!((first(&world.ledger), segments::list(world.ledger.reader()).unwrap()), (1, Vec::new()));
+    assert!(matches!(refused, StoreError::Broken(_)), "{refused}");
+    assert_eq!((first(&world.ledger), segments::list(world.ledger.view()).unwrap()), (1, Vec::new()));
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn a_request_whose_first_row_is_in_a_segment_is_nobodys() {
     rotate(&mut world);
     tick(&mut world);
     let left = "SELECT count(*) FROM ledger WHERE caller = 'group:developer' AND request_id = ?1";
-    let left: i64 = world.ledger.reader().query_row(left, [id.as_str()], |row| row.get(0)).unwrap();
+    let left: i64 = raw(&world.ledger).query_row(left, [id.as_str()], |row| row.get(0)).unwrap();
     assert_eq!(left, 1, "a later row of the id is in the database");
     let order = Order::Result(ResultRequest { of: id, timeout_ms: None });
     let directive = Box::new(Directive { header: world.header("developer"), order, asked: false });
@@ -256,7 +259,7 @@ fn forged_rows_beside_a_segment_are_found_and_not_deleted() {
     let verified = |world: &World| evidence(world.home.path(), &["verify", "--json"]).1;
     rotate(&mut world);
     assert_eq!(verified(&world)["ok"], true);
-    let forge = |sql: &str| world.ledger.reader().execute_batch(sql).unwrap();
+    let forge = |sql: &str| raw(&world.ledger).execute_batch(sql).unwrap();
     forge(
         "DROP TRIGGER ledger_is_append_only_update; DROP TRIGGER ledger_has_no_gaps;
            UPDATE ledger SET caller = 'x' WHERE seq = 50",
@@ -264,20 +267,20 @@ fn forged_rows_beside_a_segment_are_found_and_not_deleted() {
     assert_eq!(verified(&world)["first_bad"], 50, "a copy of a row that is in a segment");
     tick(&mut world);
     assert_eq!(verified(&world)["ok"], true, "the copies are gone");
-    world.ledger.reader().execute_batch("INSERT INTO ledger SELECT -5, ts, kind, caller, person, request_id, provider, action, level, params_digest, summary, reason_code, result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash, event_hash FROM ledger WHERE seq = 150").unwrap();
+    raw(&world.ledger).execute_batch("INSERT INTO ledger SELECT -5, ts, kind, caller, person, request_id, provider, action, level, params_digest, summary, reason_code, result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash, event_hash FROM ledger WHERE seq = 150").unwrap();
     tick(&mut world);
     assert_eq!(verified(&world)["ok"], false, "a row before the first");
     // A table that says that everything is in segments does not make a daemon delete everything.
-    world.ledger.reader().execute_batch("INSERT INTO segments VALUES (101, 9000000000, zeroblob(32), 0)").unwrap();
+    raw(&world.ledger).execute_batch("INSERT INTO segments VALUES (101, 9000000000, zeroblob(32), 0)").unwrap();
     let (home, clock) = (world.home, world.clock);
     drop(world.ledger);
-    assert!(matches!(open(home.path(), &clock), Err(LedgerError::Broken(_))));
+    assert!(matches!(open(home.path(), &clock), Err(StoreError::Broken(_))));
 }
 
 #[test]
 fn only_rows_that_are_in_a_segment_can_be_deleted() {
     let (world, _) = rotated();
-    let refused = world.ledger.reader().execute_batch("DELETE FROM ledger WHERE seq = 201").unwrap_err();
+    let refused = raw(&world.ledger).execute_batch("DELETE FROM ledger WHERE seq = 201").unwrap_err();
     assert!(refused.to_string().contains("append-only"), "{refused}");
     assert_eq!(first(&world.ledger), 201);
 }
@@ -316,7 +319,7 @@ fn the_command_verifies_and_exports_segments_and_names_one_that_is_missing_chang
     let later = evidence(home, &["export", "--from", "150"]).0.stdout;
     assert!(export.ends_with(&later) && String::from_utf8_lossy(&later).starts_with("{\"seq\":150,"));
 
-    let segment = segments::list(world.ledger.reader()).unwrap()[0];
+    let segment = segments::list(world.ledger.view()).unwrap()[0];
     let path = segment.path(home);
     let bytes = std::fs::read(&path).unwrap();
     let fails = |what: &str| {
@@ -362,7 +365,7 @@ fn rows_can_be_written_while_a_segment_is() {
     }
     let written = writer.join().unwrap();
     world.ledger.batch(Durability::Full, vec![Event::Rotated(Box::new(written))], &mut world.broker);
-    while segments::has_deletable(world.ledger.reader()).unwrap() {
+    while segments::has_deletable(world.ledger.view()).unwrap() {
         tick(&mut world);
     }
     assert_eq!(verify(&all(&world.ledger), world.ledger.head()), Ok(()));
@@ -381,7 +384,7 @@ fn verification(ledger: &Ledger) -> Verification {
 fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_damaged_counts_as_broken() {
     let (world, head) = rotated();
     assert_eq!(verification(&world.ledger), Verification::Whole { row: head.seq });
-    let segments = segments::list(world.ledger.reader()).unwrap();
+    let segments = segments::list(world.ledger.view()).unwrap();
     let (path, kept) = (segments[1].path(world.home.path()), world.home.path().join("kept"));
     std::fs::rename(&path, &kept).unwrap();
     let is_broken = |row: i64| {
@@ -409,7 +412,7 @@ fn all_rows_are_verified_those_of_segments_too_and_a_file_that_is_missing_or_dam
     std::fs::write(&path, gzip(&lines)).unwrap();
     assert_eq!(verification(&world.ledger), Verification::Whole { row: head.seq });
     let change = "DROP TRIGGER ledger_is_append_only_update; UPDATE ledger SET summary = 'x' WHERE seq = 220";
-    world.ledger.reader().execute_batch(change).unwrap();
+    raw(&world.ledger).execute_batch(change).unwrap();
     let error = "row 220 does not have the hash of its content".to_owned();
     assert_eq!(verification(&world.ledger), Verification::Broken { row: 220, error });
 }
@@ -435,7 +438,7 @@ fn no_transaction_is_open_while_rows_are_handed_on_and_rows_that_move_meanwhile_
     fill(&mut world.ledger, 2_500);
     world.clock.turn(DAY + 1);
     let before = all(&world.ledger);
-    let reader = host_broker::ledger::open::reader(world.home.path()).unwrap();
+    let reader = store::reader(world.home.path()).unwrap();
     let home = world.home.path().to_owned();
     let mut read = Vec::new();
     segments::each(&home, &reader, 1, |row| {
@@ -449,7 +452,7 @@ fn no_transaction_is_open_while_rows_are_handed_on_and_rows_that_move_meanwhile_
         if row.seq % 500 == 0 {
             // SQLite begins its log anew only while nobody reads.
             let begin = "PRAGMA wal_checkpoint(RESTART)";
-            let busy: i64 = world.ledger.reader().query_row(begin, [], |row| row.get(0)).unwrap();
+            let busy: i64 = raw(&world.ledger).query_row(begin, [], |row| row.get(0)).unwrap();
             assert_eq!(busy, 0, "row {}", row.seq);
         }
         read.push(row);

@@ -1,15 +1,18 @@
 //! Events for the ledger alone, and what turns them into rows: no broker, no policy.
 
 use crate::ledger::dice::Dice;
-use host_broker::ledger::LedgerError;
-use host_broker::ledger::chain::{Draft, Head, Kind, Row, Verifier};
-use host_broker::ledger::export;
-use host_broker::ledger::transaction::{Effect, Scribe, Step, Transaction, Unwritten};
-use host_broker::ledger::{Batch, Durability, Ledger};
+use host_broker::kernel;
+use host_broker::kernel::{Batch, Ledger};
+use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
 use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Level, Reply};
+use store::Durability;
+use store::StoreError;
+use store::ledger::chain::{Draft, Head, Kind, Row, Verifier};
+use store::ledger::export;
+use store::{Transaction, View};
 
 /// Something to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,19 +46,19 @@ impl Scribe<Happening> for Clerk {
         event: Happening,
     ) -> Result<Step<'tx, Happening>, Unwritten<Happening>> {
         self.asked.push(event.clone());
-        let broken = || LedgerError::Stored { what: "test" };
+        let broken = || StoreError::Stored { what: "test" };
         let row = |caller: &str| tx.append(&Draft::new(Kind::Noted, caller));
         let written = match &event {
             Happening::Row(caller) => row(caller).map(|_| None),
             Happening::Answered(caller) => row(caller).and_then(|evidence| {
                 let id: shared::RequestId = format!("ext-{}", evidence.seq).parse().unwrap();
-                tx.answer(caller, Reply::of_code(id, Code::NoGrant, tx.now()), evidence).map(Some)
+                kernel::answer(tx, caller, Reply::of_code(id, Code::NoGrant, tx.now()), evidence).map(Some)
             }),
             Happening::Fails(caller) => row(caller).and_then(|_| row(caller)).and_then(|_| Err(broken())),
             Happening::Random(seed) => random(tx, *seed).map(|()| None),
         };
         match written {
-            Ok(answer) => Ok(tx.close(event, answer)),
+            Ok(answer) => Ok(kernel::close(tx, event, answer)),
             Err(error) => Err(Unwritten { event, error }),
         }
     }
@@ -64,7 +67,7 @@ impl Scribe<Happening> for Clerk {
 }
 
 /// A row, or an intent and its outcome, with columns present and absent.
-fn random(tx: &Transaction<'_>, seed: u64) -> Result<(), LedgerError> {
+fn random(tx: &Transaction<'_>, seed: u64) -> Result<(), StoreError> {
     let mut dice = Dice(seed);
     let request_id = "ext-1-a".parse().unwrap();
     let (provider, action, task_id) =
@@ -112,10 +115,17 @@ pub(super) fn fill(ledger: &mut Ledger, rows: i64) {
     }
 }
 
+/// Another connection to the same database, for what no view can do.
+pub(super) fn raw(ledger: &Ledger) -> Connection {
+    let connection = Connection::open(ledger.home().join("ledger.db")).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    connection
+}
+
 /// Every row.
-pub(super) fn rows(connection: &Connection) -> Vec<Row> {
+pub(super) fn rows(view: &View) -> Vec<Row> {
     let mut rows = Vec::new();
-    export::each(connection, 1, |row| {
+    export::each(view, 1, |row| {
         rows.push(row);
         Ok(())
     })
@@ -125,7 +135,7 @@ pub(super) fn rows(connection: &Connection) -> Vec<Row> {
 
 /// Who wrote the rows, in order.
 pub(super) fn callers(ledger: &Ledger) -> Vec<String> {
-    rows(ledger.reader()).into_iter().map(|row| row.caller).collect()
+    rows(ledger.view()).into_iter().map(|row| row.caller).collect()
 }
 
 /// Verifies against a head that was kept elsewhere: what it says is wrong, if anything.

@@ -1,16 +1,17 @@
 //! Writing: what the tables refuse, what a failure leaves behind, and what a commit promises.
 
-use crate::ledger::scribe::{Clerk, Happening, callers, fill, rows, verify, write};
+use crate::ledger::scribe::{Clerk, Happening, callers, fill, raw, rows, verify, write};
 use crate::ledger::world::{START, World};
 use host_broker::call::{Origin, Parsed, Rubbish};
 use host_broker::event::Event;
-use host_broker::ledger::health::Verification;
-use host_broker::ledger::transaction::Committed;
-use host_broker::ledger::{Batch, Durability, LedgerError, Tally};
+use host_broker::kernel::Batch;
+use host_broker::kernel::Committed;
 use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
 use shared::Code;
+use store::ledger::health::Verification;
+use store::{Durability, StoreError, Tally};
 
 use Happening::{Answered, Fails, Row};
 
@@ -37,11 +38,11 @@ fn unwritten(batch: &Batch<Happening>) -> Vec<&Happening> {
 fn the_tables_refuse_to_change_delete_replace_or_skip_a_row() {
     let mut world = World::new();
     fill(&mut world.ledger, 10);
-    let before = rows(world.ledger.reader());
+    let before = rows(world.ledger.view());
     let columns = "ts, kind, caller, person, request_id, provider, action, level, params_digest, summary, reason_code,
         result_summary, result_digest, task_id, approval, policy_version, duration_ms, body, prev_hash, event_hash";
     // Another program's connection has none of our settings; the tables must hold against it too.
-    for connection in [&beside(&world), world.ledger.reader()] {
+    for connection in [&beside(&world), &raw(&world.ledger)] {
         for attack in [
             "UPDATE ledger SET caller = 'x' WHERE seq = 5".to_owned(),
             "UPDATE OR REPLACE ledger SET seq = 6 WHERE seq = 5".to_owned(),
@@ -65,7 +66,7 @@ fn the_tables_refuse_to_change_delete_replace_or_skip_a_row() {
             assert!(connection.execute_batch(&attack).is_err(), "{attack}");
         }
     }
-    assert_eq!(rows(world.ledger.reader()), before);
+    assert_eq!(rows(world.ledger.view()), before);
 }
 
 #[test]
@@ -75,8 +76,8 @@ fn a_failed_event_leaves_no_trace_while_the_others_of_its_batch_are_committed() 
     assert_eq!(closed(&batch), [&Row("a"), &Answered("c"), &Row("e")]);
     assert_eq!(unwritten(&batch), [&Fails("b"), &Fails("d")]);
     assert_eq!(callers(&world.ledger), ["a", "c", "e"]);
-    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
-    let kept: i64 = world.ledger.reader().query_row("SELECT count(*) FROM replies", [], |row| row.get(0)).unwrap();
+    assert_eq!(verify(&rows(world.ledger.view()), world.ledger.head()), Ok(()));
+    let kept: i64 = raw(&world.ledger).query_row("SELECT count(*) FROM replies", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 1);
 }
 
@@ -84,9 +85,7 @@ fn a_failed_event_leaves_no_trace_while_the_others_of_its_batch_are_committed() 
 fn an_error_that_ends_the_whole_transaction_costs_only_its_own_event() {
     let mut world = World::new();
     write(&mut world.ledger, vec![Row("before")]);
-    world
-        .ledger
-        .reader()
+    raw(&world.ledger)
         .execute_batch(
             "CREATE TRIGGER kills BEFORE INSERT ON ledger WHEN NEW.caller = 'killer'
              BEGIN SELECT RAISE(ROLLBACK, 'the transaction is over'); END;",
@@ -98,7 +97,7 @@ fn an_error_that_ends_the_whole_transaction_costs_only_its_own_event() {
     assert_eq!(closed(&batch), [&Row("a"), &Answered("b"), &Row("c"), &Row("e")]);
     assert_eq!(unwritten(&batch), [&Row("killer"), &Row("killer"), &Fails("d")]);
     assert_eq!(callers(&world.ledger), ["before", "a", "b", "c", "e"]);
-    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
+    assert_eq!(verify(&rows(world.ledger.view()), world.ledger.head()), Ok(()));
     // Each of the three that fail costs those before it one more try, and those after it none.
     assert_eq!(clerk.asked.iter().filter(|event| **event == Row("a")).count(), 4);
     assert_eq!(clerk.asked.iter().filter(|event| **event == Row("c")).count(), 3);
@@ -110,9 +109,7 @@ fn an_error_that_ends_the_whole_transaction_costs_only_its_own_event() {
 #[test]
 fn events_that_are_tried_again_keep_their_order() {
     let mut world = World::new();
-    world
-        .ledger
-        .reader()
+    raw(&world.ledger)
         .execute_batch(
             "CREATE TRIGGER kills BEFORE INSERT ON ledger WHEN NEW.caller = 'killer'
              BEGIN SELECT RAISE(ROLLBACK, 'the transaction is over'); END;",
@@ -128,9 +125,7 @@ fn a_commit_that_fails_leaves_nothing_and_the_next_one_works() {
     let mut world = World::new();
     write(&mut world.ledger, vec![Row("before")]);
     // A constraint that is looked at by the commit, not by the statement.
-    world
-        .ledger
-        .reader()
+    raw(&world.ledger)
         .execute_batch(
             "CREATE TABLE parent (id INTEGER PRIMARY KEY);
              CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
@@ -142,7 +137,7 @@ fn a_commit_that_fails_leaves_nothing_and_the_next_one_works() {
     assert_eq!(closed(&batch), [&Row("a"), &Answered("b")]);
     assert_eq!(unwritten(&batch), [&Row("orphan")]);
     assert_eq!(callers(&world.ledger), ["before", "a", "b"]);
-    assert_eq!(verify(&rows(world.ledger.reader()), world.ledger.head()), Ok(()));
+    assert_eq!(verify(&rows(world.ledger.view()), world.ledger.head()), Ok(()));
 }
 
 #[test]
@@ -156,7 +151,7 @@ fn nothing_is_written_while_the_clock_is_more_than_thirty_seconds_behind_the_las
     assert_eq!(unwritten(&batch), [&Row("c"), &Answered("d")]);
     for (_, error) in &batch.unwritten {
         let said = error.to_string();
-        assert!(matches!(error.as_ref(), LedgerError::Clock { .. }), "{said}");
+        assert!(matches!(error.as_ref(), StoreError::Clock { .. }), "{said}");
         let parts = ["2026-02-14T10:00:00.000Z", "2026-02-14T09:59:29.999Z", "30 s earlier", "evidence accept-clock"];
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
@@ -164,7 +159,7 @@ fn nothing_is_written_while_the_clock_is_more_than_thirty_seconds_behind_the_las
     assert!(write(&mut world.ledger, vec![Row("e")]).unwritten.is_empty());
     world.clock.turn(40_000);
     assert!(write(&mut world.ledger, vec![Row("f")]).unwritten.is_empty());
-    let written = rows(world.ledger.reader());
+    let written = rows(world.ledger.view());
     let times: Vec<i64> = written.iter().map(|row| row.ts - START).collect();
     // Rows never go back in time.
     assert_eq!(times, [0, 0, 0, 10_000]);
@@ -177,32 +172,30 @@ fn a_row_names_the_version_of_the_policy_that_it_was_written_under() {
     write(&mut world.ledger, vec![Row("a")]);
     world.ledger.set_policy_version("v2".to_owned());
     write(&mut world.ledger, vec![Row("b")]);
-    let versions: Vec<String> = rows(world.ledger.reader()).into_iter().map(|row| row.policy_version).collect();
+    let versions: Vec<String> = rows(world.ledger.view()).into_iter().map(|row| row.policy_version).collect();
     assert_eq!(versions, ["v1", "v2"]);
 }
 
 /// A sync is a commit, and a commit is written only if it changes something.
 fn turn(world: &World) -> i64 {
-    world.ledger.reader().query_row("SELECT turn FROM delivered", [], |row| row.get(0)).unwrap()
+    raw(&world.ledger).query_row("SELECT turn FROM delivered", [], |row| row.get(0)).unwrap()
 }
 
-/// How a commit of the writer is synced now (1: ordered only, 2: synced), and how many rows it has changed so far.
-fn synced(world: &World) -> (i64, u64) {
-    let connection = world.ledger.reader();
-    let level = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
-    (level, connection.total_changes())
+/// How many commits the writer has synced so far, and how many rows it has changed.
+fn synced(world: &World) -> (u64, u64) {
+    let tally = world.ledger.tally();
+    (tally.syncs, tally.changes)
 }
 
 #[test]
 fn only_the_intents_of_reads_are_committed_without_a_sync() {
     let mut world = World::new();
     world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 1 }));
-    assert_eq!(synced(&world).0, 2);
     let read = world.call("developer", "read", &json!({}), None);
-    let before = synced(&world).1;
+    let (syncs, before) = synced(&world);
     assert!(matches!(world.admit(Durability::Normal, vec![read]).committed.as_slice(), [Committed::Start(_)]));
     // The row, the note that it is open, and its place in the minute's calls.
-    assert_eq!(synced(&world), (1, before + 3));
+    assert_eq!(synced(&world), (syncs, before + 3));
     assert_eq!(turn(&world), 0);
 
     let calls =
@@ -211,14 +204,14 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
     // Two rows and their records (the refusal's reply, and its bytes). Then one more change, whose commit syncs all
     // that came before it.
-    assert_eq!(synced(&world), (2, before + 3 + 6 + 1));
+    assert_eq!(synced(&world), (syncs + 1, before + 3 + 6 + 1));
     assert_eq!(turn(&world), 1);
 
     // That was for once: the next intent of a read is not synced, the next batch of another kind is.
-    for (durability, level, changes) in [(Durability::Normal, 1, 3), (Durability::Full, 2, 6)] {
+    for (durability, more, changes) in [(Durability::Normal, 1, 3), (Durability::Full, 2, 6)] {
         let read = world.call("developer", "read", &json!({}), None);
         world.admit(durability, vec![read]);
-        assert_eq!(synced(&world), (level, before + 3 + 6 + 1 + changes));
+        assert_eq!(synced(&world), (syncs + more, before + 3 + 6 + 1 + changes));
     }
 }
 
@@ -226,7 +219,7 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
 fn syncs_fail(world: &World) {
     const TRIGGER: &str =
         "CREATE TRIGGER no_sync BEFORE UPDATE ON delivered BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END;";
-    world.ledger.reader().execute_batch(TRIGGER).unwrap();
+    raw(&world.ledger).execute_batch(TRIGGER).unwrap();
 }
 
 #[test]
@@ -286,7 +279,7 @@ fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
             let mut world = World::new();
             world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 2 }));
             syncs_fail(&world);
-            let Tally { commits, syncs } = world.ledger.tally();
+            let Tally { commits, syncs, .. } = world.ledger.tally();
             let calls = ["read", action, "none"].map(|action| world.call("developer", action, &json!({}), None));
             let batch = world.admit(durability, calls.into());
             assert!(
@@ -297,7 +290,8 @@ fn what_cannot_wait_is_committed_with_a_sync_and_not_synced_afterwards() {
                 "{batch:?}"
             );
             assert_eq!((batch.held.len(), batch.unwritten.len()), (0, 0));
-            assert_eq!(world.ledger.tally(), Tally { commits: commits + 1, syncs: syncs + 1 }, "{action}");
+            let after = world.ledger.tally();
+            assert_eq!((after.commits, after.syncs), (commits + 1, syncs + 1), "{action}");
         }
     }
 }
@@ -345,9 +339,7 @@ fn a_held_refusal_whose_sync_fails_is_not_told() {
 fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() {
     let mut world = World::with_people("[[channels]]\nname = \"log\"\nkind = \"command\"\ncommand = [\"true\"]\n");
     // A constraint that is looked at by the commit, not by the statement.
-    world
-        .ledger
-        .reader()
+    raw(&world.ledger)
         .execute_batch(
             "CREATE TABLE parent (id INTEGER PRIMARY KEY);
              CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
@@ -362,7 +354,7 @@ fn an_alarm_stays_if_its_row_is_written_and_a_later_event_of_its_batch_is_not() 
     assert_eq!((batch.committed.len(), batch.unwritten.len()), (1, 1));
     assert_eq!(world.broker.take_alarms().len(), 1);
     // An alarm without a row is forgotten.
-    world.ledger.reader().execute_batch("DROP TRIGGER orphans; CREATE TRIGGER orphans AFTER INSERT ON ledger BEGIN INSERT INTO child VALUES (1); END;").unwrap();
+    raw(&world.ledger).execute_batch("DROP TRIGGER orphans; CREATE TRIGGER orphans AFTER INSERT ON ledger BEGIN INSERT INTO child VALUES (1); END;").unwrap();
     let batch = world.ledger.batch(Durability::Full, vec![Event::Verified(Box::new(broken()))], &mut world.broker);
     assert_eq!((batch.unwritten.len(), world.broker.take_alarms().len()), (1, 0));
 }

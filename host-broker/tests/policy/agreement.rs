@@ -3,10 +3,11 @@
 use crate::policy::facts::{agreed, any_facts, exceeded, exposure, nobody, operation, orderly, session};
 use crate::policy::model::{Answer, decided, model};
 use model::Exposure;
+use model::approval::ApprovalReason;
 use policy::decide::{Judgement, Step, Verdict, decide};
 use policy::facts::{
-    Agreed, ApprovalReason, ChatsFact, EgressFact, Facts, GrantFact, KilledBy, LiveGrant, OperationFact, Outage,
-    PersonFact, ProviderFact, RulesFact, SessionFact,
+    Agreed, ChatsFact, EgressFact, Facts, GrantFact, KilledBy, LiveGrant, OperationFact, Outage, PersonFact,
+    ProviderFact, RulesFact, SessionFact,
 };
 use policy::profile::ApprovalMode;
 use proptest::prelude::*;

@@ -1,10 +1,11 @@
 //! Facts for the tests: some that permit, and random ones.
 
+use model::Exposed;
 use model::Exposure;
+use model::approval::ApprovalReason;
 use policy::facts::{
-    AccountFact, Agreed, ApprovalReason, ChatsFact, EgressFact, Exposed, Facts, GateFact, GrantFact, GuardFact,
-    KilledBy, LimitsFact, LiveGrant, OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact,
-    SessionFact, TaskFact,
+    AccountFact, Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
+    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
 use policy::profile::ApprovalMode;
 use proptest::prelude::*;

@@ -1,20 +1,22 @@
 //! The facts as they are gathered from a real ledger: what people and agents have said decides the next call.
 
 use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
-use host_broker::approvals;
 use host_broker::authorize::{Policy, judge};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
-use host_broker::gates;
-use host_broker::ledger::Durability;
-use host_broker::ledger::transaction::{Committed, Scribe, Step, Transaction, Unwritten};
+use host_broker::kernel;
+use host_broker::kernel::{Committed, Scribe, Step, Unwritten};
 use host_broker::providers::registry::Listed;
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use serde_json::{Value, json};
 use shared::{Level, Reply, Timestamp};
 use std::sync::Arc;
+use store::Durability;
+use store::Transaction;
+use store::state::approvals;
+use store::state::gates;
 
 impl World {
     /// From now on the provider is this one.
@@ -51,7 +53,7 @@ impl World {
     fn facts(&mut self, action: &str, params: &Value, task: Option<&str>) -> Facts {
         let call = self.call("developer", action, params, task);
         let now = Timestamp::from_millis(START);
-        judge(self.ledger.reader(), (now, self.ledger.steady()), &call, &policy(&self.clerk.config), None).unwrap().0
+        judge(self.ledger.view(), (now, self.ledger.steady()), &call, &policy(&self.clerk.config), None).unwrap().0
     }
 
     /// A grant to the developers by a person.
@@ -114,7 +116,7 @@ fn a_grant_is_one_groups_at_one_provider() {
     let other = world.call("finance", "read", &json!({}), None);
     let now = Timestamp::from_millis(START);
     assert_eq!(
-        judge(world.ledger.reader(), (now, world.ledger.steady()), &other, &policy(&world.clerk.config), None)
+        judge(world.ledger.view(), (now, world.ledger.steady()), &other, &policy(&world.clerk.config), None)
             .unwrap()
             .0
             .grant,
@@ -123,7 +125,7 @@ fn a_grant_is_one_groups_at_one_provider() {
     let mut elsewhere = world.call("developer", "read", &json!({}), None);
     elsewhere.provider = "github".parse().unwrap();
     assert_eq!(
-        judge(world.ledger.reader(), (now, world.ledger.steady()), &elsewhere, &policy(&world.clerk.config), None)
+        judge(world.ledger.view(), (now, world.ledger.steady()), &elsewhere, &policy(&world.clerk.config), None)
             .unwrap()
             .0
             .grant,
@@ -220,7 +222,7 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     call.target = host_broker::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
     let (_, decision) =
-        judge(world.ledger.reader(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None).unwrap();
+        judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None).unwrap();
     let code = format!("{:?}", decision.verdict);
     assert!(code.contains("ProviderDisabled"), "{code}");
 }
@@ -312,7 +314,7 @@ fn a_quorum_is_different_people_and_one_no_is_enough() {
         world.grant(json!({ "access_level": 3 }));
         let alice = world.clerk.uid;
         assert_eq!(world.result("ask", &json!({}), None), "ask");
-        let open = approvals::open(world.ledger.reader(), None).unwrap();
+        let open = approvals::open(world.ledger.view(), None).unwrap();
         let code = open.last().unwrap().code.clone();
         let answer = |yes: bool| json!({ "type": "answer", "code": code, "yes": yes, "reason": null });
         world.clerk.uid = alice;
@@ -352,7 +354,7 @@ fn a_grant_that_is_bound_to_chats_is_for_persons_in_them() {
         call.header.behalf = Subject::Person(Arc::new(person));
         let now = Timestamp::from_millis(START);
         let judged =
-            judge(world.ledger.reader(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None)
+            judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None)
                 .unwrap();
         let GrantFact::Live(grant) = judged.0.grant else { panic!("{:?}", judged.0.grant) };
         grant.chats
@@ -408,9 +410,8 @@ fn a_gate_opens_once_for_one_call_of_its_task() {
     assert_eq!(world.result("produce", &json!({ "fault": 1 }), Some("gov-1")), "invalid_params");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "run");
     assert_eq!(world.result("produce", &json!({}), Some("gov-1")), "gate_missing");
-    let spent: i64 = world
-        .ledger
-        .reader()
+    let spent: i64 = rusqlite::Connection::open(world.home.path().join("ledger.db"))
+        .unwrap()
         .query_row("SELECT count(*) FROM gate_approvals WHERE spent_by IS NOT NULL", [], |row| row.get(0))
         .unwrap();
     assert_eq!(spent, 1);
@@ -513,7 +514,7 @@ fn a_gate_that_takes_nobody_is_closed() {
     let call = world.call("developer", "produce", &json!({}), Some("gov-1"));
     let policy = Policy { quorum: [("Security".parse().unwrap(), 0)].into(), ..Policy::default() };
     let (facts, _) =
-        judge(world.ledger.reader(), (Timestamp::from_millis(START), world.ledger.steady()), &call, &policy, None)
+        judge(world.ledger.view(), (Timestamp::from_millis(START), world.ledger.steady()), &call, &policy, None)
             .unwrap();
     assert_eq!(facts.gate, GateFact::Closed("Security".parse().unwrap()));
 }
@@ -524,7 +525,7 @@ struct Spender;
 impl Scribe<Event> for Spender {
     fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: Event) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         match gates::spend(tx, &[1], 7) {
-            Ok(()) => Ok(tx.close(event, None)),
+            Ok(()) => Ok(kernel::close(tx, event, None)),
             Err(error) => Err(Unwritten { event, error }),
         }
     }

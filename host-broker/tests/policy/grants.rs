@@ -2,13 +2,14 @@
 
 use crate::policy::world::{START, World};
 use host_broker::call::Order;
-use host_broker::grants::{self, Grant};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 use shared::request::GrantRequest;
 use shared::{Action, Gate, Level, Timestamp};
 use std::collections::BTreeSet;
+use store::state::grants;
+use store::state::grants::Grant;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const TIMES: [Option<i64>; 4] = [None, Some(START + 10), Some(START + 20), Some(START - 10)];
@@ -293,7 +294,7 @@ fn nobody_but_people_grants_to_the_main_group_and_nobody_but_its_agent_and_peopl
 }
 
 fn stored(world: &World) -> Grant {
-    grants::find(world.ledger.reader(), &"developer".parse().unwrap(), &"mock".parse().unwrap()).unwrap().unwrap()
+    grants::find(world.ledger.view(), &"developer".parse().unwrap(), &"mock".parse().unwrap()).unwrap().unwrap()
 }
 
 #[test]
@@ -338,14 +339,14 @@ fn a_grant_is_stored_as_it_was_asked_for_and_the_next_one_replaces_it_whole() {
         chat_ids: None,
         ..first
     };
-    assert_eq!(grants::list(world.ledger.reader(), None).unwrap(), [second]);
+    assert_eq!(grants::list(world.ledger.view(), None).unwrap(), [second]);
 }
 
 #[test]
 fn the_next_expiry_is_that_of_an_active_grant_that_is_not_over() {
     let mut world = World::new();
     let next = |world: &World, at: i64| {
-        grants::next_expiry(world.ledger.reader(), Timestamp::from_millis(START + at)).unwrap().map(Timestamp::millis)
+        grants::next_expiry(world.ledger.view(), Timestamp::from_millis(START + at)).unwrap().map(Timestamp::millis)
     };
     assert_eq!(next(&world, 0), None);
     world.grant(json!({ "access_level": 1, "expires_in_s": 10 }));
@@ -371,7 +372,7 @@ fn a_grant_that_names_what_does_not_exist_or_is_over_is_refused() {
     ] {
         assert_eq!(world.grant(wrong.clone())["code"], "invalid_params", "{wrong}");
     }
-    assert_eq!(grants::list(world.ledger.reader(), None).unwrap(), []);
+    assert_eq!(grants::list(world.ledger.view(), None).unwrap(), []);
 }
 
 #[test]

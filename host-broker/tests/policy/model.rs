@@ -2,10 +2,11 @@
 //! gives when it speaks. The strictest clause that speaks wins, and of equally strict ones the first in the list.
 
 use model::Exposure;
+use model::approval::ApprovalReason;
 use policy::decide::{Decision, Step, Verdict};
 use policy::facts::{
-    AccountFact, ApprovalReason, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant,
-    ParamsFact, PersonFact, ProviderFact, RulesFact, TaskFact,
+    AccountFact, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, LimitsFact, LiveGrant, ParamsFact,
+    PersonFact, ProviderFact, RulesFact, TaskFact,
 };
 use policy::profile::ApprovalMode;
 use shared::{Code, Level};

@@ -4,10 +4,10 @@ use crate::policy::world::World;
 use host_broker::call::{Directive, Header, Order, Parsed};
 use host_broker::chat::{Relayed, read};
 use host_broker::event::Event;
-use host_broker::ledger::Durability;
-use host_broker::ledger::transaction::Committed;
+use host_broker::kernel::Committed;
 use model::Caller;
 use serde_json::Value;
+use store::Durability;
 
 /// What this caller hears who hands in an answer.
 fn hand_in(world: &mut World, caller: Caller, may_relay: bool) -> Value {

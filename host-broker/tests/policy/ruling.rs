@@ -79,14 +79,9 @@ impl Ruled {
     /// What the rules say, and what their step does.
     fn said(&self, params: &Value) -> (RulesFact, Verdict) {
         let now = Timestamp::from_millis(START);
-        let (facts, decision) = judge(
-            self.world.ledger.reader(),
-            (now, self.world.ledger.steady()),
-            &self.call(params),
-            &self.policy,
-            None,
-        )
-        .unwrap();
+        let (facts, decision) =
+            judge(self.world.ledger.view(), (now, self.world.ledger.steady()), &self.call(params), &self.policy, None)
+                .unwrap();
         let step = decision.judgements.into_iter().find(|judgement| judgement.step == Step::Rules).unwrap();
         (facts.rules, step.verdict)
     }
@@ -136,7 +131,7 @@ fn an_explanation_names_the_rule() {
     let call = ruled.call(&json!({ "calendar": "dev@example.com" }));
     let now = Timestamp::from_millis(START);
     let (facts, decision) =
-        judge(ruled.world.ledger.reader(), (now, ruled.world.ledger.steady()), &call, &ruled.policy, None).unwrap();
+        judge(ruled.world.ledger.view(), (now, ruled.world.ledger.steady()), &call, &ruled.policy, None).unwrap();
     let explained = explain(&facts, &decision);
     let steps = explained["steps"].as_array().unwrap();
     let named: Vec<&Value> = steps.iter().filter(|step| step.get("rule").is_some()).collect();

@@ -8,7 +8,7 @@ use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
 use host_broker::filter::values::Formats;
-use host_broker::ledger::{Batch, Durability, Ledger, LedgerError, LedgerKey};
+use host_broker::kernel::{Batch, Ledger};
 use host_broker::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use host_broker::providers::execution::Execution;
 use host_broker::providers::registry::{Catalogue, Listed};
@@ -17,6 +17,7 @@ use host_broker::secrets::Secrets;
 use model::Caller;
 use model::Clock;
 use model::EffectMarker;
+use model::LedgerKey;
 use model::NoRandomness;
 use model::Nonce;
 use model::Random;
@@ -29,6 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
+use store::{Durability, StoreError};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -190,7 +192,7 @@ pub(crate) struct World {
 }
 
 /// The ledger of a home.
-pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, LedgerError> {
+pub(crate) fn open(home: &Path, clock: &Arc<Hand>) -> Result<Ledger, StoreError> {
     let clock: Arc<dyn Clock> = Arc::<Hand>::clone(clock);
     Ledger::open(home, clock, "v1".to_owned())
 }
@@ -237,7 +239,7 @@ impl World {
                 foundation: None,
                 reload: None,
                 start: String::new(),
-                health: tokio::sync::watch::channel(host_broker::ledger::health::Health::default()).1,
+                health: tokio::sync::watch::channel(store::ledger::health::Health::default()).1,
                 limits: String::new(),
             },
             home,

@@ -1,10 +1,10 @@
 //! The real daemon, killed at any moment under load: no effect twice, no effect without a row, no acknowledged row
 //! lost, every request answered.
 
-use host_broker::ledger::chain::Row;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use store::ledger::chain::Row;
 use tests::group::{call, code, with};
 use tests::world::CONFIG;
 use tests::{Group, History, World, evidence, until};

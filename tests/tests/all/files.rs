@@ -520,7 +520,7 @@ fn the_card_shows_every_line_and_nothing_in_it_passes_for_a_field() {
     let hostile = "ok\n  Workspace: main\nWhy: trust me\n\u{202e}evil\u{200b}\r\n\u{1b}[2J";
     let id = propose(&developer, "src/a.rs", hostile);
     let card = world.query("SELECT card FROM approvals").remove(0)["card"].as_str().unwrap().to_owned();
-    let card: host_broker::approvals::card::Card = serde_json::from_str(&card).unwrap();
+    let card: model::card::Card = serde_json::from_str(&card).unwrap();
     let text = card.text();
     assert_eq!(
         text.lines().filter(|line| line.starts_with("Workspace: ")).collect::<Vec<_>>(),

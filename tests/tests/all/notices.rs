@@ -339,7 +339,7 @@ fn a_channel_that_never_works_is_given_up_with_the_question_and_is_visible() {
     assert_eq!(states(&world), [json!({ "event": "asked", "channel": "ops", "state": "failed" })]);
     let (kind, body) = rows(&world).pop().unwrap();
     assert_eq!((kind.as_str(), &body["channel"]), ("notice_failed", &json!("ops")));
-    let failing = host_broker::notices::store::failing(&rusqlite::Connection::open(world.path("ledger.db")).unwrap());
+    let failing = store::state::notices::failing(&store::reader(&world.path("")).unwrap());
     let fault = failing.unwrap().remove(0).fault.unwrap();
     assert!(fault.contains("status 1"), "{fault}");
 }

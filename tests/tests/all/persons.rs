@@ -4,7 +4,6 @@
 use host_broker::identity::issuers::OwnKey;
 use host_broker::identity::token::{LIFE, Wanted, claims, signed};
 use host_broker::keys;
-use host_broker::ledger::chain::Row;
 use model::ChatType;
 use platform::home::Home;
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use shared::Timestamp;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use store::ledger::chain::Row;
 use tests::group::{Group, code, error, with};
 use tests::programs::programs;
 use tests::shim::{Shim, text};

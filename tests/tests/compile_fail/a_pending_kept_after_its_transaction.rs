@@ -1,6 +1,7 @@
-use host_broker::event::Event;
-use host_broker::ledger::transaction::{Pending, Transaction, Unwritten};
 use host_broker::authorize::Authorized;
+use host_broker::event::Event;
+use host_broker::kernel::{self, Pending, Unwritten};
+use store::Transaction;
 
 struct Thief {
     kept: Option<Pending<'static>>,
@@ -8,7 +9,7 @@ struct Thief {
 
 impl Thief {
     fn keep<'tx>(&mut self, tx: &'tx Transaction<'_>, authorized: Authorized<'tx>) -> Result<(), Unwritten<Event>> {
-        self.kept = Some(tx.record_intent(authorized)?);
+        self.kept = Some(kernel::record_intent(tx, authorized)?);
         Ok(())
     }
 }

@@ -1,9 +1,10 @@
-use host_broker::event::Event;
-use host_broker::ledger::transaction::{Pending, Transaction, Unwritten};
 use host_broker::authorize::Authorized;
+use host_broker::event::Event;
+use host_broker::kernel::{self, Pending, Unwritten};
+use store::Transaction;
 
 fn later<'old, 'new>(tx: &'new Transaction<'_>, old: Authorized<'old>) -> Result<Pending<'new>, Unwritten<Event>> {
-    tx.record_intent(old)
+    kernel::record_intent(tx, old)
 }
 
 fn main() {}

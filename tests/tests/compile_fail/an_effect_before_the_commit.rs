@@ -1,4 +1,4 @@
-use host_broker::ledger::transaction::Pending;
+use host_broker::kernel::Pending;
 use host_broker::providers::execution::{Executed, execute};
 
 async fn early(pending: Pending<'_>) -> Executed {

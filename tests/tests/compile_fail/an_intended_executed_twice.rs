@@ -1,4 +1,4 @@
-use host_broker::ledger::transaction::Intended;
+use host_broker::kernel::Intended;
 use host_broker::providers::execution::execute;
 
 async fn twice(intended: Intended) {

@@ -1,17 +1,19 @@
 //! `approvals watch`: a live inbox at the terminal.
 
 use super::text;
-use crate::approvals::{self as stored, Approval, Kind};
 use crate::cli::Context;
 use crate::cli::applying;
 use crate::cli::ask::answer;
 use crate::cli::output::Fault;
 use crate::control::Control;
 use clap::Args;
+use model::approval::State;
+use model::approval::{Approval, Kind};
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+use store::state::approvals as stored;
 
 /// Watch for approval requests and answer them as they arrive.
 ///
@@ -34,7 +36,7 @@ impl Watch {
         let mut shown = BTreeSet::new();
         loop {
             for approval in stored::shown(&ledger)? {
-                if approval.state == stored::State::Waiting && shown.insert(approval.id) {
+                if approval.state == State::Waiting && shown.insert(approval.id) {
                     let document = super::document(&ledger, &approval)?;
                     context.output.show(&document, || format!("{}\n{}\n", text(context, &approval), here(&approval)));
                 }

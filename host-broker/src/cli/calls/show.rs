@@ -1,17 +1,20 @@
 //! `calls show`: the whole story of one request.
 
-use crate::approvals::{self, Answered};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::gates::{self, GateApproval};
-use crate::ledger::calls;
-use crate::ledger::chain::Row;
-use rusqlite::Connection;
+use model::approval::Answered;
+use model::approval::reference;
 use serde_json::{Value, json};
 use shared::{Code, Group, Level, RequestId};
 use std::collections::BTreeMap;
+use store::View;
+use store::ledger::calls;
+use store::ledger::chain::Row;
+use store::state::approvals;
+use store::state::gates;
+use store::state::gates::GateApproval;
 
-pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group: Option<&Group>) -> Result<(), Fault> {
+pub(super) fn show(context: &Context, ledger: &View, id: &RequestId, group: Option<&Group>) -> Result<(), Fault> {
     let rows = calls::story(ledger, id, group)?;
     // The broker's own rows carry the id of the request that they are about, and are no story by themselves.
     if rows.iter().all(|row| row.caller == "broker") {
@@ -31,7 +34,7 @@ pub(super) fn show(context: &Context, ledger: &Connection, id: &RequestId, group
 }
 
 /// Returns the answers of people, by the question that the rows name.
-fn agreed(ledger: &Connection, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
+fn agreed(ledger: &View, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answered>>, Fault> {
     let mut found = BTreeMap::new();
     for reference in rows.iter().filter_map(question) {
         if let Some(approval) = approvals::named(ledger, &reference)? {
@@ -44,7 +47,7 @@ fn agreed(ledger: &Connection, rows: &[Row]) -> Result<BTreeMap<String, Vec<Answ
 
 /// The question that a row rests on, or asks: after a no there is no row that rests on it.
 fn question(row: &Row) -> Option<String> {
-    let asks = || (row.kind == "asked").then(|| approvals::reference(row.seq));
+    let asks = || (row.kind == "asked").then(|| reference(row.seq));
     row.approval.clone().or_else(asks)
 }
 

@@ -3,16 +3,16 @@
 use super::cells;
 use crate::cli::Context;
 use crate::cli::output::{Fault, visible};
-use crate::ledger::at;
-use crate::ledger::calls::{self, CallRecord, Filter};
-use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use store::View;
+use store::ledger::calls;
+use store::ledger::calls::{CallRecord, Filter};
 
 /// How often the database is asked whether anything was written.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) fn tail(context: &Context, ledger: &Connection, filter: Filter, last: u32) -> Result<(), Fault> {
+pub(super) fn tail(context: &Context, ledger: &View, filter: Filter, last: u32) -> Result<(), Fault> {
     let mut tail = Tail { context, ledger, filter, under_way: BTreeSet::new() };
     let mut version = calls::version(ledger)?;
     if !tail.begin(last)? {
@@ -32,7 +32,7 @@ pub(super) fn tail(context: &Context, ledger: &Connection, filter: Filter, last:
 
 struct Tail<'a> {
     context: &'a Context,
-    ledger: &'a Connection,
+    ledger: &'a View,
     filter: Filter,
     // Calls that were told of before their outcome was there.
     under_way: BTreeSet<i64>,
@@ -41,12 +41,13 @@ struct Tail<'a> {
 impl Tail<'_> {
     fn begin(&mut self, last: u32) -> Result<bool, Fault> {
         // One moment for all three, so that nothing falls between them.
-        let reading = self.ledger.unchecked_transaction().map_err(at("begin to read"))?;
-        let records = calls::list(self.ledger, &self.filter, last)?;
+        let (records, newest, open) = self.ledger.at_one_moment(|view| {
+            let records = calls::list(view, &self.filter, last)?;
+            Ok((records, calls::list(view, &Filter::default(), 1)?, calls::open_intents(view)?))
+        })?;
         // From here on, also where none of the filter's calls is there yet.
-        self.filter.after = calls::list(self.ledger, &Filter::default(), 1)?.first().map_or(0, |record| record.id);
-        self.under_way = calls::open_intents(self.ledger)?.into_iter().map(|intent| intent.seq).collect();
-        drop(reading);
+        self.filter.after = newest.first().map_or(0, |record| record.id);
+        self.under_way = open.into_iter().map(|intent| intent.seq).collect();
         self.tell(&records)
     }
 

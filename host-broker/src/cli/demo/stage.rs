@@ -1,11 +1,10 @@
 //! The processes of the demo: the daemon, the shims, and the clients that drive them.
 
-use crate::approvals::{self, Approval};
 use crate::cli::output::{Fault, Output};
 use crate::config::profiles;
 use crate::host::Effects;
-use crate::ledger::chain::{Kind, Verifier};
-use crate::ledger::{export, open};
+use model::approval;
+use model::approval::Approval;
 use platform::home::Home;
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
@@ -16,6 +15,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use store;
+use store::ledger::chain::{Kind, Verifier};
+use store::ledger::export;
+use store::state::approvals;
 use tokio::time::Instant;
 
 const CONFIG: &str = include_str!("broker.toml");
@@ -148,11 +151,11 @@ impl Stage {
         self.wait_until(|row| row.kind == kind).await
     }
 
-    async fn wait_until(&self, is_it: impl Fn(&crate::ledger::chain::Row) -> bool) -> bool {
+    async fn wait_until(&self, is_it: impl Fn(&store::ledger::chain::Row) -> bool) -> bool {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let mut found = false;
-            let read = open::reader(&self.home).and_then(|reader| {
+            let read = store::reader(&self.home).and_then(|reader| {
                 export::each(&reader, 1, |row| {
                     found |= is_it(&row);
                     Ok(())
@@ -170,8 +173,8 @@ impl Stage {
     pub(super) async fn question(&self) -> Result<Approval, Fault> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let open = open::reader(&self.home).and_then(|reader| approvals::open(&reader, None));
-            let waiting = |approval: &Approval| approval.state == approvals::State::Waiting;
+            let open = store::reader(&self.home).and_then(|reader| approvals::open(&reader, None));
+            let waiting = |approval: &Approval| approval.state == approval::State::Waiting;
             if let Some(approval) = open?.into_iter().find(waiting) {
                 return Ok(approval);
             }
@@ -204,11 +207,11 @@ impl Stage {
 
     /// Verifies the whole chain.
     pub(super) fn verify(&self) -> Result<Proof, Fault> {
-        let reader = open::reader(&self.home)?;
+        let reader = store::reader(&self.home)?;
         let (mut verifier, mut refused) = (Verifier::new(), 0);
         export::each(&reader, 1, |row| {
             refused += usize::from(row.kind == Kind::Refused.word());
-            verifier.take(&row).map_err(crate::ledger::LedgerError::from)
+            verifier.take(&row).map_err(store::StoreError::from)
         })?;
         let head = verifier.head();
         Ok(Proof { rows: head.seq, head: head.hash.to_string(), open: verifier.open().count(), refused })

@@ -1,8 +1,8 @@
 //! `evidence export --format files`: what happened to files, in the records of the file broker's specification.
 
-use crate::ledger::chain::Row;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use store::ledger::chain::Row;
 
 /// The public members of calls under way, by the number of their intent's row.
 pub(super) type Intended = BTreeMap<i64, Map<String, Value>>;

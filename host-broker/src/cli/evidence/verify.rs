@@ -3,14 +3,15 @@
 use super::Kept;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
-use crate::ledger::chain::{Break, Head, Row, Verifier};
-use crate::ledger::{LedgerError, export, segments};
 use serde_json::json;
 use shared::Timestamp;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use store::StoreError;
+use store::ledger::chain::{Break, Head, Row, Verifier};
+use store::ledger::{export, segments};
 
 /// How long a verification is silent, and how often it speaks after that.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -149,13 +150,13 @@ pub(super) fn ledger(context: &Context, kept: Option<Kept>, from: i64) -> Result
     let read = segments::each(context.home.path(), &ledger, begin, |row| {
         stopped = following.take(&row);
         // Any error ends the reading; which one it was is in `stopped`.
-        if stopped.is_ok() { Ok(()) } else { Err(LedgerError::Stored { what: "row" }) }
+        if stopped.is_ok() { Ok(()) } else { Err(StoreError::Stored { what: "row" }) }
     });
     match read.and_then(|()| segments::verify_copies(&ledger)) {
         Ok(()) => following.finish(stopped),
         Err(_) if stopped.is_err() => following.finish(stopped),
         // A column of a type that it cannot have is a row that somebody changed.
-        Err(LedgerError::Broken(fault)) => following.finish(Err(Stopped::Break(fault))),
+        Err(StoreError::Broken(fault)) => following.finish(Err(Stopped::Break(fault))),
         Err(error) => Err(error.into()),
     }
 }

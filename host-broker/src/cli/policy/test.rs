@@ -4,8 +4,6 @@ use super::{Test, files, parse};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::config::profiles;
-use crate::ledger::calls::{self, Decided};
-use crate::ledger::export;
 use crate::providers::registry::Catalogue;
 use model::Exposure;
 use policy::facts::RulesFact;
@@ -15,6 +13,9 @@ use serde_json::{Value, json};
 use shared::{Action, Code, Group, Level, Provider, TaskId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use store::ledger::calls;
+use store::ledger::calls::Decided;
+use store::ledger::export;
 
 /// How long it is silent, and how often it speaks after that.
 const PROGRESS: Duration = Duration::from_secs(1);

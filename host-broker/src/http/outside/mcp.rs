@@ -14,9 +14,7 @@ use super::agents::{Called, prefers};
 use super::operators::request_of;
 use super::{BODY_BYTES_MAX, EVENT_STREAM, Outside, Visitor};
 use crate::config::flows::ToolTable;
-use crate::flows::grants::{Use, find, standing};
-use crate::kill;
-use crate::operators::Operator;
+use crate::flows::standing::{Use, standing};
 use crate::providers::registry::Entry;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -45,6 +43,9 @@ use shared::{Code, Level, Reply, RequestId, limits, schema};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use store::state::external_grants::find;
+use store::state::kill;
+use store::state::operators::Operator;
 use tokio::time::Instant;
 
 /// What a client is told when it connects.

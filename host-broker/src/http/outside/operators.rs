@@ -5,7 +5,6 @@
 
 use super::{Members, Outside, VAULT, Visitor, invalid, only, refused, said};
 use crate::call::{FlowOrder, Order};
-use crate::operators::Operator;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{Query, RawPathParams, Request, State};
 use axum::http::Uri;
@@ -20,6 +19,7 @@ use shared::flow::request::FlowRequest;
 use shared::request::{Request as Document, of_members};
 use shared::{Code, Reply, limits};
 use std::sync::Arc;
+use store::state::operators::Operator;
 
 /// How an operation is reached.
 #[derive(Debug, Clone, Copy)]

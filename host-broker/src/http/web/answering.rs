@@ -4,22 +4,23 @@ use super::desk::{self, Listed};
 use super::inbox::NOT_YOURS;
 use super::page::answered::Answered;
 use super::{Shared, html, page};
-use crate::approvals::{self, Approval, Kind, State as Stands};
 use crate::call::Order;
 use crate::control::{Asked, Control};
 use crate::http::web::sessions::{Use, Visitor};
-use crate::ledger::LedgerError;
 use crate::questions::{Given, may_answer};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{Form, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use rusqlite::Connection;
+use model::approval::{Approval, Kind, State as Stands};
 use serde::Deserialize;
 use shared::Reply;
 use shared::reply::Status;
 use std::sync::Arc;
 use std::time::Duration;
+use store::StoreError;
+use store::View;
+use store::state::approvals;
 use tokio::time::Instant;
 
 /// What the form says.
@@ -137,7 +138,7 @@ async fn settle(
 /// Looks into the ledger on a thread that may wait; `None` if it cannot be read.
 async fn look<T: Send + 'static>(
     shared: &Shared,
-    look: impl FnOnce(&Connection) -> Result<T, LedgerError> + Send + 'static,
+    look: impl FnOnce(&View) -> Result<T, StoreError> + Send + 'static,
 ) -> Option<T> {
     let desk = Arc::clone(&shared.desk);
     tokio::task::spawn_blocking(move || desk.look(look)).await.ok()?.ok()

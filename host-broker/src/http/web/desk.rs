@@ -1,20 +1,23 @@
 //! What the pages show, read from the ledger.
 
-use crate::approvals::{self, Answered, Approval, Kind, State};
 use crate::config::Config;
-use crate::ledger::{LedgerError, calls, open};
-use crate::proposals;
 use crate::questions::may_answer;
-use rusqlite::Connection;
+use model::approval::{Answered, Approval, Kind, State};
 use serde_json::Value;
 use shared::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use store;
+use store::StoreError;
+use store::View;
+use store::ledger::calls;
+use store::state::approvals;
+use store::state::proposals;
 
 /// One connection that cannot write, opened when it is needed.
 pub(in crate::http) struct Desk {
     home: PathBuf,
-    reader: Mutex<Option<Connection>>,
+    reader: Mutex<Option<View>>,
 }
 
 /// A question, and what was answered.
@@ -71,15 +74,12 @@ impl Desk {
     /// Looks into the ledger. May wait.
     ///
     /// # Errors
-    /// [`LedgerError`]; the next look opens it anew.
-    pub(in crate::http) fn look<T>(
-        &self,
-        look: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
+    /// [`StoreError`]; the next look opens it anew.
+    pub(in crate::http) fn look<T>(&self, look: impl FnOnce(&View) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match reader.take() {
             Some(connection) => connection,
-            None => open::reader(&self.home)?,
+            None => store::reader(&self.home)?,
         };
         let found = look(&connection)?;
         *reader = Some(connection);
@@ -93,17 +93,12 @@ pub(super) fn waits(approval: &Approval, now: Timestamp) -> bool {
 }
 
 /// This person's inbox.
-pub(super) fn waiting(
-    connection: &Connection,
-    config: &Config,
-    person: &str,
-    now: Timestamp,
-) -> Result<Waiting, LedgerError> {
+pub(super) fn waiting(connection: &View, config: &Config, person: &str, now: Timestamp) -> Result<Waiting, StoreError> {
     let open = approvals::heads(connection)?.into_iter().filter(|approval| waits(approval, now));
     let (mine, others): (Vec<_>, Vec<_>) = open.partition(|approval| may_answer(config, person, approval));
     let over = approvals::closed(connection, OVER_SEEN)?.into_iter();
     let over: Vec<_> = over.filter(|approval| may_answer(config, person, approval)).take(OVER_SHOWN).collect();
-    let listed = |approvals: Vec<Approval>| -> Result<Vec<Listed>, LedgerError> {
+    let listed = |approvals: Vec<Approval>| -> Result<Vec<Listed>, StoreError> {
         approvals.into_iter().map(|one| listed(connection, one)).collect()
     };
     Ok(Waiting { mine: listed(mine)?, elsewhere: others.len(), over: listed(over)? })
@@ -111,23 +106,23 @@ pub(super) fn waiting(
 
 /// The question with this name, if this person may answer it.
 pub(super) fn one(
-    connection: &Connection,
+    connection: &View,
     config: &Config,
     person: &str,
     reference: &str,
-) -> Result<Option<Listed>, LedgerError> {
+) -> Result<Option<Listed>, StoreError> {
     let found = approvals::named(connection, reference)?;
     found.filter(|found| may_answer(config, person, found)).map(|found| listed(connection, found)).transpose()
 }
 
-fn listed(connection: &Connection, approval: Approval) -> Result<Listed, LedgerError> {
+fn listed(connection: &View, approval: Approval) -> Result<Listed, StoreError> {
     let answers = approvals::answers(connection, approval.id)?;
     let outcome = outcome(connection, &approval)?;
     Ok(Listed { approval, answers, outcome })
 }
 
 /// What came of it, from the rows of the request that runs after the yes.
-fn outcome(connection: &Connection, approval: &Approval) -> Result<Option<Outcome>, LedgerError> {
+fn outcome(connection: &View, approval: &Approval) -> Result<Option<Outcome>, StoreError> {
     let is_spent = approval.state == State::Closed && approval.became.as_deref() == Some("spent");
     let request = match approval.kind {
         Kind::Call if is_spent => Some(approval.request_id.clone()),

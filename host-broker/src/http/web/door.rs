@@ -113,7 +113,7 @@ pub(in crate::http) fn seal(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
     use crate::config::web::PublicUrl;
-    use crate::ledger::LedgerKey;
+    use model::LedgerKey;
 
     fn address(public: Option<&str>) -> Address {
         let public = public.map(|url| PublicUrl::try_from(url.to_owned()).unwrap());

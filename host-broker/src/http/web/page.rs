@@ -15,8 +15,8 @@ pub(super) mod told;
 
 use super::assets::{SCRIPT_NAME, STYLE_NAME};
 use super::sessions::Visitor;
-use crate::approvals::card::visible;
 use maud::{DOCTYPE, Markup, html};
+use model::card::visible;
 use shared::{Level, Timestamp};
 use std::time::Duration;
 

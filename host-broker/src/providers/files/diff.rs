@@ -5,8 +5,8 @@
 //!
 //! A file that is not UTF-8, or has a zero byte, cannot be shown; such a change is refused.
 
-use crate::approvals::card::{is_latin, is_odd};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
+use model::card::{is_latin, is_odd};
 use model::{WorkspacePath, conceals};
 use shared::digest::Digest;
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};

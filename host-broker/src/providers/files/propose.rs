@@ -1,6 +1,5 @@
 //! Describing a change: what a person is shown, what is kept, and what the agent hears.
 
-use crate::approvals::card::DIFF_BYTES_MAX;
 use crate::filter::mark::marks_of;
 use crate::providers::contract::{Aside, Failure, Proposed};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
@@ -9,6 +8,7 @@ use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::{Answer, Question};
 use crate::providers::files::settings::SET_BYTES_MAX;
 use model::ProposalId;
+use model::card::DIFF_BYTES_MAX;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

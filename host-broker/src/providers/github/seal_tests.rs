@@ -1,6 +1,5 @@
 //! What is sealed is what leaves: for every write, byte for byte.
 
-use crate::approvals::card::Card;
 use crate::providers::contract::Failure;
 use crate::providers::github::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::providers::github::client::Session;
@@ -14,6 +13,7 @@ use crate::providers::native::NativeAction;
 use crate::secrets::Secret;
 use model::Nonce;
 use model::SealedRequest;
+use model::card::Card;
 use platform::random::SystemRandom;
 use serde_json::{Value, json};
 use shared::{Code, Level};

@@ -3,7 +3,6 @@
 use super::{Desk, FLOW_LIFE, Opened, aside, bad_answer};
 use crate::filter::inspect::inspect_text;
 use crate::linking::handle;
-use crate::linking::stored::Flow;
 use crate::linking::{BEGUN_MAX, too_many_flows};
 use crate::providers::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
 use crate::providers::execution::Execution;
@@ -13,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
+use store::state::linking::Flow;
 
 /// How long what an agent hands on of the person's words may be, in bytes.
 const HINT_MAX: usize = 128;

@@ -1,7 +1,6 @@
 //! `auth_complete`.
 
 use super::{Brought, Desk, aside, no};
-use crate::linking::stored::Standing;
 use crate::providers::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
@@ -9,6 +8,7 @@ use model::{Declaration, Exposure, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{Code, FlowId, Level, Timestamp};
+use store::state::linking::Standing;
 
 /// The parameters.
 #[derive(Deserialize, JsonSchema)]

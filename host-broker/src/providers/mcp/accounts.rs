@@ -1,10 +1,11 @@
 //! A server that is called with persons' accounts: a connection for each, with that account's token.
 
 use super::upstream::Upstream;
-use crate::providers::contract::{Failure, Renewal};
+use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::providers::oauth::OAuth;
-use crate::vault::Sealed;
+use model::Ciphertext;
+use model::Renewal;
 use shared::digest::Digest;
 use shared::{Code, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const CONNECTIONS_MAX: usize = 64;
 
 /// What an account is worked with, and until when it can be used without being renewed.
-pub(super) type Credential = Option<(Sealed, Option<Timestamp>)>;
+pub(super) type Credential = Option<(Ciphertext, Option<Timestamp>)>;
 
 /// Owner and account.
 type Key = (String, String);
@@ -92,6 +93,6 @@ impl Accounts {
     }
 }
 
-fn digest(sealed: &Sealed) -> [u8; 32] {
+fn digest(sealed: &Ciphertext) -> [u8; 32] {
     *Digest::of(sealed.bytes()).as_bytes()
 }

@@ -1,10 +1,12 @@
 //! How what an account is worked with is opened, and kept fresh.
 
 use super::{Carrier, Kept, OAuth, Registered, TokenFault, fresh_until, unlinked};
-use crate::providers::contract::{Failure, Renewal};
+use crate::providers::contract::Failure;
 use crate::providers::execution::Execution;
 use crate::vault::witness::{Credential, Unfit};
-use crate::vault::{self, Place, Sealed};
+use model::RecordKind;
+use model::Renewal;
+use model::{Ciphertext, Place};
 use oauth2::basic::BasicErrorResponseType;
 use oauth2::{RefreshToken, RequestTokenError};
 use serde::Deserialize as _;
@@ -16,7 +18,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 /// What others who want the same renewal get: what was renewed, and what it was renewed to.
 struct Renewed {
-    of: Sealed,
+    of: Ciphertext,
     to: Arc<Kept>,
 }
 
@@ -56,7 +58,7 @@ impl OAuth {
     ///
     /// # Errors
     /// [`Failure`]: there is none that can be used; nothing was done.
-    pub fn token(&self, sealed: Option<&Sealed>, execution: &Execution) -> Result<String, Failure> {
+    pub fn token(&self, sealed: Option<&Ciphertext>, execution: &Execution) -> Result<String, Failure> {
         let sealed = sealed.ok_or_else(|| unlinked("nothing is kept for this account"))?;
         self.kept(sealed, execution).map(|kept| kept.access_token)
     }
@@ -66,7 +68,7 @@ impl OAuth {
     ///
     /// # Errors
     /// [`Failure`]: it is as it was here; whether the server has renewed it is not known where its answer was lost.
-    pub async fn renew(self: &Arc<Self>, sealed: &Sealed, execution: Execution) -> Result<Renewal, Failure> {
+    pub async fn renew(self: &Arc<Self>, sealed: &Ciphertext, execution: Execution) -> Result<Renewal, Failure> {
         let execution = Arc::new(execution);
         let account = execution.account().unwrap_or_default().to_owned();
         let key = (self.provider.clone(), execution.owner().unwrap_or_default(), account);
@@ -87,7 +89,7 @@ impl OAuth {
     async fn renew_with(
         self: &Arc<Self>,
         latest: OwnedMutexGuard<Option<Renewed>>,
-        sealed: &Sealed,
+        sealed: &Ciphertext,
         execution: &Arc<Execution>,
     ) -> Result<Arc<Kept>, Failure> {
         let Some(refresh_token) = self.kept(sealed, execution)?.refresh_token else {
@@ -106,7 +108,7 @@ impl OAuth {
     }
 
     /// Whoever wanted it has given up, and what is good now is in this process alone.
-    fn keep_late(&self, old: &Sealed, kept: &Kept, execution: &Execution) {
+    fn keep_late(&self, old: &Ciphertext, kept: &Kept, execution: &Execution) {
         let renewal = match self.renewal(old, kept, execution) {
             Ok(renewal) => renewal,
             Err(error) => return tracing::error!(provider = %self.provider, ?error, "a renewal cannot be kept"),
@@ -123,7 +125,7 @@ impl OAuth {
         mut latest: OwnedMutexGuard<Option<Renewed>>,
         client: Registered,
         refresh_token: String,
-        of: Sealed,
+        of: Ciphertext,
     ) -> Result<Arc<Kept>, Failure> {
         let token = RefreshToken::new(refresh_token.clone());
         let request = client.exchange_refresh_token(&token).add_extra_param("resource", self.resource.as_str());
@@ -136,19 +138,19 @@ impl OAuth {
         Ok(to)
     }
 
-    fn renewal(&self, old: &Sealed, kept: &Kept, execution: &Execution) -> Result<Renewal, Failure> {
+    fn renewal(&self, old: &Ciphertext, kept: &Kept, execution: &Execution) -> Result<Renewal, Failure> {
         let unfit = |unfit: Unfit| Failure::InvalidOutput { message: unfit.to_string() };
         let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
         let credential = Credential::new(json!(kept), account, &Value::Null).map_err(unfit)?;
-        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
+        let place = Place { what: RecordKind::Credential, person: &owner, capability: &self.provider, name: account };
         let new = self.vault()?.seal_credential(&place, &credential, execution);
         let new = new.map_err(|fault| Failure::Unavailable { message: fault.to_string() })?;
         Ok(Renewal { old: old.clone(), new, fresh_until: fresh_until(kept) })
     }
 
-    fn kept(&self, sealed: &Sealed, execution: &Execution) -> Result<Kept, Failure> {
+    fn kept(&self, sealed: &Ciphertext, execution: &Execution) -> Result<Kept, Failure> {
         let (owner, account) = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default());
-        let place = Place { what: vault::Kind::Credential, person: &owner, capability: &self.provider, name: account };
+        let place = Place { what: RecordKind::Credential, person: &owner, capability: &self.provider, name: account };
         let credential = self.vault()?.open_credential(&place, sealed, execution);
         let credential = credential.map_err(|fault| unlinked(&fault.to_string()))?;
         Kept::deserialize(&credential.given).map_err(|_damaged| unlinked("what is kept for this account is damaged"))

@@ -1,9 +1,9 @@
 //! The tests that kill, fail and cut must be able to fail themselves: their checker finds every kind of wrong history.
 
-use host_broker::ledger::chain::{Break, Row};
 use serde_json::{Value, json};
 use shared::digest::Digest;
 use std::path::Path;
+use store::ledger::chain::{Break, Row};
 use tests::group::{call, code};
 use tests::history::Fault;
 use tests::{History, World, evidence};

@@ -1,11 +1,11 @@
 //! What a bridge says it can do, as a person looks at it.
 
 use super::{Parts, warning};
-use crate::approvals::card::visible;
 use crate::cli::output::Output;
 use crate::filter::inspect::Verdict;
 use crate::providers::bridge::definitions::{Operation, Registered};
 use model::Tier;
+use model::card::visible;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 
 use super::proposals::Line;
 use super::{Name, Parts};
-use crate::approvals::card::visible;
 use crate::cli::output::Output;
 use crate::providers::mcp::proposals::{Proposal, propose};
 use crate::providers::mcp::settings::{Settings, Wanted};
 use crate::providers::mcp::tools::{Said, ToolTable, absent, shown};
 use model::Tier;
+use model::card::visible;
 use serde_json::{Value, json};
 use shared::{Action, Level};
 use std::collections::BTreeMap;

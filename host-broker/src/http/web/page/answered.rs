@@ -3,11 +3,11 @@
 use super::approval::live;
 use super::inbox::name;
 use super::{frame, seen};
-use crate::approvals::{Approval, State};
 use crate::http::web::answering::Came;
 use crate::http::web::desk::Listed;
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
+use model::approval::{Approval, State};
 use shared::Timestamp;
 
 /// What was answered, and what is known after it.

@@ -2,12 +2,12 @@
 
 use super::inbox::{ended, name};
 use super::{by, folded, frame, left, lines, moment, outcome, reasons, seen, sides, stakes, time};
-use crate::approvals::card::{Card, Line};
-use crate::approvals::hidden::Count;
-use crate::approvals::{Answered, Approval, Kind, State};
 use crate::http::web::desk::{Listed, waits};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
+use model::approval::{Answered, Approval, Kind, State};
+use model::card::{Card, Line};
+use model::hidden::Count;
 use shared::{Level, Timestamp};
 
 /// The page.

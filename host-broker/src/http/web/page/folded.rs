@@ -1,9 +1,9 @@
 //! Names and hashes, folded away below what a person decides on.
 
 use super::lines;
-use crate::approvals::Approval;
-use crate::approvals::card::{Card, Line};
 use maud::{Markup, html};
+use model::approval::Approval;
+use model::card::{Card, Line};
 
 /// Whether the broker's line is a name by which a machine finds something.
 pub(super) fn is_id(line: &Line) -> bool {

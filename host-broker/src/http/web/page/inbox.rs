@@ -1,11 +1,11 @@
 //! The inbox.
 
 use super::{age, apart, by, folded, frame, left, lines, moment, outcome, reasons, stakes};
-use crate::approvals::card::{Card, Line};
-use crate::approvals::{Approval, Kind};
 use crate::http::web::desk::{Listed, Waiting};
 use crate::http::web::sessions::Visitor;
 use maud::{Markup, html};
+use model::approval::{Approval, Kind};
+use model::card::{Card, Line};
 use shared::{Code, Level, Timestamp};
 
 /// The page.

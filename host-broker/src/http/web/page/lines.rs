@@ -1,8 +1,9 @@
 //! The lines of a card: a field and its value, so that no part of a value can stand where a field does.
 
-use crate::approvals::card::Line;
-use crate::approvals::hidden::{self, Part, Parts};
 use maud::{Markup, html};
+use model::card::Line;
+use model::hidden;
+use model::hidden::{Part, Parts};
 
 /// How many lines are one list: a browser lays out only the lists that are in sight.
 const LIST: usize = 100;

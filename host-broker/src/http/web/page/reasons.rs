@@ -1,8 +1,8 @@
 //! Why a person is asked. What would come together in a session is three lists, not one sentence.
 
 use super::{apart, seen, time};
-use crate::approvals::card::{Bringer, Card, TOGETHER};
 use maud::{Markup, html};
+use model::card::{Bringer, Card, TOGETHER};
 
 /// Each reason in a line.
 pub(super) fn short(card: &Card) -> Markup {

@@ -1,9 +1,9 @@
 //! Before and after, side by side: what a grant, a version of a flow or a definition changes.
 
 use super::lines::marked;
-use crate::approvals::Kind;
-use crate::approvals::card::Line;
 use maud::{Markup, html};
+use model::approval::Kind;
+use model::card::Line;
 use std::collections::HashMap;
 
 /// One field, with what it holds before and after.

@@ -1,7 +1,7 @@
 //! `apply_proposal`: makes the changes that a person has agreed to, once.
 
 use super::{clipped, guarded, named, refuse};
-use crate::providers::contract::{Aside, Failure, Guard, Needs, Probed, Stored, Success, Supplied};
+use crate::providers::contract::{Aside, Failure, Guard, Needs, Probed, Success, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::files::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
@@ -11,6 +11,7 @@ use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
 use model::EffectMarker;
 use model::ProposalId;
+use model::proposal::Stored;
 use model::{Exposure, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
 //! `list_proposals`.
 
-use crate::providers::contract::{Aside, Failure, Guard, Listed, Needs, Supplied};
+use crate::providers::contract::{Aside, Failure, Guard, Needs, Supplied};
 use crate::providers::execution::Execution;
 use crate::providers::files::desk::Desk;
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
 use model::Exposure;
+use model::proposal::Listed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -306,8 +306,8 @@ fn what_is_refused_is_refused_with_its_place_and_reason() {
         ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-1\n+y\n".into(), "both sides"),
         ("diff --git a/f b/f\nold mode 100644\nold mode 100644\nnew mode 100755\n".into(), "line 3 of the patch: this line stands twice"),
         ("--- a/d/.env\n+++ b/d/.env\n@@ -1 +1 @@\n-x\n+y\n".into(), "denies access to `d/.env`"),
-        ("diff --git a/f b/.git/hooks/x\nrename from f\nrename to .git/hooks/x\n".into(), "keep `.git/hooks/x`"),
-        ("diff --git a/.env b/n\nrename from .env\nrename to n\n".into(), "keep `.env`"),
+        ("diff --git a/f b/.git/hooks/x\nrename from f\nrename to .git/hooks/x\n".into(), "denies access to `.git/hooks/x`"),
+        ("diff --git a/.env b/n\nrename from .env\nrename to n\n".into(), "denies access to `.env`"),
         ("--- /dev/null\n+++ b/vendor/x\n@@ -0,0 +1 @@\n+x\n".into(), "no file may be created at `vendor/x`"),
         ("diff --git a/f b/Makefile\nrename from f\nrename to Makefile\n".into(), "no file may be created at `Makefile`"),
     ] {

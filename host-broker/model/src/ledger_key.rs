@@ -1,0 +1,25 @@
+//! The key of the digests of parameters.
+
+use shared::digest::Digest;
+use std::fmt;
+
+/// The key of the digests of parameters: small parameters could be guessed from a plain hash.
+pub struct LedgerKey(zeroize::Zeroizing<Vec<u8>>);
+
+impl LedgerKey {
+    /// Takes the key in.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(zeroize::Zeroizing::new(bytes))
+    }
+
+    /// The keyed digest.
+    pub fn digest(&self, bytes: &[u8]) -> Digest {
+        Digest::keyed(&self.0, bytes)
+    }
+}
+
+impl fmt::Debug for LedgerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LedgerKey(…)")
+    }
+}

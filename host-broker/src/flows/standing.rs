@@ -1,0 +1,81 @@
+//! Whether the access of an external agent holds now.
+
+use crate::config::flows::FlowsTable;
+use crate::flows::issuers;
+use model::external;
+use shared::flow::{GrantId, Id, Opaque};
+use shared::{Code, Timestamp};
+use store::state::external_grants::{Access, canonical_version, find};
+use store::state::kill;
+use store::{StoreError, View};
+
+/// For what an access is asked.
+#[derive(Debug, Clone, Copy)]
+pub enum Use<'a> {
+    /// To call this tool.
+    Tool(&'a Opaque),
+    /// To have the reply to a call of this tool that was made before.
+    Again(&'a Opaque),
+    /// To read this flow.
+    Read(&'a Id),
+    /// To hear what became of a call.
+    Result,
+}
+
+/// Whether the access holds for this, now: every condition, each time.
+///
+/// # Errors
+/// [`StoreError`] if something cannot be read; nothing may then be permitted.
+pub fn standing(
+    view: &View,
+    flows: &FlowsTable,
+    now: Timestamp,
+    id: &GrantId,
+    wanted: Use<'_>,
+) -> Result<Result<Access, Code>, StoreError> {
+    let table = &flows.external_agent;
+    if table.forbidden {
+        return Ok(Err(Code::FlowExternalAgentPolicyForbidden));
+    }
+    if !table.enabled {
+        return Ok(Err(Code::FlowExternalAgentDisabled));
+    }
+    if kill::of_group(view, external())?.is_some() {
+        return Ok(Err(Code::KillSwitch));
+    }
+    let Some(access) = find(view, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
+    if let Err(code) = access.in_force(now) {
+        return Ok(Err(code));
+    }
+    if issuers::lost_right(view, flows, &access.issued_by)?.is_some() {
+        return Ok(Err(Code::FlowExternalGrantRevoked));
+    }
+    if matches!(wanted, Use::Read(flow) if *flow != access.flow_id) {
+        return Ok(Err(Code::FlowExternalGrantFlowMismatch));
+    }
+    if !flows.vaults.contains(&access.vault) {
+        return Ok(Err(Code::FlowExternalGrantDenied));
+    }
+    match canonical_version(view, &access.vault, &access.flow_id)? {
+        Some(version) if version == access.version.to_string() => {}
+        Some(_) => return Ok(Err(Code::FlowExternalGrantFlowMismatch)),
+        None => return Ok(Err(Code::FlowExternalGrantDenied)),
+    }
+    if let Use::Tool(tool) | Use::Again(tool) = wanted {
+        if !access.tools.contains(tool) {
+            return Ok(Err(Code::FlowExternalGrantToolDenied));
+        }
+        if flows.tool(tool).is_none() {
+            return Ok(Err(Code::FlowExternalToolDenied));
+        }
+    }
+    if matches!(wanted, Use::Tool(_)) {
+        let is_used_up = access.max_invocations > 0 && access.invocations >= access.max_invocations;
+        // What was without end when it was given is so only as long as that may be.
+        let is_endless = access.max_invocations == 0 && !table.allow_unlimited;
+        if is_used_up || is_endless {
+            return Ok(Err(Code::FlowExternalGrantDenied));
+        }
+    }
+    Ok(Ok(access))
+}

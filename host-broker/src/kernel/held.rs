@@ -1,0 +1,73 @@
+//! What a batch costs each of its events, and what waits for a later sync.
+
+use crate::kernel::ledger::{Batch, Ledger};
+use crate::kernel::proofs::{Effect, Parts};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// An event that is committed and not synced yet: nothing follows from it before [`Ledger::release`].
+#[must_use]
+#[derive(Debug)]
+pub struct Held<E> {
+    pub(super) part: Parts<E>,
+    // The last row of its batch.
+    pub(super) seq: i64,
+    pub(super) cost: Duration,
+}
+
+impl Ledger {
+    /// Returns whether all of these are synced.
+    pub fn has_synced<E>(&self, held: &[Held<E>]) -> bool {
+        held.iter().all(|held| held.seq <= self.store.synced())
+    }
+
+    /// Gives out what waited for a sync, and syncs first if there was none since. If that fails, what somebody would have
+    /// heard of is unwritten.
+    pub fn release<E: From<Effect>>(&mut self, held: Vec<Held<E>>) -> Batch<E> {
+        let (began, count) = (Instant::now(), u32::try_from(held.len()).unwrap_or(u32::MAX).max(1));
+        let synced = if self.has_synced(&held) { Ok(()) } else { self.store.sync().map_err(Arc::new) };
+        let each = began.elapsed() / count;
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
+        for Held { part, cost, .. } in held {
+            match &synced {
+                Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
+                Ok(()) | Err(_) => {
+                    done.committed.push(part.committed());
+                    done.costs.push(cost + each);
+                }
+            }
+        }
+        done
+    }
+}
+
+/// Divides the time of a commit by the bytes that each event wrote. If none wrote any, all get the same.
+pub(super) fn shares(took: Duration, bytes: &[usize]) -> Vec<Duration> {
+    let all: u128 = bytes.iter().map(|bytes| wide(*bytes)).sum();
+    let count = wide(bytes.len()).max(1);
+    let share = |bytes: &usize| {
+        let share = (took.as_nanos() * wide(*bytes)).checked_div(all).unwrap_or(took.as_nanos() / count);
+        Duration::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
+    };
+    bytes.iter().map(share).collect()
+}
+
+fn wide(number: usize) -> u128 {
+    u128::try_from(number).unwrap_or(u128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commits_time_is_shared_by_the_bytes_that_each_event_wrote() {
+        let ms = Duration::from_millis;
+        assert_eq!(shares(ms(10), &[100, 300, 0, 600]), [ms(1), ms(3), ms(0), ms(6)]);
+        assert_eq!(shares(ms(10), &[0, 0]), [ms(5), ms(5)]);
+        assert_eq!(shares(ms(10), &[7]), [ms(10)]);
+        assert!(shares(ms(10), &[]).is_empty());
+        assert_eq!(shares(Duration::MAX, &[1]), [Duration::from_nanos(u64::MAX)]);
+    }
+}

@@ -1,0 +1,241 @@
+//! The ledger: one append-only, hash-chained log of everything that matters.
+//!
+//! One thread owns it. [`Ledger::batch`] is the only way to write: it hands every event of a batch to the broker in one
+//! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
+//! in [`proofs`](crate::kernel::proofs).
+
+use crate::kernel::held::{Held, shares};
+use crate::kernel::proofs::{Committed, Effect, Parts, Scribe, Step, Unwritten};
+use model::Clock;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Durability, Store, StoreError, Undone};
+use tokio::time::Instant;
+
+/// The store of a home, written in batches only.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(super) store: Store,
+}
+
+impl Deref for Ledger {
+    type Target = Store;
+
+    /// Gives out what reads and changes nothing. Only [`Ledger::batch`] writes rows.
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Batch<E> {
+    /// What may start and what may be answered, in the order of the events.
+    pub committed: Vec<Committed<E>>,
+    /// How long each of these took, in the same order. The commit's time is shared by the bytes that each wrote.
+    pub costs: Vec<Duration>,
+    /// What is committed and waits for a sync, in the order of the events: see [`Ledger::release`].
+    pub held: Vec<Held<E>>,
+    /// The events that could not be written, and why. Nothing of them happened.
+    pub unwritten: Vec<(E, Arc<StoreError>)>,
+    /// Why the sync failed, if it did.
+    pub unsynced: Option<Arc<StoreError>>,
+}
+
+impl<E> Default for Batch<E> {
+    fn default() -> Self {
+        Self { committed: Vec::new(), costs: Vec::new(), held: Vec::new(), unwritten: Vec::new(), unsynced: None }
+    }
+}
+
+impl<E> Batch<E> {
+    /// Returns why the ledger could not be written, if it could not. An error of one event among others is that event's.
+    pub fn fault(&self) -> Option<&StoreError> {
+        let is_empty = self.committed.is_empty() && self.held.is_empty();
+        let unwritten = self.unwritten.first().filter(|_| is_empty).map(|(_, error)| error);
+        self.unsynced.as_ref().or(unwritten).map(AsRef::as_ref)
+    }
+}
+
+/// A transaction that came to nothing, and its events in their order.
+enum Lost<E> {
+    /// One event could not be written.
+    One { fault: Unwritten<E>, others: Vec<E> },
+    /// It could not be begun or committed.
+    All { events: Vec<E>, error: Arc<StoreError> },
+    /// One event asks a person or starts more than a harmless read, so the commit must be synced.
+    Unsynced { events: Vec<E> },
+}
+
+impl Ledger {
+    /// Opens the one writer of a home, making the database if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
+    pub fn open(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
+        Store::open(home, clock, policy_version).map(|store| Self { store })
+    }
+
+    /// Sets the version of configuration and catalogue that rows name from now on.
+    pub fn set_policy_version(&mut self, version: String) {
+        self.store.set_policy_version(version);
+    }
+
+    /// Writes and syncs something that changes no row, to find out whether the ledger can be written again.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot.
+    pub fn try_write(&mut self) -> Result<(), StoreError> {
+        self.store.try_write()
+    }
+
+    /// Moves the write-ahead log into the database when it is long. For when nobody waits for what was just written.
+    pub fn shorten_log(&mut self) {
+        self.store.shorten_log();
+    }
+
+    /// Sets how many bytes of evidence a group or an external agent may cause in an hour; 0 is no bound.
+    pub fn set_hourly_budget(&mut self, bytes: u64) {
+        self.store.set_hourly_budget(bytes);
+    }
+
+    /// Compares the free space of the disk with the watermark; see [`Store::heed_space`].
+    pub fn heed_space(&mut self, watermark: u64) {
+        self.store.heed_space(watermark);
+    }
+
+    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    pub fn release_reserve(&mut self) -> bool {
+        self.store.release_reserve()
+    }
+
+    /// Takes that space again, once there is some.
+    pub fn restore_reserve(&mut self) {
+        self.store.restore_reserve();
+    }
+
+    /// Writes a batch: one transaction, one commit.
+    ///
+    /// An event that fails is unwritten, and the others are written without it: the transaction is rolled back and
+    /// begun again. If the commit itself fails, the events are tried again one by one. If an event turns out to need a
+    /// synced commit, all are tried again with one.
+    pub fn batch<E: From<Effect>>(
+        &mut self,
+        durability: Durability,
+        events: Vec<E>,
+        scribe: &mut impl Scribe<E>,
+    ) -> Batch<E> {
+        let mut done = Batch::default();
+        let mut waiting = vec![(durability, events)];
+        while let Some((durability, events)) = waiting.pop() {
+            if events.is_empty() {
+                continue;
+            }
+            let single = events.len() == 1;
+            let lost = match self.attempt(durability, events, scribe) {
+                Ok(batch) => {
+                    done.committed.extend(batch.committed);
+                    done.costs.extend(batch.costs);
+                    done.held.extend(batch.held);
+                    done.unwritten.extend(batch.unwritten);
+                    done.unsynced = batch.unsynced.or(done.unsynced);
+                    continue;
+                }
+                Err(lost) => lost,
+            };
+            let seq = self.store.head().seq;
+            scribe.undone(seq);
+            self.store.forget_counted_after(seq);
+            match lost {
+                Lost::One { fault, others } => {
+                    done.unwritten.push((fault.event, Arc::new(fault.error)));
+                    waiting.push((durability, others));
+                }
+                Lost::Unsynced { events } => waiting.push((Durability::Full, events)),
+                Lost::All { events, error } if single => {
+                    done.unwritten.extend(events.into_iter().map(|event| (event, Arc::clone(&error))));
+                }
+                // One at a time, in the same order: the last pushed is the first popped.
+                Lost::All { events, .. } => {
+                    waiting.extend(events.into_iter().rev().map(|event| (durability, vec![event])));
+                }
+            }
+        }
+        done
+    }
+
+    /// One transaction.
+    fn attempt<E: From<Effect>>(
+        &mut self,
+        durability: Durability,
+        events: Vec<E>,
+        scribe: &mut impl Scribe<E>,
+    ) -> Result<Batch<E>, Lost<E>> {
+        // Only the event that accepts the clock passes by it, and none beside it.
+        let accepts = matches!(events.as_slice(), [event] if scribe.accepts_clock(event));
+        if let Err(error) = if accepts { Ok(()) } else { self.store.check_clock() } {
+            return Err(Lost::All { events, error: Arc::new(error) });
+        }
+        let mut events = events.into_iter();
+        let written = self.store.transaction(durability, |transaction| {
+            let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
+            let (mut costs, mut bytes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
+            while let Some(event) = events.next() {
+                let (began, before) = (Instant::now(), transaction.written());
+                match scribe.write(transaction, event).map(Step::loosen) {
+                    Ok(part) => {
+                        parts.push(part);
+                        costs.push(began.elapsed());
+                        bytes.push(transaction.written().saturating_sub(before));
+                    }
+                    Err(fault) => {
+                        let others = parts.into_iter().map(Parts::undo).chain(events.by_ref()).collect();
+                        return Err(Lost::One { fault, others });
+                    }
+                }
+            }
+            // A sync after the commit may fail, and the intent would be committed without one.
+            if durability != Durability::Full && parts.iter().any(Parts::cannot_wait) {
+                return Err(Lost::Unsynced { events: parts.into_iter().map(Parts::undo).collect() });
+            }
+            Ok((parts, costs, bytes, Instant::now()))
+        });
+        let (parts, costs, bytes, began) = match written {
+            Ok(written) => written,
+            Err(Undone::NotBegun(error)) => {
+                return Err(Lost::All { events: events.collect(), error: Arc::new(error) });
+            }
+            Err(Undone::Failed(lost)) => return Err(lost),
+            Err(Undone::NotCommitted((parts, ..), error)) => {
+                let events = parts.into_iter().map(Parts::undo).collect();
+                return Err(Lost::All { events, error: Arc::new(error) });
+            }
+        };
+        let may_wait = durability == Durability::Deferred;
+        // Somebody hears of a refusal at once, so it must be as durable as an outcome.
+        let synced = if !may_wait && parts.iter().any(|part| part.must_last(self.store.synced())) {
+            self.store.sync().map_err(Arc::new)
+        } else {
+            Ok(())
+        };
+        let mut done = Batch { unsynced: synced.as_ref().err().cloned(), ..Batch::default() };
+        let shared = shares(began.elapsed(), &bytes);
+        for (((part, own), share), bytes) in parts.into_iter().zip(costs).zip(shared).zip(bytes) {
+            let cost = own + share;
+            match &synced {
+                // Its rows are there, so the next try finds them and answers from them.
+                Err(error) if part.is_heard() => done.unwritten.push((part.undo(), Arc::clone(error))),
+                Ok(()) if may_wait && part.waits(self.store.synced(), bytes) => {
+                    done.held.push(Held { part, seq: self.store.head().seq, cost });
+                }
+                Ok(()) | Err(_) => {
+                    done.committed.push(part.committed());
+                    done.costs.push(cost);
+                }
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,525 @@
+//! The proofs that the ledger gives out, and the transaction that makes them.
+//!
+//! ```text
+//! Authorized<'tx> ── record_intent ──► Pending<'tx> ── commit ──► Intended    may start
+//! anything        ── close         ──► Closing<'tx> ── commit ──► Settled     may be answered
+//! ```
+//!
+//! `'tx` is the transaction: a proof made in it cannot outlive it, so nothing that a rollback undid can start.
+//! To audit: `Intended { ` and `Settled(` are constructed in this file only, in `Parts::committed`.
+
+use crate::authorize::{Authorized, Obligations};
+use crate::call::{Call, FileOrigin, Header};
+use crate::providers::contract::{Invocation, Operation};
+use crate::providers::meanwhile::Meanwhile;
+use model::EffectMarker;
+use serde_json::{Value, json};
+use shared::reply::Evidence;
+use shared::{Group, Reply, RequestId};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use store::ledger::chain::{Draft, Kind};
+use store::ledger::minor::MinorRow;
+use store::state::requests::{Handing, OpenIntent, keep_reply};
+use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
+use store::{StoreError, Transaction};
+
+/// What is to be attempted.
+pub enum Effect {
+    /// The call's action.
+    Run(Box<Call>),
+    /// The read that fetches the remote facts for the call.
+    Prepare(Box<Call>),
+    /// The read that asks what became of an unknown outcome.
+    Probe(Box<Probe>),
+}
+
+/// A question to the remote about an effect whose outcome was lost.
+pub struct Probe {
+    /// The action whose effect it was.
+    pub operation: Arc<dyn Operation>,
+    /// What the action gave for this purpose before the effect.
+    pub handle: Value,
+    /// What was planted.
+    pub planted: EffectMarker,
+    /// Who had asked for the effect, as the ledger writes it.
+    pub asked_by: String,
+    /// The intent whose outcome is unknown; `None` where the broker looks at something of its own accord.
+    pub of: Option<i64>,
+}
+
+/// An effect whose intent is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Pending<'tx> {
+    effect: Effect,
+    evidence: Evidence,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// An effect whose intent is durable: the only key to a provider and to a secret.
+#[must_use]
+#[derive(Debug)]
+pub struct Intended {
+    effect: Effect,
+    evidence: Evidence,
+}
+
+/// A reply whose row is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Closing<'tx, E> {
+    source: E,
+    answer: Option<Answer>,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// A reply document and the row it rests on, kept with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    seq: i64,
+    request_id: RequestId,
+    document: Vec<u8>,
+    folded: bool,
+}
+
+/// A reply whose evidence is durable: the only thing that may be handed over.
+#[must_use]
+#[derive(Debug)]
+pub struct Settled(Answer);
+
+/// What an event came to, inside the transaction.
+#[must_use]
+#[derive(Debug)]
+pub enum Step<'tx, E> {
+    /// An effect may start once this is durable.
+    Start(Pending<'tx>),
+    /// A request is closed once this is durable.
+    Close(Closing<'tx, E>),
+    /// Nothing was written; the event waits for another request of the same caller.
+    Wait(E, RequestId),
+    /// A person is asked once this is durable; the request waits for the answer.
+    Ask(Asking<'tx, E>),
+}
+
+/// A question that is written here and not yet durable.
+#[must_use]
+#[derive(Debug)]
+pub struct Asking<'tx, E> {
+    source: E,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// The same, after the commit.
+#[derive(Debug)]
+pub enum Committed<E> {
+    /// Start this.
+    Start(Intended),
+    /// This event is over; hand over the reply if there is one.
+    Close(E, Option<Settled>),
+    /// This event waits for that request.
+    Wait(E, RequestId),
+    /// A person is asked about this event.
+    Ask(E),
+}
+
+/// Turns events into rows. The broker does; the ledger only says when.
+pub trait Scribe<E> {
+    /// Handles one event inside a transaction.
+    ///
+    /// # Errors
+    /// [`Unwritten`] with the whole event; nothing was executed, and the whole transaction is undone.
+    fn write<'tx>(&mut self, tx: &'tx Transaction<'_>, event: E) -> Result<Step<'tx, E>, Unwritten<E>>;
+
+    /// Rows after this one were undone: whatever is remembered of them must be forgotten.
+    fn undone(&mut self, seq: i64);
+
+    /// Whether the event accepts the machine's clock: it is written although the clock is behind the last row.
+    fn accepts_clock(&self, _event: &E) -> bool {
+        false
+    }
+}
+
+/// An event that could not be written, and why.
+#[derive(Debug)]
+pub struct Unwritten<E> {
+    /// The event, whole.
+    pub event: E,
+    /// Why.
+    pub error: StoreError,
+}
+
+impl Effect {
+    /// Whose intent it is, as the ledger writes it.
+    pub fn caller(&self) -> &str {
+        match self {
+            Self::Run(call) | Self::Prepare(call) => &call.header.caller_key,
+            Self::Probe(_) => "broker",
+        }
+    }
+
+    /// The stage in the ledger's words.
+    pub fn stage(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Prepare(_) => "prepare",
+            Self::Probe(_) => "probe",
+        }
+    }
+}
+
+impl std::fmt::Debug for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run(call) => f.debug_tuple("Run").field(call).finish(),
+            Self::Prepare(call) => f.debug_tuple("Prepare").field(call).finish(),
+            Self::Probe(probe) => f.debug_tuple("Probe").field(&probe.of).finish(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probe").field("of", &self.of).field("planted", &self.planted).finish_non_exhaustive()
+    }
+}
+
+impl Intended {
+    /// The receipt of the intent.
+    pub fn evidence(&self) -> Evidence {
+        self.evidence
+    }
+
+    /// What is to be attempted.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// The group that waits for it, if one does.
+    pub fn caller_group(&self) -> Option<Group> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.header.caller.group().cloned(),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// The request it belongs to.
+    pub fn request_id(&self) -> &RequestId {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => &call.header.request_id,
+            Effect::Probe(probe) => &probe.planted.request_id,
+        }
+    }
+
+    /// The name among all of the request it belongs to, if it is a call's.
+    pub fn call_key(&self) -> Option<(Arc<str>, RequestId)> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => Some(call.header.key()),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// What passes between the effect and whoever waits for it; `None` where nobody does.
+    pub fn meanwhile(&self) -> Option<&Arc<Meanwhile>> {
+        match &self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => Some(&call.meanwhile),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// Takes the request's file out, to be removed: its intent is durable.
+    pub fn retire(&mut self) -> Option<FileOrigin> {
+        match &mut self.effect {
+            Effect::Run(call) | Effect::Prepare(call) => call.header.retire(),
+            Effect::Probe(_) => None,
+        }
+    }
+
+    /// Spends the proof.
+    pub fn into_parts(self) -> (Effect, Evidence) {
+        (self.effect, self.evidence)
+    }
+}
+
+impl Settled {
+    /// Returns whether the request has no row of its own, because its caller has caused too many.
+    pub fn is_folded(&self) -> bool {
+        self.0.folded
+    }
+
+    /// The row that the reply rests on.
+    pub fn seq(&self) -> i64 {
+        self.0.seq
+    }
+
+    /// Spends the proof.
+    pub fn into_document(self) -> (RequestId, Vec<u8>) {
+        (self.0.request_id, self.0.document)
+    }
+}
+
+/// Writes the intent of an authorized effect, and spends what it was authorized with.
+///
+/// # Errors
+/// [`Unwritten`] with the event; nothing was executed.
+pub fn record_intent<'tx, E: From<Effect>>(
+    tx: &'tx Transaction<'_>,
+    authorized: Authorized<'tx>,
+) -> Result<Pending<'tx>, Unwritten<E>> {
+    let (effect, obligations) = authorized.into_parts();
+    match intent(tx, &effect, &obligations) {
+        Ok(evidence) => Ok(Pending { effect, evidence, tx: PhantomData }),
+        Err(error) => Err(Unwritten { event: effect.into(), error }),
+    }
+}
+
+fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> Result<Evidence, StoreError> {
+    let approval = obligations.spend_approval.as_ref();
+    let evidence = match effect {
+        Effect::Run(call) | Effect::Prepare(call) => tx.append(&Draft {
+            approval: approval.map(|approval| approval.reference.clone()),
+            ..call_intent(call, effect.stage())
+        })?,
+        Effect::Probe(probe) => tx.append(&probe_intent(probe))?,
+    };
+    gates::spend(tx, &obligations.spend_gates, evidence.seq)?;
+    if let Some(approval) = approval {
+        approvals::spend(tx, approval.id)?;
+    }
+    crate::limits::charge(tx, effect, (&obligations.charges, &obligations.counted_as), evidence.seq)?;
+    if let Some(access) = &obligations.invokes {
+        external_grants::spend(tx, access)?;
+    }
+    match effect {
+        Effect::Run(call) => {
+            if let (true, Some(operation)) = (obligations.exposes, call.target.operation()) {
+                let declaration = operation.declaration();
+                let session = external_grants::session_of(tx.view(), &call.header.caller_key)?;
+                sessions::expose(tx, &session, declaration, evidence.seq)?;
+            }
+            if let (Some(_), Some(approval)) = (&call.applies, approval) {
+                proposals::begin(tx, approval.id, &call.header.request_id)?;
+            }
+            let person = call.header.behalf.key();
+            let handle = call.target.invocation().and_then(|invocation| invocation.probe_handle(&call.planted));
+            requests::open(tx, &open_intent(effect, evidence.seq, handle.as_ref()))?;
+            if let Some(claim) = call.claim_key(person.as_deref()) {
+                requests::claim(tx, &claim, (&call.header.request_id, &call.params_digest), evidence.seq)?;
+            }
+        }
+        Effect::Prepare(_) | Effect::Probe(_) => requests::open(tx, &open_intent(effect, evidence.seq, None))?,
+    }
+    Ok(evidence)
+}
+
+fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> OpenIntent<'a> {
+    let (planted, mutating) = match effect {
+        Effect::Run(call) => (&call.planted, call.mutating),
+        Effect::Prepare(call) => (&call.planted, false),
+        Effect::Probe(probe) => (&probe.planted, false),
+    };
+    OpenIntent {
+        seq,
+        caller: effect.caller(),
+        request_id: &planted.request_id,
+        stage: effect.stage(),
+        mutating,
+        nonce: planted.nonce.as_str(),
+        handle,
+    }
+}
+
+/// Keeps a reply with the row it rests on.
+///
+/// # Errors
+/// [`StoreError`]; the reply must not be handed over.
+pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<Answer, StoreError> {
+    reply.evidence = Some(evidence);
+    let answer = Answer {
+        seq: evidence.seq,
+        document: serde_json::to_vec(&reply).unwrap_or_default(),
+        request_id: reply.request_id,
+        folded: false,
+    };
+    keep_reply(tx, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
+    Ok(answer)
+}
+
+/// Answers a request that changed nothing. The reply is kept only with a row of the request's own.
+///
+/// # Errors
+/// [`StoreError`]; the reply must not be handed over.
+pub fn answer_minor(tx: &Transaction<'_>, caller: &str, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
+    if row.is_folded() { Ok(answer_unkept(reply, row)) } else { answer(tx, caller, reply, row.evidence()) }
+}
+
+/// Answers without keeping the reply. The broker makes it again if the request is repeated.
+pub fn answer_unkept(mut reply: Reply, row: MinorRow) -> Answer {
+    reply.evidence = Some(row.evidence());
+    let document = serde_json::to_vec(&reply).unwrap_or_default();
+    answer_stored(reply.request_id, document, row)
+}
+
+/// Answers with data that is JSON already, and keeps no reply.
+pub fn answer_with(mut reply: Reply, data: &[u8], row: MinorRow) -> Answer {
+    reply.evidence = Some(row.evidence());
+    let document = reply.document_with(data);
+    answer_stored(reply.request_id, document, row)
+}
+
+/// Answers a repeated request with its stored reply.
+pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) -> Answer {
+    Answer { folded: row.is_folded(), ..answer_again(request_id, document, row.evidence().seq) }
+}
+
+/// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second
+/// document. The row names the request whose reply it is.
+///
+/// # Errors
+/// [`StoreError`]; the reply must not be handed over.
+pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
+    // A caller at a connection gets the reply there or never, so no copy is due after a restart.
+    if !row.is_folded() && header.caller.group().is_some() {
+        keep_reply(tx, row.evidence().seq, &header.caller_key, &header.request_id, &[], Handing::Due)?;
+    }
+    Ok(answer_unkept(reply, row))
+}
+
+/// Keeps what became of a request whose caller has had its one reply: it can be asked for.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<(), StoreError> {
+    reply.evidence = Some(evidence);
+    let document = serde_json::to_vec(&reply).unwrap_or_default();
+    keep_reply(tx, evidence.seq, caller, &reply.request_id, &document, Handing::Over)
+}
+
+/// A reply that rests on an earlier row, and is not kept again.
+pub fn answer_again(request_id: RequestId, document: Vec<u8>, seq: i64) -> Answer {
+    Answer { seq, request_id, document, folded: false }
+}
+
+/// Ends an event with a question to a person.
+pub fn ask<'tx, E>(_: &'tx Transaction<'_>, source: E) -> Step<'tx, E> {
+    Step::Ask(Asking { source, tx: PhantomData })
+}
+
+/// Closes an event, with a reply unless its caller gets none.
+pub fn close<'tx, E>(_: &'tx Transaction<'_>, source: E, answer: Option<Answer>) -> Step<'tx, E> {
+    Step::Close(Closing { source, answer, tx: PhantomData })
+}
+
+fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
+    let invocation = call.target.invocation();
+    let mut body = json!({
+        "request": call.header.request_digest,
+        "stage": stage,
+        "nonce": call.planted.nonce.as_str(),
+    });
+    if let (Some(tool), Some(members)) = (&call.tool, body.as_object_mut()) {
+        members.insert("tool".to_owned(), json!(tool));
+    }
+    Draft {
+        provider: Some(&call.provider),
+        action: Some(&call.action),
+        level: invocation.map(Invocation::level),
+        params_digest: Some(call.params_digest),
+        summary: invocation.map(Invocation::summary),
+        task_id: call.task_id.as_ref(),
+        body: with_about(body, invocation),
+        ..call.header.draft(Kind::Intended)
+    }
+}
+
+/// Adds the call's public members to the body of a row.
+pub(crate) fn with_about(mut body: Value, invocation: Option<&dyn Invocation>) -> Value {
+    if let (Some(about), Some(members)) = (invocation.and_then(Invocation::about), body.as_object_mut()) {
+        members.insert("about".to_owned(), about);
+    }
+    body
+}
+
+fn probe_intent(probe: &Probe) -> Draft<'_> {
+    let declaration = probe.operation.declaration();
+    Draft {
+        request_id: Some(&probe.planted.request_id),
+        provider: Some(&declaration.provider),
+        action: Some(&declaration.action),
+        level: Some(shared::Level::Read),
+        body: json!({ "stage": "probe", "probes": probe.of, "asked_by": probe.asked_by }),
+        ..Draft::new(Kind::Intended, "broker")
+    }
+}
+
+/// What is left of a step when the borrow of its transaction ends; becomes a proof only by the commit.
+#[derive(Debug)]
+pub(super) enum Parts<E> {
+    Start(Effect, Evidence),
+    Close(E, Option<Answer>),
+    Wait(E, RequestId),
+    Ask(E),
+}
+
+impl<E> Step<'_, E> {
+    pub(super) fn loosen(self) -> Parts<E> {
+        match self {
+            Self::Start(pending) => Parts::Start(pending.effect, pending.evidence),
+            Self::Close(closing) => Parts::Close(closing.source, closing.answer),
+            Self::Wait(event, of) => Parts::Wait(event, of),
+            Self::Ask(asking) => Parts::Ask(asking.source),
+        }
+    }
+}
+
+impl<E: From<Effect>> Parts<E> {
+    /// The event, as it was before it was handled.
+    pub(super) fn undo(self) -> E {
+        match self {
+            Self::Start(effect, _) => effect.into(),
+            Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) => event,
+        }
+    }
+}
+
+impl<E> Parts<E> {
+    /// Whether somebody hears of it at once, so that it must be synced first.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(self, Self::Close(_, Some(_)))
+    }
+
+    /// Returns whether somebody hears of it, and the reply rests on a row that is not synced.
+    pub(super) fn must_last(&self, synced: i64) -> bool {
+        matches!(self, Self::Close(_, Some(answer)) if answer.seq > synced)
+    }
+
+    /// Returns whether its commit must be synced: after it the request's file is removed, or an effect starts that is no
+    /// harmless read.
+    pub(super) fn cannot_wait(&self) -> bool {
+        match self {
+            Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
+            Self::Start(Effect::Run(call) | Effect::Prepare(call), _) => !call.is_harmless_read(),
+            Self::Close(..) | Self::Wait(..) => false,
+        }
+    }
+
+    /// Returns whether its end waits for a later sync: its reply rests on a row that is not synced, or it wrote so many
+    /// bytes.
+    pub(super) fn waits(&self, synced: i64, bytes: usize) -> bool {
+        match self {
+            Self::Close(_, Some(answer)) => answer.seq > synced,
+            Self::Close(_, None) => bytes > 0,
+            Self::Ask(_) | Self::Start(..) | Self::Wait(..) => false,
+        }
+    }
+
+    /// Called after the commit, and only then.
+    pub(super) fn committed(self) -> Committed<E> {
+        match self {
+            Self::Start(effect, evidence) => Committed::Start(Intended { effect, evidence }),
+            Self::Close(event, answer) => Committed::Close(event, answer.map(Settled)),
+            Self::Wait(event, of) => Committed::Wait(event, of),
+            Self::Ask(event) => Committed::Ask(event),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Errors of the store, by step.
+
+use crate::ledger::chain::Break;
+use shared::Timestamp;
+use std::path::PathBuf;
+
+/// An error of the database engine.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DatabaseError(pub(crate) rusqlite::Error);
+
+/// The reason why the store cannot do a step.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The lock is held: another daemon runs on this home.
+    #[error("another host-broker runs on this home (lock {path})")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A file beside the database, or the database's own, cannot be used.
+    #[error("the file {path} cannot be used")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The database cannot be opened or made.
+    #[error("the ledger {path} cannot be opened")]
+    Open {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        #[source]
+        source: DatabaseError,
+    },
+    /// The database is another version's.
+    #[error("the ledger has schema version {found}; this host-broker knows version {known}")]
+    Version {
+        /// The version found.
+        found: i64,
+        /// The version known.
+        known: i64,
+    },
+    /// The chain is broken.
+    #[error("the evidence is broken: {0}")]
+    Broken(#[from] Break),
+    /// A statement failed.
+    #[error("the ledger could not {step}")]
+    Statement {
+        /// What was being done.
+        step: &'static str,
+        /// What SQLite said.
+        #[source]
+        source: DatabaseError,
+    },
+    /// A segment cannot be read or written.
+    #[error(
+        "the segment {path} (rows {first} to {last}) cannot be used: {source}. Put it back from a backup, or read the \
+         rows after it with --from {}", last + 1
+    )]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// Its first row.
+        first: i64,
+        /// Its last row.
+        last: i64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A stored value is not what the schema says.
+    #[error("the ledger holds a {what} that cannot be read")]
+    Stored {
+        /// Which.
+        what: &'static str,
+    },
+    /// The machine's clock is behind the last row.
+    #[error(
+        "the ledger's last row is of {last}, and the machine's clock says {now}, {} s earlier; if the clock is right now, \
+         accept it: host-broker evidence accept-clock; otherwise set the clock", last.since(*now).as_secs()
+    )]
+    Clock {
+        /// The time of the last row.
+        last: Timestamp,
+        /// The machine's time.
+        now: Timestamp,
+    },
+}
+
+/// Adds the step to what SQLite said.
+pub(crate) fn at(step: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
+    move |source| StoreError::Statement { step, source: DatabaseError(source) }
+}

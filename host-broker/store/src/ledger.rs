@@ -1,0 +1,12 @@
+//! The evidence: one append-only, hash-chained log, and everything that reads, verifies, bounds and rotates it.
+
+pub mod broken;
+pub mod budget;
+pub mod calls;
+pub mod chain;
+pub mod export;
+pub mod folding;
+pub mod health;
+pub mod minor;
+pub mod segments;
+pub mod verification;

@@ -1,0 +1,436 @@
+//! Rows and the chain of their hashes.
+//!
+//! `event_hash` is SHA-256 over a line that names the format, followed by every column in the order of
+//! [`Row`]'s fields but the last. A column is written `<length in bytes>:<bytes>,`, an absent one `-,`;
+//! integers in decimal, digests as their 32 bytes. `prev_hash` is the `event_hash` of the row before, and 32
+//! zero bytes for the first. `seq` counts from 1 without gaps. A row of kind `succeeded`, `failed`, `timed_out` or
+//! `unknown` names in its body's `of` the `seq` of an earlier row of kind `intended`, and no two name the same.
+//! A row is never earlier than the row before it, unless its kind is `clock_accepted`.
+//! An export has one row a line, as a JSON object by column, digests as `sha256:<64 hex>`. That is all that a
+//! verifier in another language needs.
+
+use sha2::{Digest as _, Sha256};
+use shared::digest::Digest;
+use shared::{Action, Code, Level, Provider, RequestId, TaskId, Timestamp};
+
+/// What a row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The daemon started.
+    Started,
+    /// The daemon stopped.
+    Stopped,
+    /// An effect is about to be attempted.
+    Intended,
+    /// It succeeded.
+    Succeeded,
+    /// It definitely failed.
+    Failed,
+    /// It was too slow, and nothing was changed.
+    TimedOut,
+    /// Nobody knows whether it happened.
+    Unknown,
+    /// What became known of an unknown outcome later.
+    Settled,
+    /// A request was refused.
+    Refused,
+    /// Refusals of documents that never became a request, counted.
+    Folded,
+    /// A request was answered from what is stored, without an effect.
+    Answered,
+    /// An earlier request was sent again.
+    Repeated,
+    /// A person is asked.
+    Asked,
+    /// A person said yes.
+    Approved,
+    /// A person said no.
+    Denied,
+    /// Nobody answered in time.
+    Lapsed,
+    /// A channel is about to be told of a question.
+    Notifying,
+    /// It was.
+    Notified,
+    /// It could not be, and is not tried again.
+    NoticeFailed,
+    /// A grant was made or changed.
+    Granted,
+    /// A grant was ended.
+    Revoked,
+    /// A task was created, closed or cancelled.
+    Task,
+    /// A gate was opened for a task.
+    GateApproved,
+    /// A kill switch was set.
+    Killed,
+    /// A kill switch was lifted.
+    Revived,
+    /// A result that was kept back was released.
+    Released,
+    /// A group's session began anew.
+    SessionReset,
+    /// A version of a flow was proposed, deprecated or withdrawn.
+    Flow,
+    /// The oldest rows are in a segment.
+    Rotated,
+    /// A person took the machine's clock for right although the last row was later.
+    ClockAccepted,
+    /// Something about the directories or the configuration that an auditor should know.
+    Noted,
+}
+
+impl Kind {
+    /// The word in the table.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Stopped => "stopped",
+            Self::Intended => "intended",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Unknown => "unknown",
+            Self::Settled => "settled",
+            Self::Refused => "refused",
+            Self::Folded => "folded",
+            Self::Answered => "answered",
+            Self::Repeated => "repeated",
+            Self::Asked => "asked",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Lapsed => "lapsed",
+            Self::Notifying => "notifying",
+            Self::Notified => "notified",
+            Self::NoticeFailed => "notice_failed",
+            Self::Granted => "granted",
+            Self::Revoked => "revoked",
+            Self::Task => "task",
+            Self::GateApproved => "gate_approved",
+            Self::Killed => "killed",
+            Self::Revived => "revived",
+            Self::Released => "released",
+            Self::SessionReset => "session_reset",
+            Self::Flow => "flow",
+            Self::Rotated => "rotated",
+            Self::ClockAccepted => "clock_accepted",
+            Self::Noted => "noted",
+        }
+    }
+
+    /// Whether the row closes an intent.
+    pub fn is_outcome(word: &str) -> bool {
+        [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Unknown].iter().any(|kind| kind.word() == word)
+    }
+}
+
+/// What is to be written; number, hashes and time are added by the transaction.
+#[derive(Debug, Clone)]
+pub struct Draft<'a> {
+    /// What it says.
+    pub kind: Kind,
+    /// Who asked, as [`model::Caller`] prints.
+    pub caller: &'a str,
+    /// On whose behalf.
+    pub person: Option<String>,
+    /// The request.
+    pub request_id: Option<&'a RequestId>,
+    /// The provider.
+    pub provider: Option<&'a Provider>,
+    /// The action.
+    pub action: Option<&'a Action>,
+    /// The level demanded.
+    pub level: Option<Level>,
+    /// The keyed digest of the parameters.
+    pub params_digest: Option<Digest>,
+    /// What was asked, in public parts only.
+    pub summary: Option<String>,
+    /// Why not.
+    pub reason_code: Option<Code>,
+    /// What came back, in public parts only.
+    pub result_summary: Option<String>,
+    /// The digest of what was handed over.
+    pub result_digest: Option<Digest>,
+    /// The task.
+    pub task_id: Option<&'a TaskId>,
+    /// The approval that it rests on or is about, by the name that its caller knows.
+    pub approval: Option<String>,
+    /// How long it took.
+    pub duration_ms: Option<i64>,
+    /// The rest, by kind; an object.
+    pub body: serde_json::Value,
+}
+
+impl<'a> Draft<'a> {
+    /// A row with nothing but a kind and a caller.
+    pub fn new(kind: Kind, caller: &'a str) -> Self {
+        Self {
+            kind,
+            caller,
+            person: None,
+            request_id: None,
+            provider: None,
+            action: None,
+            level: None,
+            params_digest: None,
+            summary: None,
+            reason_code: None,
+            result_summary: None,
+            result_digest: None,
+            task_id: None,
+            approval: None,
+            duration_ms: None,
+            body: serde_json::Value::Object(serde_json::Map::new()),
+        }
+    }
+}
+
+/// A row as it is stored, exported and verified. The order of the fields is the order of the encoding.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "the fields are the columns of schema.sql, described there and in the module head")]
+pub struct Row {
+    pub seq: i64,
+    pub ts: i64,
+    pub kind: String,
+    pub caller: String,
+    pub person: Option<String>,
+    pub request_id: Option<String>,
+    pub provider: Option<String>,
+    pub action: Option<String>,
+    pub level: Option<i64>,
+    pub params_digest: Option<Digest>,
+    pub summary: Option<String>,
+    pub reason_code: Option<String>,
+    pub result_summary: Option<String>,
+    pub result_digest: Option<Digest>,
+    pub task_id: Option<String>,
+    pub approval: Option<String>,
+    pub policy_version: String,
+    pub duration_ms: Option<i64>,
+    pub body: String,
+    pub prev_hash: Digest,
+    pub event_hash: Digest,
+}
+
+const FORMAT: &[u8] = b"ext-broker ledger row v1\n";
+
+impl Row {
+    /// Returns how many bytes it takes in the database and its index, about.
+    pub fn cost(&self) -> usize {
+        // Numbers, digests and hashes, and the pages' own needs.
+        const FIXED: usize = 320;
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let named = self.caller.len() + optional(&self.request_id);
+        let texts =
+            [&self.person, &self.provider, &self.action, &self.summary, &self.reason_code, &self.result_summary];
+        let texts: usize = texts.into_iter().map(optional).sum();
+        let rest = self.kind.len() + self.policy_version.len() + self.body.len();
+        FIXED + 2 * named + texts + optional(&self.task_id) + optional(&self.approval) + rest
+    }
+
+    /// The hash that the row must have.
+    pub fn hash(&self) -> Digest {
+        let mut hasher = Columns(Sha256::new_with_prefix(FORMAT));
+        hasher.integer(Some(self.seq));
+        hasher.integer(Some(self.ts));
+        hasher.text(Some(&self.kind));
+        hasher.text(Some(&self.caller));
+        hasher.text(self.person.as_deref());
+        hasher.text(self.request_id.as_deref());
+        hasher.text(self.provider.as_deref());
+        hasher.text(self.action.as_deref());
+        hasher.integer(self.level);
+        hasher.digest(self.params_digest.as_ref());
+        hasher.text(self.summary.as_deref());
+        hasher.text(self.reason_code.as_deref());
+        hasher.text(self.result_summary.as_deref());
+        hasher.digest(self.result_digest.as_ref());
+        hasher.text(self.task_id.as_deref());
+        hasher.text(self.approval.as_deref());
+        hasher.text(Some(&self.policy_version));
+        hasher.integer(self.duration_ms);
+        hasher.text(Some(&self.body));
+        hasher.digest(Some(&self.prev_hash));
+        Digest::from_bytes(hasher.0.finalize().into())
+    }
+
+    /// When it was written.
+    pub fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.ts)
+    }
+}
+
+struct Columns(Sha256);
+
+impl Columns {
+    fn bytes(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => {
+                self.0.update(bytes.len().to_string());
+                self.0.update(b":");
+                self.0.update(bytes);
+                self.0.update(b",");
+            }
+            None => self.0.update(b"-,"),
+        }
+    }
+
+    fn text(&mut self, text: Option<&str>) {
+        self.bytes(text.map(str::as_bytes));
+    }
+
+    fn integer(&mut self, number: Option<i64>) {
+        match number {
+            Some(number) => self.bytes(Some(number.to_string().as_bytes())),
+            None => self.bytes(None),
+        }
+    }
+
+    fn digest(&mut self, digest: Option<&Digest>) {
+        self.bytes(digest.map(|digest| digest.as_bytes().as_slice()));
+    }
+}
+
+/// Where a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The last row's number; 0 if there is none.
+    pub seq: i64,
+    /// The last row's hash; zero if there is none.
+    pub hash: Digest,
+    /// The last row's time.
+    pub ts: i64,
+}
+
+impl Head {
+    /// Of a chain without rows.
+    pub const EMPTY: Self = Self { seq: 0, hash: Digest::ZERO, ts: i64::MIN };
+}
+
+/// The first thing wrong with a chain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    /// A number is missing or twice.
+    #[error("row {found} stands where row {expected} should be")]
+    Gap {
+        /// The number that should follow.
+        expected: i64,
+        /// The number that is there.
+        found: i64,
+    },
+    /// A row does not name the row before it.
+    #[error("row {seq} does not follow from the row before it")]
+    Link {
+        /// The row.
+        seq: i64,
+    },
+    /// A row was changed.
+    #[error("row {seq} does not have the hash of its content")]
+    Content {
+        /// The row.
+        seq: i64,
+    },
+    /// A row is earlier than the row before it, and no person accepted that.
+    #[error("row {seq} is earlier than the row before it")]
+    Time {
+        /// The row.
+        seq: i64,
+    },
+    /// An outcome of no intent, or of one that has an outcome.
+    #[error("row {seq} closes no open intent")]
+    Outcome {
+        /// The row.
+        seq: i64,
+    },
+    /// The chain does not end where it is said to end.
+    #[error("the ledger ends at row {found}, but row {expected} was acknowledged")]
+    Short {
+        /// The last number.
+        found: i64,
+        /// The number that was acknowledged.
+        expected: i64,
+    },
+}
+
+impl Break {
+    /// Returns the first row that is not as it should be; one that is missing counts.
+    pub fn row(&self) -> i64 {
+        match self {
+            Self::Gap { expected, .. } => *expected,
+            Self::Link { seq } | Self::Content { seq } | Self::Time { seq } | Self::Outcome { seq } => *seq,
+            Self::Short { found, .. } => found.saturating_add(1),
+        }
+    }
+}
+
+/// Follows a chain row by row.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    head: Head,
+    // Intents up to here were not seen, so an outcome may close one of them.
+    unseen: i64,
+    open: std::collections::BTreeSet<i64>,
+}
+
+impl Verifier {
+    /// From the first row.
+    pub fn new() -> Self {
+        Self::after(Head::EMPTY)
+    }
+
+    /// From the row after this one, which is believed.
+    pub fn after(head: Head) -> Self {
+        Self { head, unseen: head.seq, open: std::collections::BTreeSet::new() }
+    }
+
+    /// Takes the next row.
+    ///
+    /// # Errors
+    /// [`Break`], at the first row that is wrong.
+    pub fn take(&mut self, row: &Row) -> Result<(), Break> {
+        if row.seq != self.head.seq + 1 {
+            return Err(Break::Gap { expected: self.head.seq + 1, found: row.seq });
+        }
+        if row.prev_hash != self.head.hash {
+            return Err(Break::Link { seq: row.seq });
+        }
+        if row.hash() != row.event_hash {
+            return Err(Break::Content { seq: row.seq });
+        }
+        if row.ts < self.head.ts && row.kind != Kind::ClockAccepted.word() {
+            return Err(Break::Time { seq: row.seq });
+        }
+        if row.kind == Kind::Intended.word() {
+            self.open.insert(row.seq);
+        } else if Kind::is_outcome(&row.kind) && !of(row).is_some_and(|intent| self.closes(intent)) {
+            return Err(Break::Outcome { seq: row.seq });
+        }
+        self.head = Head { seq: row.seq, hash: row.event_hash, ts: row.ts };
+        Ok(())
+    }
+
+    fn closes(&mut self, intent: i64) -> bool {
+        self.open.remove(&intent) || (1..=self.unseen).contains(&intent)
+    }
+
+    /// Returns where the chain ends so far.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The intents that have no outcome so far.
+    pub fn open(&self) -> impl Iterator<Item = i64> {
+        self.open.iter().copied()
+    }
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The intent that an outcome closes.
+fn of(row: &Row) -> Option<i64> {
+    serde_json::from_str::<serde_json::Value>(&row.body).ok()?.get("of")?.as_i64()
+}

@@ -1,0 +1,26 @@
+//! The store: the evidence and the state beside it, in one SQLite database. This crate has the only SQL.
+//!
+//! [`ledger`] is the append-only, hash-chained log of everything that matters. [`state`] holds everything that may change:
+//! grants, approvals, open intents, replies and the rest. Both are written in one [`Transaction`], which [`Store`] makes for
+//! its one writer. A [`View`] reads, inside a transaction or beside it.
+//!
+//! The store knows rows. It does not know why one is written, and it makes no decision.
+
+mod error;
+pub mod ledger;
+mod open;
+mod reserve;
+pub mod state;
+mod steady;
+mod store;
+mod transaction;
+mod view;
+mod wal;
+
+pub(crate) use error::at;
+pub use error::{DatabaseError, StoreError};
+pub use open::{at_rest, reader};
+pub use steady::estimate as steady_estimate;
+pub use store::{Durability, Store, Tally, Undone};
+pub use transaction::Transaction;
+pub use view::View;

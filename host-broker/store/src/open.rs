@@ -1,0 +1,189 @@
+//! Opening the database: schema, settings, the chain checked, the log pre-grown.
+
+use crate::ledger::chain::{Break, Head, Verifier};
+use crate::ledger::{export, segments};
+use crate::reserve::Reserve;
+use crate::steady::Steady;
+use crate::wal::{self, Log};
+use crate::{DatabaseError, Store, StoreError, Tally, View, at};
+use model::Clock;
+use platform::lock::Lock;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The statements of each version, the first one first. A version that was released never changes.
+const VERSIONS: [&str; 1] = [concat!(include_str!("schema/ledger.sql"), "\n", include_str!("schema/state.sql"))];
+pub(crate) const SCHEMA_VERSION: i64 = 1;
+/// How many rows at the end of the chain a start verifies; `evidence verify` does all of them.
+const VERIFIED_AT_START: i64 = 10_000;
+/// So many prepared statements are kept: more than there are, because parsing one takes longer than running it.
+const STATEMENTS_KEPT: usize = 256;
+/// A reader may hold the database this long.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+
+impl Store {
+    /// Opens the one writer of a home, making the database if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: locked by another daemon, unusable, of another version, or broken evidence.
+    pub fn open(home: &Path, clock: Arc<dyn Clock>, policy_version: String) -> Result<Self, StoreError> {
+        let lock = only_writer(&home.join("lock"))?;
+        let path = home.join("ledger.db");
+        create_private(&path)?;
+        let (view, log) = connection(&path)?;
+        migrate(view.connection(), &path)?;
+        // A predecessor may have died of a sync that failed. Where somebody reads just now, the log stays as it is.
+        if wal::empty(view.connection(), &path).is_err() {
+            wal::grow(&path)?;
+        }
+        let (head, is_verified) = verify_tail(&view)?;
+        let steady = Steady::resume(&view, clock.as_ref())?;
+        let reserve = Reserve::take(home);
+        Ok(Self {
+            view,
+            log,
+            path,
+            head,
+            // Whether the last rows are synced is not known: a reader can keep the log from being emptied.
+            synced: i64::MIN,
+            is_verified,
+            clock,
+            steady,
+            policy_version,
+            durability: None,
+            tally: Tally::default(),
+            suspect: false,
+            minor: RefCell::default(),
+            reserve,
+            _lock: lock,
+        })
+    }
+}
+
+/// An exclusive lock on a file that no sandbox can reach.
+fn only_writer(path: &Path) -> Result<Lock, StoreError> {
+    let failed = |source| StoreError::File { path: path.into(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(failed)?;
+    Lock::take(file).map_err(|errno| failed(errno.into()))?.ok_or_else(|| StoreError::Locked { path: path.into() })
+}
+
+/// SQLite would create the file with the process's umask.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    let made = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    made.map(drop).map_err(|source| StoreError::File { path: path.into(), source })
+}
+
+/// The writer's connection, and how long its log is.
+pub(crate) fn connection(path: &Path) -> Result<(View, Log), StoreError> {
+    let open = |source| StoreError::Open { path: path.into(), source: DatabaseError(source) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(open)?;
+    connection.busy_timeout(BUSY).map_err(open)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = FULL;
+             PRAGMA foreign_keys = ON;
+             PRAGMA recursive_triggers = ON;
+             PRAGMA trusted_schema = OFF;
+             PRAGMA journal_size_limit = -1;
+             PRAGMA wal_autocheckpoint = 0;
+             PRAGMA temp_store = MEMORY;
+             PRAGMA cache_size = -8192;",
+        )
+        .map_err(open)?;
+    let log = Log::of(&mut connection).map_err(open)?;
+    Ok((View::over(connection), log))
+}
+
+/// A connection for reading only; it never waits for the writer, nor the writer for it.
+///
+/// # Errors
+/// [`StoreError::Open`] if there is no ledger.
+pub fn reader(home: &Path) -> Result<View, StoreError> {
+    let path = home.join("ledger.db");
+    let open = |source| StoreError::Open { path: path.clone(), source: DatabaseError(source) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&path, flags).map_err(open)?;
+    let is_readable = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
+    let connection = match (is_readable, immutable(&path)) {
+        (Err(rusqlite::Error::SqliteFailure(error, _)), Some(uri)) if error.code == ErrorCode::CannotOpen => {
+            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(open)?
+        }
+        (Ok(_) | Err(_), _) => connection,
+    };
+    connection.busy_timeout(BUSY).map_err(open)?;
+    Ok(View::over(connection))
+}
+
+/// A connection for reading a ledger that no daemon has open. It makes no file beside it. `None` if there is no ledger, or if
+/// its write-ahead log is not empty: a daemon has it open, or died.
+///
+/// # Errors
+/// [`StoreError::Open`].
+pub fn at_rest(home: &Path) -> Result<Option<View>, StoreError> {
+    let path = home.join("ledger.db");
+    let (Some(uri), true) = (immutable(&path), path.exists()) else { return Ok(None) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags)
+        .map(|reader| Some(View::over(reader)))
+        .map_err(|source| StoreError::Open { path, source: DatabaseError(source) })
+}
+
+/// Returns the address under which SQLite reads a database in a directory that it cannot write to, as it is. `None` if rows
+/// are in its write-ahead log: SQLite would not see them.
+fn immutable(path: &Path) -> Option<String> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        return None;
+    }
+    let name = path.to_str()?.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    Some(format!("file:{name}?immutable=1"))
+}
+
+/// Tables are only ever added: the row format of the ledger is final.
+fn change(connection: &Connection, statements: &str) -> Result<(), StoreError> {
+    connection
+        .execute_batch(&format!("BEGIN IMMEDIATE;\n{statements}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))
+        .map_err(at("make the schema"))
+}
+
+fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found: i64 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|source| StoreError::Open { path: path.into(), source: DatabaseError(source) })?;
+    if found == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let missing = usize::try_from(found).ok().and_then(|known| VERSIONS.get(known..));
+    match missing.filter(|missing| !missing.is_empty()) {
+        Some(missing) => change(connection, &missing.join("\n")),
+        None => Err(StoreError::Version { found, known: SCHEMA_VERSION }),
+    }
+}
+
+/// The end of the chain, as stored.
+pub(crate) fn head(view: &View) -> Result<Head, StoreError> {
+    Ok(export::last(view)?.map_or(Head::EMPTY, |row| Head { seq: row.seq, hash: row.event_hash, ts: row.ts }))
+}
+
+/// Verifies the last rows and their links. Returns the last row, and whether these were all rows.
+fn verify_tail(view: &View) -> Result<(Head, bool), StoreError> {
+    let end = head(view)?;
+    let rotated = segments::end(view)?.seq;
+    if rotated >= end.seq && rotated > 0 {
+        return Err(Break::Short { found: end.seq, expected: rotated }.into());
+    }
+    // Rows that are in segments, too, may be deleted already.
+    let from = (end.seq - VERIFIED_AT_START).max(rotated).max(0);
+    let mut verifier = segments::before(view, from + 1)?.map_or_else(Verifier::new, Verifier::after);
+    export::each(view, from + 1, |row| verifier.take(&row).map_err(StoreError::from))?;
+    Ok((end, from == 0))
+}

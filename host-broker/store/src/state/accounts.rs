@@ -1,0 +1,189 @@
+//! Accounts: at which of a person's own accounts a capability works.
+//!
+//! A key of three parts names one: the person, as the ledger writes persons; the capability; and what the provider calls
+//! the account. What a call may work with are the accounts of whoever the token proves to stand behind it, those that
+//! somebody on the host has let that person share, and no others. A shared one is named with its owner: `ash:user-1/work`.
+
+use crate::Transaction;
+use crate::View;
+use crate::{StoreError, at};
+use model::{Account, Share};
+use rusqlite::params;
+use shared::{Provider, Timestamp};
+
+/// Links an account; `false` if it was linked already, and then only its label is another one.
+///
+/// # Errors
+/// [`StoreError`]; nothing was linked.
+pub fn link(tx: &Transaction<'_>, account: &Account) -> Result<bool, StoreError> {
+    let linked = own(tx.view(), &account.person, &account.capability)?.contains(&account.account_ref);
+    tx.view()
+        .prepare_cached(
+            "INSERT INTO accounts VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (person, capability, account_ref) DO UPDATE SET label = excluded.label",
+        )
+        .and_then(|mut s| {
+            s.execute(params![
+                account.person,
+                account.capability.as_str(),
+                account.account_ref,
+                account.label,
+                account.linked_at.millis(),
+                account.linked_by,
+            ])
+        })
+        .map_err(at("link an account"))?;
+    Ok(!linked)
+}
+
+/// Lets another person work with an account; `false` if that was so already, `None` if there is no such account.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn share(tx: &Transaction<'_>, share: &Share, by: &str) -> Result<Option<bool>, StoreError> {
+    let Share { person, capability, account_ref, with } = share;
+    if !own(tx.view(), person, capability)?.contains(account_ref) {
+        return Ok(None);
+    }
+    let insert = "INSERT OR IGNORE INTO account_shares VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    tx.view()
+        .prepare_cached(insert)
+        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref, with, tx.now().millis(), by]))
+        .map(|rows| Some(rows > 0))
+        .map_err(at("share an account"))
+}
+
+/// Ends that another person works with an account; `false` if that was not so.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn unshare(tx: &Transaction<'_>, share: &Share) -> Result<bool, StoreError> {
+    let Share { person, capability, account_ref, with } = share;
+    let delete = "DELETE FROM account_shares
+        WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND with_person = ?4";
+    tx.view()
+        .prepare_cached(delete)
+        .and_then(|mut s| s.execute(params![person, capability.as_str(), account_ref, with]))
+        .map(|rows| rows > 0)
+        .map_err(at("share an account"))
+}
+
+/// Every account that another person works with.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn shares(view: &View) -> Result<Vec<Share>, StoreError> {
+    let step = "list the shared accounts";
+    let mut statement = view
+        .prepare("SELECT person, capability, account_ref, with_person FROM account_shares ORDER BY 1, 2, 3, 4")
+        .map_err(at(step))?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)));
+    let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(at(step))?;
+    let share = |(person, capability, account_ref, with): (_, String, _, _)| {
+        let capability = capability.parse().map_err(|_bad| StoreError::Stored { what: "account" })?;
+        Ok(Share { person, capability, account_ref, with })
+    };
+    rows.into_iter().map(share).collect()
+}
+
+/// Unlinks a person's accounts: those at this capability, of this name, or all of them. Says how many.
+///
+/// # Errors
+/// [`StoreError`]; they are linked as they were.
+pub fn unlink(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: Option<&Provider>,
+    account_ref: Option<&str>,
+) -> Result<usize, StoreError> {
+    const SHARES: &str = "DELETE FROM account_shares
+        WHERE person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
+    const ACCOUNTS: &str = "DELETE FROM accounts
+        WHERE person = ?1 AND capability = coalesce(?2, capability) AND account_ref = coalesce(?3, account_ref)";
+    let delete = |statement: &str| {
+        tx.view()
+            .prepare_cached(statement)
+            .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str), account_ref]))
+            .map_err(at("unlink accounts"))
+    };
+    delete(SHARES)?;
+    delete(ACCOUNTS)
+}
+
+/// Ends that this person works with others' accounts: those at this capability, or all of them.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn forget_shared_with(tx: &Transaction<'_>, person: &str, capability: Option<&Provider>) -> Result<(), StoreError> {
+    tx.view()
+        .prepare_cached("DELETE FROM account_shares WHERE with_person = ?1 AND capability = coalesce(?2, capability)")
+        .and_then(|mut s| s.execute(params![person, capability.map(Provider::as_str)]))
+        .map(drop)
+        .map_err(at("share an account"))
+}
+
+/// What the accounts are called that a person may work with at a capability: the own ones, then those that are shared.
+///
+/// # Errors
+/// [`StoreError`]; nothing may then be permitted that works with one.
+pub fn of(view: &View, person: &str, capability: &Provider) -> Result<Vec<String>, StoreError> {
+    Ok(labelled(view, person, capability)?.into_iter().map(|(name, _label)| name).collect())
+}
+
+/// What a person's own accounts at a capability are called.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn own(view: &View, person: &str, capability: &Provider) -> Result<Vec<String>, StoreError> {
+    view.prepare_cached("SELECT account_ref FROM accounts WHERE person = ?1 AND capability = ?2 ORDER BY account_ref")
+        .and_then(|mut s| s.query_map(params![person, capability.as_str()], |row| row.get(0))?.collect())
+        .map_err(at("look accounts up"))
+}
+
+/// What the accounts are called that a person may work with, and what people call each.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn labelled(view: &View, person: &str, capability: &Provider) -> Result<Vec<(String, Option<String>)>, StoreError> {
+    // A share without its account is none: whoever unlinks the one ends the other, and this asks again.
+    view.prepare_cached(
+        "SELECT account_ref, label, 0 AS shared FROM accounts WHERE person = ?1 AND capability = ?2
+             UNION ALL
+             SELECT s.person || '/' || s.account_ref, a.label, 1
+             FROM account_shares s JOIN accounts a USING (person, capability, account_ref)
+             WHERE s.with_person = ?1 AND s.capability = ?2
+             ORDER BY shared, 1",
+    )
+    .and_then(|mut s| {
+        s.query_map(params![person, capability.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    })
+    .map_err(at("look accounts up"))
+}
+
+/// Every account.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn list(view: &View) -> Result<Vec<Account>, StoreError> {
+    let step = "list the accounts";
+    let mut statement = view
+        .prepare(
+            "SELECT person, capability, account_ref, label, linked_at, linked_by FROM accounts
+             ORDER BY person, capability, account_ref",
+        )
+        .map_err(at(step))?;
+    let mut rows = statement.query([]).map_err(at(step))?;
+    let mut accounts = Vec::new();
+    while let Some(row) = rows.next().map_err(at(step))? {
+        let capability: String = row.get(1).map_err(at(step))?;
+        accounts.push(Account {
+            person: row.get(0).map_err(at(step))?,
+            capability: capability.parse().map_err(|_bad| StoreError::Stored { what: "account" })?,
+            account_ref: row.get(2).map_err(at(step))?,
+            label: row.get(3).map_err(at(step))?,
+            linked_at: Timestamp::from_millis(row.get(4).map_err(at(step))?),
+            linked_by: row.get(5).map_err(at(step))?,
+        });
+    }
+    Ok(accounts)
+}

@@ -1,0 +1,425 @@
+//! The table of approvals.
+
+use crate::Transaction;
+use crate::View;
+use crate::{StoreError, at};
+use model::approval::{Answered, Approval, Kind, Question, State, reference};
+use model::{SealedRequest, Subject};
+use rusqlite::{OptionalExtension as _, Row, params};
+use shared::digest::Digest;
+use shared::{Group, Provider, RequestId, Timestamp};
+
+const COLUMNS: &str = "id, code, caller, request_id, reply_as, provider, action, level, digest, quorum, state, became, \
+     asked_seq, asked_at, expires_at, reply_by, told, kind, for_group, asks";
+
+/// Without the cards, which may be long, and which only people look at.
+fn find(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, StoreError> {
+    select(view, "NULL", condition, with)
+}
+
+fn select(view: &View, card: &str, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Approval>, StoreError> {
+    let statement = format!("SELECT {COLUMNS}, {card} FROM approvals WHERE {condition}");
+    let mut statement = view.prepare_cached(&statement).map_err(at("look approvals up"))?;
+    let mut rows = statement.query(with).map_err(at("look approvals up"))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(at("look approvals up"))? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
+    let bad = |what: &'static str| StoreError::Stored { what };
+    let text = |index: usize| row.get::<_, String>(index).map_err(at("read an approval"));
+    let number = |index: usize| row.get::<_, i64>(index).map_err(at("read an approval"));
+    let optional = |index: usize| row.get::<_, Option<String>>(index).map_err(at("read an approval"));
+    let state = text(10)?;
+    let (kind, group) = (text(17)?, optional(18)?);
+    let caller = text(2)?;
+    let group = group.as_deref().or_else(|| caller.strip_prefix("group:"));
+    let card = optional(20)?.map(|card| serde_json::from_str(&card).map_err(|_bad| bad("card"))).transpose()?;
+    Ok(Approval {
+        id: number(0)?,
+        code: text(1)?,
+        kind: Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?,
+        group: group.map(|group| group.parse().map_err(|_bad| bad("group"))).transpose()?,
+        caller,
+        request_id: text(3)?.parse().map_err(|_bad| bad("request id"))?,
+        reply_as: optional(4)?.map(|id| id.parse().map_err(|_bad| bad("request id"))).transpose()?,
+        provider: text(5)?.parse().map_err(|_bad| bad("provider"))?,
+        action: text(6)?.parse().map_err(|_bad| bad("action"))?,
+        level: crate::state::requests::level(number(7)?)?,
+        digest: Digest::from_bytes(row.get(8).map_err(at("read an approval"))?),
+        quorum: usize::try_from(number(9)?).map_err(|_bad| bad("quorum"))?,
+        state: State::ALL.into_iter().find(|known| known.word() == state).ok_or_else(|| bad("state"))?,
+        became: optional(11)?,
+        asked_seq: number(12)?,
+        asked_at: Timestamp::from_millis(number(13)?),
+        expires_at: Timestamp::from_millis(number(14)?),
+        reply_by: Timestamp::from_millis(number(15)?),
+        told: number(16)? != 0,
+        asks: serde_json::from_str(&text(19)?).map_err(|_bad| bad("reasons"))?,
+        card,
+    })
+}
+
+/// The approval that belongs to this request.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn of_request(view: &View, caller: &str, id: &RequestId) -> Result<Option<Approval>, StoreError> {
+    find(view, "caller = ?1 AND request_id = ?2", params![caller, id.as_str()]).map(|found| found.into_iter().next())
+}
+
+/// The approval that is answered with this code.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn with_code(view: &View, code: &str) -> Result<Option<Approval>, StoreError> {
+    select(view, "card", "code = ?1", params![code]).map(|found| found.into_iter().next())
+}
+
+/// The approval with this number.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn numbered(view: &View, id: i64) -> Result<Option<Approval>, StoreError> {
+    find(view, "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
+/// The approval with this number, with what is shown of it.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn with_id(view: &View, id: i64) -> Result<Option<Approval>, StoreError> {
+    select(view, "card", "id = ?1", params![id]).map(|found| found.into_iter().next())
+}
+
+/// Every approval that is not closed, oldest first; of one caller, or of all.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn open(view: &View, caller: Option<&str>) -> Result<Vec<Approval>, StoreError> {
+    match caller {
+        Some(caller) => find(view, "state <> 'closed' AND caller = ?1 ORDER BY id", params![caller]),
+        None => find(view, "state <> 'closed' ORDER BY id", []),
+    }
+}
+
+/// Returns how many approvals of a caller are not closed. All accesses of one external agent count together.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn count_open(view: &View, caller: &str) -> Result<usize, StoreError> {
+    const COUNT: &str = "SELECT count(*) FROM approvals WHERE state <> 'closed' AND caller IN (
+        SELECT ?1 UNION SELECT 'outside:' || other.grant_id
+        FROM flow_grants AS own JOIN flow_grants AS other USING (issued_by, actor) WHERE own.grant_id = ?2)";
+    let access = caller.strip_prefix("outside:").unwrap_or_default();
+    let count: i64 = view
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![caller, access], |row| row.get(0)))
+        .map_err(at("count approvals"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Every approval that is not closed, oldest first, with what is shown of it.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn shown(view: &View) -> Result<Vec<Approval>, StoreError> {
+    select(view, "card", "state <> 'closed' ORDER BY id", [])
+}
+
+/// Every approval that is not closed, oldest first, with who asks and why, and the beginnings of the first parameters: at
+/// most 24, with 160 characters of each.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn heads(view: &View) -> Result<Vec<Approval>, StoreError> {
+    const HEAD: &str = "iif(card IS NULL, NULL, json_object('head', json_extract(card, '$.head'), \
+         'params', json((SELECT json_group_array(json_object( \
+             'field', substr(json_extract(value, '$.field'), 1, 160), \
+             'value', substr(json_extract(value, '$.value'), 1, 160))) \
+             FROM (SELECT value FROM json_each(card, '$.params') LIMIT 24))), \
+         'reasons', json_extract(card, '$.reasons'), 'together', json_extract(card, '$.together')))";
+    select(view, HEAD, "state <> 'closed' ORDER BY id", [])
+}
+
+/// The approval with this name, with what is shown of it.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn named(view: &View, reference: &str) -> Result<Option<Approval>, StoreError> {
+    let Some(seq) = asked_seq(reference) else { return Ok(None) };
+    select(view, "card", "asked_seq = ?1", params![seq]).map(|found| found.into_iter().next())
+}
+
+/// The row behind a name, if it is one, written as the function `reference` writes it.
+fn asked_seq(name: &str) -> Option<i64> {
+    let seq = name.strip_prefix("ask-")?.parse().ok()?;
+    (reference(seq) == name).then_some(seq)
+}
+
+/// The approval that a caller knows by this name.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn referred(view: &View, caller: &str, name: &str) -> Result<Option<Approval>, StoreError> {
+    let Some(seq) = asked_seq(name) else { return Ok(None) };
+    find(view, "caller = ?1 AND asked_seq = ?2", params![caller, seq]).map(|found| found.into_iter().next())
+}
+
+/// The latest questions about what this provider says of itself, newest first.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn about_definitions(view: &View, provider: &Provider) -> Result<Vec<Approval>, StoreError> {
+    let condition = "kind = 'definition' AND provider = ?1 ORDER BY id DESC LIMIT 100";
+    find(view, condition, params![provider.as_str()])
+}
+
+/// The latest closed ones, newest first.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn closed(view: &View, most: usize) -> Result<Vec<Approval>, StoreError> {
+    find(view, "state = 'closed' ORDER BY id DESC LIMIT ?1", params![i64::try_from(most).unwrap_or(i64::MAX)])
+}
+
+/// Those to which nobody has said anything in time.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn overdue(view: &View, now: Timestamp) -> Result<Vec<Approval>, StoreError> {
+    find(view, "state <> 'closed' AND state = 'waiting' AND expires_at <= ?1 ORDER BY id", params![now.millis()])
+}
+
+/// When the next silence becomes a no.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn next_expiry(view: &View) -> Result<Option<Timestamp>, StoreError> {
+    let first: Option<i64> = view
+        .prepare_cached("SELECT min(expires_at) FROM approvals WHERE state <> 'closed' AND state = 'waiting'")
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .map_err(at("look for the next expiry"))?;
+    Ok(first.map(Timestamp::from_millis))
+}
+
+/// A request that waits, as it was when it came.
+#[derive(Debug)]
+pub struct Waiting {
+    /// What it asks.
+    pub kind: Kind,
+    /// Its document.
+    pub document: Vec<u8>,
+    /// On whose behalf.
+    pub behalf: Subject,
+}
+
+/// The request that waits.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn waiting(view: &View, caller: &str, id: &RequestId) -> Result<Option<Waiting>, StoreError> {
+    const SELECT: &str = "SELECT kind, document, person FROM approvals WHERE caller = ?1 AND request_id = ?2";
+    let found: Option<(String, Option<Vec<u8>>, Option<String>)> = view
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            s.query_row(params![caller, id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+        })
+        .map_err(at("read a request that waits"))?;
+    let Some((kind, Some(document), person)) = found else { return Ok(None) };
+    let bad = |what: &'static str| StoreError::Stored { what };
+    let kind = Kind::ALL.into_iter().find(|known| known.word() == kind).ok_or_else(|| bad("kind"))?;
+    let behalf = Subject::stored(person.as_deref()).map_err(|_bad| bad("person"))?;
+    Ok(Some(Waiting { kind, document, behalf }))
+}
+
+/// What was answered, oldest first.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn answers(view: &View, approval: i64) -> Result<Vec<Answered>, StoreError> {
+    view.prepare_cached("SELECT by, channel, yes, reason, at FROM approval_answers WHERE approval = ?1 ORDER BY at, by")
+        .and_then(|mut s| {
+            s.query_map(params![approval], |row| {
+                Ok(Answered {
+                    by: row.get(0)?,
+                    channel: row.get(1)?,
+                    yes: row.get(2)?,
+                    reason: row.get(3)?,
+                    at: Timestamp::from_millis(row.get(4)?),
+                })
+            })?
+            .collect()
+        })
+        .map_err(at("read the answers"))
+}
+
+/// Stores a question, and says under which number.
+///
+/// # Errors
+/// [`StoreError`]; nobody is asked.
+pub fn ask(tx: &Transaction<'_>, question: &Question<'_>) -> Result<i64, StoreError> {
+    const INSERT: &str = "INSERT INTO approvals
+        (code, kind, caller, for_group, request_id, reply_as, provider, action, level, digest, quorum, state, asked_seq,
+         asked_at, expires_at, reply_by, told, card, document, asks, person)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?18, ?12, ?13, ?14, ?15, 0, ?16, ?17, ?19, ?20)";
+    let asks = serde_json::to_string(question.asks).map_err(|_bad| StoreError::Stored { what: "reasons" })?;
+    let card = serde_json::to_string(question.card).map_err(|_bad| StoreError::Stored { what: "card" })?;
+    let person = question.person.map(serde_json::to_string).transpose();
+    let person = person.map_err(|_bad| StoreError::Stored { what: "person" })?;
+    tx.view()
+        .prepare_cached(INSERT)
+        .and_then(|mut s| {
+            s.insert(params![
+                question.code,
+                question.kind.word(),
+                question.caller,
+                question.group.map(Group::as_str),
+                question.request_id.as_str(),
+                question.reply_as.map(RequestId::as_str),
+                question.provider.as_str(),
+                question.action.as_str(),
+                i64::from(question.level.number()),
+                question.digest.as_bytes(),
+                i64::try_from(question.quorum).unwrap_or(i64::MAX),
+                question.asked_seq,
+                tx.now().millis(),
+                question.expires_at.millis(),
+                question.reply_by.millis(),
+                card,
+                question.document,
+                question.state.word(),
+                asks,
+                person,
+            ])
+        })
+        .map_err(at("store a question"))
+}
+
+/// Stores an answer; `false` if this person has answered before.
+///
+/// # Errors
+/// [`StoreError`]; nothing was answered.
+pub fn answer(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Result<bool, StoreError> {
+    let stored = tx
+        .view()
+        .prepare_cached("INSERT INTO approval_answers VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING")
+        .and_then(|mut s| {
+            s.execute(params![
+                approval,
+                answered.by,
+                answered.channel,
+                answered.yes,
+                answered.reason,
+                answered.at.millis()
+            ])
+        })
+        .map_err(at("store an answer"))?;
+    Ok(stored == 1)
+}
+
+/// Stores a no in place of what the person has said before.
+///
+/// # Errors
+/// [`StoreError`]; nothing was answered.
+pub fn retract(tx: &Transaction<'_>, approval: i64, answered: &Answered) -> Result<(), StoreError> {
+    let forget = "DELETE FROM approval_answers WHERE approval = ?1 AND by = ?2";
+    tx.view()
+        .prepare_cached(forget)
+        .and_then(|mut s| s.execute(params![approval, answered.by]))
+        .map_err(at("store an answer"))?;
+    answer(tx, approval, answered).map(drop)
+}
+
+/// Moves an approval on from `waiting`; an approved one that has not started can still be cancelled, and changes to files
+/// that nobody has applied can still be denied.
+///
+/// # Errors
+/// [`StoreError`], also if it stands elsewhere.
+pub fn resolve(tx: &Transaction<'_>, approval: i64, state: State) -> Result<(), StoreError> {
+    const UPDATE: &str = "UPDATE approvals SET state = ?2
+         WHERE id = ?1 AND (state = 'waiting' OR state = 'approved' AND (?2 = 'cancelled' OR kind = 'file'))";
+    changed_one(tx, UPDATE, params![approval, state.word()])
+}
+
+/// Spends an approval for an intent: once, and only while it is approved.
+///
+/// # Errors
+/// [`StoreError`], also if it is not approved or was spent before; the intent must then not be written.
+pub fn spend(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
+    const UPDATE: &str = "UPDATE approvals
+         SET state = 'closed', became = 'spent', card = NULL, document = NULL, person = NULL, sealed = NULL
+         WHERE id = ?1 AND state = 'approved'";
+    changed_one(tx, UPDATE, params![approval])
+}
+
+/// Closes an approval that came to nothing, unless it is closed.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn close(tx: &Transaction<'_>, caller: &str, id: &RequestId, became: &str) -> Result<(), StoreError> {
+    tx.view()
+        .prepare_cached(
+            "UPDATE approvals
+             SET state = 'closed', became = ?3, card = NULL, document = NULL, person = NULL, sealed = NULL
+             WHERE caller = ?1 AND request_id = ?2 AND state <> 'closed'",
+        )
+        .and_then(|mut s| s.execute(params![caller, id.as_str(), became]))
+        .map_err(at("close an approval"))?;
+    Ok(())
+}
+
+/// Notes that the caller has had its one reply, `pending`.
+///
+/// # Errors
+/// [`StoreError`], also if it had one.
+pub fn tell(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
+    changed_one(tx, "UPDATE approvals SET told = 1 WHERE id = ?1 AND told = 0", params![approval])
+}
+
+/// Whether the request's caller has been told that a person is asked: then what becomes of it is kept, and not handed
+/// over.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn is_told(tx: &Transaction<'_>, caller: &str, id: &RequestId) -> Result<bool, StoreError> {
+    tx.view()
+        .prepare_cached("SELECT 1 FROM approvals WHERE caller = ?1 AND request_id = ?2 AND told = 1")
+        .and_then(|mut s| s.exists(params![caller, id.as_str()]))
+        .map_err(at("look a reply up"))
+}
+
+pub(super) fn changed_one(
+    tx: &Transaction<'_>,
+    statement: &str,
+    with: impl rusqlite::Params,
+) -> Result<(), StoreError> {
+    let changed =
+        tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an approval"))?;
+    if changed == 1 { Ok(()) } else { Err(StoreError::Stored { what: "approval" }) }
+}
+
+/// Stores the request that would be sent with the question about it.
+///
+/// # Errors
+/// [`StoreError`]; the question must then not stand either.
+pub fn keep_sealed(tx: &Transaction<'_>, approval: i64, sealed: &SealedRequest) -> Result<(), StoreError> {
+    let sealed = serde_json::to_string(sealed).map_err(|_bad| StoreError::Stored { what: "sealed request" })?;
+    changed_one(tx, "UPDATE approvals SET sealed = ?2 WHERE id = ?1", params![approval, sealed])
+}
+
+/// The request that was shown with the question. One that cannot be read is none, and then nothing that has one is agreed
+/// to.
+///
+/// # Errors
+/// [`StoreError`] if the question cannot be read.
+pub fn sealed(view: &View, approval: i64) -> Result<Option<SealedRequest>, StoreError> {
+    let text: Option<String> = view
+        .prepare_cached("SELECT sealed FROM approvals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![approval], |row| row.get(0)))
+        .map_err(at("read a sealed request"))?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}

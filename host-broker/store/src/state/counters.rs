@@ -1,0 +1,283 @@
+//! Counters of limits: buckets of rates, quotas of days, breakers of providers, and the bucket of questions.
+//!
+//! A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is when it will be empty, by
+//! the steady clock. A quota is a calendar day's.
+
+use crate::{StoreError, Transaction, View, at, steady};
+use rusqlite::{OptionalExtension as _, params};
+use shared::Timestamp;
+use std::time::Duration;
+
+/// A minute, in the microseconds in which buckets are stored.
+pub const MINUTE_US: i64 = 60_000_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// Whose use is counted, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Counter<'a> {
+    /// The caller, or all accesses of one external agent.
+    pub counted_as: &'a str,
+    /// The provider.
+    pub provider: &'a str,
+    /// A level, `grant`, or `amount:<action>`.
+    pub scope: &'a str,
+}
+
+/// A breaker that has counted faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breaker {
+    /// Until when it is open, by the steady clock; `None` while it has counted too few faults.
+    pub open_until: Option<Timestamp>,
+    /// Whether one call finds out now whether the provider works again.
+    pub on_trial: bool,
+}
+
+/// A time in the microseconds in which buckets are stored.
+pub fn micros(time: Timestamp) -> i64 {
+    time.millis().saturating_mul(1000)
+}
+
+/// The number of a calendar day, UTC.
+fn day(time: Timestamp) -> i64 {
+    time.millis().div_euclid(DAY_MS)
+}
+
+/// When the next calendar day begins.
+pub fn tomorrow(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis((day(now) + 1) * DAY_MS)
+}
+
+/// When a bucket will be empty with one more call in it.
+pub fn empty_after(empty_at: i64, steady: Timestamp, per_minute: u32) -> i64 {
+    empty_at.max(micros(steady)).saturating_add(MINUTE_US / i64::from(per_minute.max(1)))
+}
+
+/// The breaker of a provider for a caller, if it has counted faults.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn breaker(view: &View, caller: &str, provider: &str) -> Result<Option<Breaker>, StoreError> {
+    view.prepare_cached("SELECT open_until, trial IS NOT NULL FROM breakers WHERE caller = ?1 AND provider = ?2")
+        .and_then(|mut s| {
+            s.query_row(params![caller, provider], |row| {
+                let open_until: Option<i64> = row.get(0)?;
+                Ok(Breaker { open_until: open_until.map(Timestamp::from_millis), on_trial: row.get(1)? })
+            })
+            .optional()
+        })
+        .map_err(at("look a breaker up"))
+}
+
+/// When the bucket will be empty, in microseconds of the steady clock; 0 if nothing was put into it.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn empty_at(view: &View, counter: &Counter<'_>) -> Result<i64, StoreError> {
+    let Counter { counted_as, provider, scope } = counter;
+    let found = view
+        .prepare_cached("SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = ?2 AND scope = ?3")
+        .and_then(|mut s| s.query_row(params![counted_as, provider, scope], |row| row.get(0)).optional());
+    found.map(Option::unwrap_or_default).map_err(at("look a rate up"))
+}
+
+/// How much of today's quota is used, in calls or millionths.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be permitted.
+pub fn used(view: &View, counter: &Counter<'_>, now: Timestamp) -> Result<i64, StoreError> {
+    const SELECT: &str = "SELECT CASE WHEN day = ?4 THEN used ELSE 0 END FROM quotas
+        WHERE caller = ?1 AND provider = ?2 AND scope = ?3";
+    let Counter { counted_as, provider, scope } = counter;
+    let found = view
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![counted_as, provider, scope, day(now)], |row| row.get(0)).optional());
+    found.map(Option::unwrap_or_default).map_err(at("look a quota up"))
+}
+
+/// Puts one call into the bucket.
+///
+/// # Errors
+/// [`StoreError`]; the intent must then not be written.
+pub fn fill(tx: &Transaction<'_>, counter: &Counter<'_>, per_minute: u32) -> Result<(), StoreError> {
+    const UPSERT: &str = "INSERT INTO buckets VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (caller, provider, scope) DO UPDATE SET
+            empty_at = max(empty_at, ?5) + ?4 - ?5";
+    let Counter { counted_as, provider, scope } = counter;
+    let (now, then) = (micros(tx.steady()), empty_after(i64::MIN, tx.steady(), per_minute));
+    tx.view()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| s.execute(params![counted_as, provider, scope, then, now]))
+        .map_err(at("charge a rate"))?;
+    Ok(())
+}
+
+/// Uses so much of today's quota. Returns how much is used then.
+///
+/// # Errors
+/// [`StoreError`]; the intent must then not be written.
+pub fn use_up(tx: &Transaction<'_>, counter: &Counter<'_>, uses: i64) -> Result<i64, StoreError> {
+    const UPSERT: &str = "INSERT INTO quotas VALUES (?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT (caller, provider, scope) DO UPDATE SET
+            used = excluded.used + CASE WHEN day = excluded.day THEN used ELSE 0 END, day = excluded.day
+        RETURNING used";
+    let Counter { counted_as, provider, scope } = counter;
+    tx.view()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| s.query_row(params![counted_as, provider, scope, day(tx.now()), uses], |row| row.get(0)))
+        .map_err(at("charge a quota"))
+}
+
+/// The questions that a caller may ask at once on one person's behalf, and the time until one more.
+const QUESTIONS: i64 = 20;
+const QUESTION_EVERY: Duration = Duration::from_secs(30);
+
+/// Charges one question to people. If the caller has asked too many on this person's behalf, returns the wait instead.
+///
+/// # Errors
+/// [`StoreError`]; no person may be asked then.
+pub fn charge_question(
+    tx: &Transaction<'_>,
+    caller: &str,
+    person: Option<&str>,
+) -> Result<Option<Duration>, StoreError> {
+    const SELECT: &str = "SELECT empty_at FROM buckets WHERE caller = ?1 AND provider = '' AND scope = ?2";
+    const UPSERT: &str = "INSERT INTO buckets VALUES (?1, '', ?2, ?3)
+        ON CONFLICT (caller, provider, scope) DO UPDATE SET empty_at = excluded.empty_at";
+    let scope = person.map_or_else(|| "questions".to_owned(), |person| format!("questions:{person}"));
+    let every = i64::try_from(QUESTION_EVERY.as_micros()).unwrap_or(i64::MAX);
+    let found: Option<i64> = tx
+        .view()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![caller, scope], |row| row.get(0)).optional())
+        .map_err(at("look up how many questions were asked"))?;
+    let empty_at = found.unwrap_or(i64::MIN).max(micros(tx.steady())).saturating_add(every);
+    let over = empty_at - micros(tx.steady()) - QUESTIONS.saturating_mul(every);
+    if over > 0 {
+        return Ok(Some(Duration::from_micros(u64::try_from(over).unwrap_or(0))));
+    }
+    tx.view()
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| s.execute(params![caller, scope, empty_at]))
+        .map_err(at("charge a question"))?;
+    Ok(None)
+}
+
+/// Forgets the buckets that are empty.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    change(tx, "DELETE FROM buckets WHERE empty_at < ?1", params![micros(tx.steady())], "forget a rate")
+}
+
+/// Notes that the call with this intent finds out whether the provider works again.
+///
+/// # Errors
+/// [`StoreError`]; the intent must then not be written.
+pub fn begin_trial(tx: &Transaction<'_>, caller: &str, provider: &str, intent: i64) -> Result<(), StoreError> {
+    const UPDATE: &str = "UPDATE breakers SET trial = ?3 WHERE caller = ?1 AND provider = ?2";
+    change(tx, UPDATE, params![caller, provider, intent], "try a provider again")
+}
+
+/// Leaves it to the next call to find out whether the provider works again.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn hand_trial_on(tx: &Transaction<'_>, caller: &str, provider: &str) -> Result<(), StoreError> {
+    const UPDATE: &str = "UPDATE breakers SET trial = NULL WHERE caller = ?1 AND provider = ?2";
+    change(tx, UPDATE, params![caller, provider], "hand a trial on")
+}
+
+/// Forgets all trials: the calls that were to find out have died with the broker, and the next ones do.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn forget_trials(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    change(tx, "UPDATE breakers SET trial = NULL WHERE trial IS NOT NULL", [], "forget a trial")
+}
+
+/// Counts a fault of a provider. After so many in a row the breaker opens for this time.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn count_fault(
+    tx: &Transaction<'_>,
+    (caller, provider): (&str, &str),
+    (faults, open): (u32, Duration),
+) -> Result<(), StoreError> {
+    const UPSERT: &str = "INSERT INTO breakers VALUES (?1, ?2, 1, CASE WHEN ?3 <= 1 THEN ?4 END, NULL)
+        ON CONFLICT (caller, provider) DO UPDATE SET
+            faults = faults + 1, open_until = CASE WHEN faults + 1 >= ?3 THEN ?4 END, trial = NULL";
+    let open_until = tx.steady().plus(open).millis();
+    change(tx, UPSERT, params![caller, provider, i64::from(faults), open_until], "count a fault")
+}
+
+/// Closes the breaker of a provider, and forgets its faults.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn close_breaker(tx: &Transaction<'_>, caller: &str, provider: &str) -> Result<(), StoreError> {
+    const DELETE: &str = "DELETE FROM breakers WHERE caller = ?1 AND provider = ?2";
+    change(tx, DELETE, params![caller, provider], "close a breaker")
+}
+
+fn change(
+    tx: &Transaction<'_>,
+    statement: &str,
+    with: impl rusqlite::Params,
+    doing: &'static str,
+) -> Result<(), StoreError> {
+    tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map(drop).map_err(at(doing))
+}
+
+/// What one caller has used at one provider, for people.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Used {
+    /// Who.
+    pub caller: String,
+    /// Where.
+    pub provider: String,
+    /// Of what: a level, `grant`, `amount:<action>`, `breaker`.
+    pub scope: String,
+    /// How much of today's quota, in calls or millionths; of a breaker the faults in a row.
+    pub used: i64,
+    /// So many calls a day, and no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily_quota: Option<u32>,
+    /// So many calls a minute, and no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_minute: Option<u32>,
+    /// How many of these calls are taken now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<i64>,
+    /// Until when a breaker is open.
+    pub open_until: Option<Timestamp>,
+}
+
+/// What is used up today, and which breakers have counted faults.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn list(view: &View, now: Timestamp) -> Result<Vec<Used>, StoreError> {
+    const SELECT: &str = "SELECT caller, provider, scope, used, NULL FROM quotas WHERE day = ?1
+        UNION ALL SELECT caller, provider, 'breaker', faults, open_until FROM breakers ORDER BY 1, 2, 3";
+    let steady = steady::estimate(view, now)?;
+    let wall = |until| now.plus(Timestamp::from_millis(until).since(steady));
+    view.prepare(SELECT)
+        .and_then(|mut s| {
+            s.query_map(params![day(now)], |row| {
+                Ok(Used {
+                    caller: row.get(0)?,
+                    provider: row.get(1)?,
+                    scope: row.get(2)?,
+                    used: row.get(3)?,
+                    daily_quota: None,
+                    rate_per_minute: None,
+                    taken: None,
+                    open_until: row.get::<_, Option<i64>>(4)?.map(wall),
+                })
+            })?
+            .collect()
+        })
+        .map_err(at("list what is used"))
+}

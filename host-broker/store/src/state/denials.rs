@@ -1,0 +1,128 @@
+//! What a person refused: the broker does not ask about the same again until a pause is over.
+//!
+//! Questions are the same if their caller, person, provider, action and subject are. The subject is the digest of a
+//! call's parameters, the hash of a proposal's diff, or what a grant or a flow would give. All accesses of one external
+//! agent are one caller. The pause doubles with each no, from five minutes to a day. The rows of the ledger prove the
+//! answers; this table only spares people.
+
+use crate::Transaction;
+use crate::state::external_grants::counted_as;
+use crate::state::proposals;
+use crate::{StoreError, at};
+use model::approval::{Approval, Kind};
+use rusqlite::{OptionalExtension as _, params};
+use shared::digest::Digest;
+use shared::{Action, Provider, Timestamp};
+use std::time::Duration;
+
+/// The pause after the first no, and the longest one.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(24 * 3600));
+/// The time after a pause within which the same refusal doubles the next pause.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// Records that a person said no to this. Accounts and definitions are not recorded: each is another one.
+///
+/// # Errors
+/// [`StoreError`]; nothing is recorded.
+pub fn note(tx: &Transaction<'_>, approval: &Approval) -> Result<(), StoreError> {
+    // The row of the question holds the person, and a call's parameters.
+    const SELECT: &str = "SELECT coalesce(person, ''), params_digest FROM ledger WHERE seq = ?1";
+    const UPSERT: &str = "INSERT INTO denials VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6)
+        ON CONFLICT (caller, person, provider, action, params_digest) DO UPDATE SET times = times + 1
+        RETURNING times";
+    const PAUSE: &str = "UPDATE denials SET until = ?6
+        WHERE caller = ?1 AND person = ?2 AND provider = ?3 AND action = ?4 AND params_digest = ?5";
+    let view = tx.view();
+    let found: Option<(String, Option<[u8; 32]>)> = view
+        .prepare_cached(SELECT)
+        .and_then(|mut s| s.query_row(params![approval.asked_seq], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .map_err(at("note a no"))?;
+    let Some((person, params)) = found else { return Ok(()) };
+    let subject = match approval.kind {
+        Kind::Call => params.map(Digest::from_bytes),
+        Kind::File => proposals::asked_by(view, approval.id)?.map(|proposal| proposal.patch_hash),
+        Kind::Grant | Kind::Flow => Some(approval.digest),
+        Kind::Account | Kind::Definition => None,
+    };
+    let Some(subject) = subject else { return Ok(()) };
+    let caller = counted_as(view, &approval.caller)?;
+    let (provider, action) = (approval.provider.as_str(), approval.action.as_str());
+    let now = tx.steady().millis();
+    let times: u32 = view
+        .prepare_cached(UPSERT)
+        .and_then(|mut s| {
+            s.query_row(params![caller, person, provider, action, subject.as_bytes(), now], |row| row.get(0))
+        })
+        .map_err(at("note a no"))?;
+    let until = tx.steady().plus(pause(times)).millis();
+    view.prepare_cached(PAUSE)
+        .and_then(|mut s| s.execute(params![caller, person, provider, action, subject.as_bytes(), until]))
+        .map_err(at("note a no"))?;
+    Ok(())
+}
+
+/// A subject that a person may have refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Who asks, as the ledger writes callers.
+    pub caller: &'a str,
+    /// On whose behalf, if anybody's.
+    pub person: Option<&'a str>,
+    /// The provider.
+    pub provider: &'a Provider,
+    /// The action.
+    pub action: &'a Action,
+    /// The digest of what is asked.
+    pub digest: &'a Digest,
+}
+
+/// Returns when people may be asked about this again, if one of them refused it.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn paused_until(tx: &Transaction<'_>, subject: &Subject<'_>) -> Result<Option<Timestamp>, StoreError> {
+    const SELECT: &str = "SELECT until FROM denials WHERE caller = ?1 AND person = ?2 AND provider = ?3 AND action = ?4
+        AND params_digest = ?5 AND until > ?6";
+    let Subject { caller, person, provider, action, digest } = subject;
+    let caller = counted_as(tx.view(), caller)?;
+    let (person, now) = (person.unwrap_or_default(), tx.steady().millis());
+    let until: Option<i64> = tx
+        .view()
+        .prepare_cached(SELECT)
+        .and_then(|mut s| {
+            let key = params![caller, person, provider.as_str(), action.as_str(), digest.as_bytes(), now];
+            s.query_row(key, |row| row.get(0)).optional()
+        })
+        .map_err(at("look for a no"))?;
+    Ok(until.map(|until| tx.now().plus(Timestamp::from_millis(until).since(tx.steady()))))
+}
+
+/// Deletes the refusals whose pause ended more than a day ago.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    tx.view()
+        .prepare_cached("DELETE FROM denials WHERE until < ?1")
+        .and_then(|mut s| s.execute(params![tx.steady().minus(REMEMBERED).millis()]))
+        .map_err(at("forget a no"))?;
+    Ok(())
+}
+
+/// Returns the pause after this many refusals.
+fn pause(times: u32) -> Duration {
+    let (first, longest) = PAUSES;
+    first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_five_minutes_to_a_day() {
+        let minutes: Vec<u64> = (1..=10).map(|times| pause(times).as_secs() / 60).collect();
+        assert_eq!(minutes, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1440]);
+        assert_eq!(pause(u32::MAX), PAUSES.1);
+    }
+}

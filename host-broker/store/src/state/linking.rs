@@ -1,0 +1,291 @@
+//! The tables of flows; of accounts that wait for a yes (`asked`), of credentials (`credentials`), and what is sealed in all of
+//! them (`records`). What must not be read is sealed before it comes here; nothing here can open it.
+
+mod asked;
+mod credentials;
+mod records;
+
+pub use asked::*;
+pub use credentials::*;
+pub use records::*;
+
+use crate::Transaction;
+use crate::View;
+use crate::state::accounts;
+use crate::state::approvals;
+use crate::{StoreError, at};
+use model::Ciphertext;
+use model::approval::State;
+use model::{Person, Subject};
+use rusqlite::{OptionalExtension as _, Row, params};
+use shared::{AccountRef, FlowId, Provider, Timestamp};
+use std::time::Duration;
+
+/// How long a flow that is over is remembered, so that whoever asks is told so.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// A flow that can be gone on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flow {
+    /// What goes back to the provider.
+    pub sealed: Ciphertext,
+    /// The `state` that the address must come back with.
+    pub expected: Option<String>,
+    /// How often the provider may be asked how far it is; `None` where it is not asked.
+    pub pace: Option<Duration>,
+    /// When it was asked last.
+    pub polled_at: Option<Timestamp>,
+    /// When its time is over.
+    pub expires_at: Timestamp,
+}
+
+impl Flow {
+    /// Whether the provider may be asked now how far it is.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        let due = |pace| self.polled_at.is_none_or(|polled| now.since(polled) >= pace);
+        self.pace.is_some_and(due)
+    }
+}
+
+/// Where a flow stands, for whoever began it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// There is no such flow of this person in this group, or it was used.
+    Missing,
+    /// Its time is over.
+    Expired,
+    /// It can be gone on with.
+    Open(Box<Flow>),
+    /// It is done, and a person is, or was, asked about the account.
+    Asked {
+        /// What the provider calls the account.
+        account: AccountRef,
+        /// What became of the question: `waiting`, `approved`, `denied`, `expired` or `cancelled`.
+        state: String,
+    },
+}
+
+/// Whose a flow is.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    /// The group, as the ledger writes callers.
+    pub caller: &'a str,
+    /// The person.
+    pub person: &'a str,
+}
+
+/// A flow to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its handle.
+    pub id: &'a FlowId,
+    /// Whose it is.
+    pub owner: Owner<'a>,
+    /// The same person in full, with the chat.
+    pub behalf: &'a Person,
+    /// How it can be gone on with.
+    pub flow: &'a Flow,
+}
+
+/// A flow that a browser brings somebody back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// Its handle.
+    pub id: FlowId,
+    /// The group, as the ledger writes callers.
+    pub caller: String,
+    /// On whose behalf it was begun.
+    pub behalf: Subject,
+}
+
+/// Stores a flow.
+///
+/// # Errors
+/// [`StoreError`]; there is none then.
+pub fn begin(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+    const INSERT: &str = "INSERT INTO auth_flows VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11)";
+    let Entry { id, owner, behalf, flow } = entry;
+    let behalf = serde_json::to_string(behalf).unwrap_or_default();
+    let capability = id.capability();
+    let pace = flow.pace.map(|pace| i64::try_from(pace.as_millis()).unwrap_or(i64::MAX));
+    let with = params![
+        id.as_str(),
+        owner.caller,
+        owner.person,
+        behalf,
+        capability.as_str(),
+        flow.sealed.bytes(),
+        flow.expected,
+        pace,
+        flow.polled_at.map(Timestamp::millis),
+        tx.now().millis(),
+        flow.expires_at.millis(),
+    ];
+    change(tx, INSERT, with).map(drop)
+}
+
+/// How many flows of this person in this group were begun within the time that one lives at most, whatever became of them.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be counted; none may then be begun.
+pub fn begun_since(view: &View, owner: &Owner<'_>, since: Timestamp) -> Result<usize, StoreError> {
+    const COUNT: &str = "SELECT count(*) FROM auth_flows WHERE caller = ?1 AND person = ?2 AND begun_at > ?3";
+    let count: i64 = view
+        .prepare_cached(COUNT)
+        .and_then(|mut s| s.query_row(params![owner.caller, owner.person, since.millis()], |row| row.get(0)))
+        .map_err(at("count the flows"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Where a flow of this owner's stands. Another's is missing, like one that never was.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; it may then not be gone on with.
+pub fn find(view: &View, owner: &Owner<'_>, id: &FlowId, now: Timestamp) -> Result<Standing, StoreError> {
+    const FIND: &str = "SELECT f.state, f.sealed, f.expected, f.pace_ms, f.polled_at, f.expires_at,
+            l.account_ref, l.approval
+        FROM auth_flows f LEFT JOIN account_links l ON l.flow = f.id
+        WHERE f.id = ?1 AND f.caller = ?2 AND f.person = ?3";
+    type Found = (String, Flow, Option<String>, Option<i64>);
+    let read = |row: &Row<'_>| -> rusqlite::Result<Found> {
+        let pace = row.get::<_, Option<i64>>(3)?.map(|pace| u64::try_from(pace).unwrap_or_default());
+        let flow = Flow {
+            sealed: Ciphertext::from_bytes(row.get::<_, Option<Vec<u8>>>(1)?.unwrap_or_default()),
+            expected: row.get(2)?,
+            pace: pace.map(Duration::from_millis),
+            polled_at: row.get::<_, Option<i64>>(4)?.map(Timestamp::from_millis),
+            expires_at: Timestamp::from_millis(row.get(5)?),
+        };
+        Ok((row.get(0)?, flow, row.get(6)?, row.get(7)?))
+    };
+    let found = view
+        .prepare_cached(FIND)
+        .and_then(|mut s| s.query_row(params![id.as_str(), owner.caller, owner.person], read).optional())
+        .map_err(at("look a flow up"))?;
+    let Some((state, flow, account, approval)) = found else { return Ok(Standing::Missing) };
+    if let (Some(account), Some(approval)) = (account, approval) {
+        let is_linked = accounts::own(view, owner.person, &id.capability())?.contains(&account);
+        let bad = || StoreError::Stored { what: "account" };
+        let asked = approvals::numbered(view, approval)?.ok_or_else(bad)?;
+        let waits_in_vain = asked.state == State::Waiting && asked.expires_at <= now;
+        let state = match asked.became.as_deref().unwrap_or(asked.state.word()) {
+            _ if waits_in_vain => "expired",
+            "approved" if !is_linked => "unlinked",
+            state => state,
+        };
+        return Ok(Standing::Asked { account: account.parse().map_err(|_bad| bad())?, state: state.to_owned() });
+    }
+    Ok(match state.as_str() {
+        "open" if flow.expires_at > now => Standing::Open(Box::new(flow)),
+        "open" => Standing::Expired,
+        _ => Standing::Missing,
+    })
+}
+
+/// Whether a flow of this owner's is being gone on with, and nobody was asked about an account of it.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nobody is to be asked then.
+pub fn is_under_way(view: &View, owner: &Owner<'_>, id: &FlowId) -> Result<bool, StoreError> {
+    const FIND: &str = "SELECT EXISTS (SELECT 1 FROM auth_flows
+        WHERE id = ?1 AND caller = ?2 AND person = ?3 AND state IN ('open', 'spent'))";
+    view.prepare_cached(FIND)
+        .and_then(|mut s| s.query_row(params![id.as_str(), owner.caller, owner.person], |row| row.get(0)))
+        .map_err(at("look a flow up"))
+}
+
+/// A `state` that is shorter could be guessed, so that nobody is brought back by it.
+const STATE_MIN: usize = 16;
+
+/// The one flow that can be gone on with and whose address comes back with this `state`.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; it may then not be gone on with.
+pub fn by_state(view: &View, state: &str, now: Timestamp) -> Result<Option<Begun>, StoreError> {
+    const FIND: &str =
+        "SELECT id, caller, behalf FROM auth_flows WHERE expected = ?1 AND state = 'open' AND expires_at > ?2 LIMIT 2";
+    if state.len() < STATE_MIN {
+        return Ok(None);
+    }
+    let found: Vec<[String; 3]> = view
+        .prepare_cached(FIND)
+        .and_then(|mut s| {
+            s.query_map(params![state, now.millis()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?.collect()
+        })
+        .map_err(at("look a flow up"))?;
+    // Where two have the same, nobody can tell whose it is.
+    let Ok([[id, caller, behalf]]) = <[[String; 3]; 1]>::try_from(found) else { return Ok(None) };
+    let bad = || StoreError::Stored { what: "flow" };
+    let behalf = Subject::stored(Some(&behalf)).map_err(|_bad| bad())?;
+    Ok(Some(Begun { id: id.parse().map_err(|_bad| bad())?, caller, behalf }))
+}
+
+/// Whether a flow could be spent, which it can be once.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn spend(tx: &Transaction<'_>, id: &FlowId) -> Result<bool, StoreError> {
+    let spent =
+        change(tx, "UPDATE auth_flows SET state = 'spent' WHERE id = ?1 AND state = 'open'", params![id.as_str()]);
+    spent.map(|rows| rows > 0)
+}
+
+/// What was spent was spent for nothing: nobody was asked.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn give_back(tx: &Transaction<'_>, id: &FlowId) -> Result<(), StoreError> {
+    let given = "UPDATE auth_flows SET state = 'open' WHERE id = ?1 AND state = 'spent'";
+    change(tx, given, params![id.as_str()]).map(drop)
+}
+
+/// Notes that the provider is asked now how far it is.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn polled(tx: &Transaction<'_>, id: &FlowId) -> Result<(), StoreError> {
+    let with = params![id.as_str(), tx.now().millis()];
+    change(tx, "UPDATE auth_flows SET polled_at = ?2 WHERE id = ?1", with).map(drop)
+}
+
+/// Notes that the provider is to be asked less often.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn slower(tx: &Transaction<'_>, id: &FlowId, pace: Duration) -> Result<(), StoreError> {
+    let with = params![id.as_str(), i64::try_from(pace.as_millis()).unwrap_or(i64::MAX)];
+    change(tx, "UPDATE auth_flows SET pace_ms = max(pace_ms, ?2) WHERE id = ?1", with).map(drop)
+}
+
+/// Ends the flows of this group. Says how many there were.
+///
+/// # Errors
+/// [`StoreError`]; they are as they were.
+pub fn end_flows_of(tx: &Transaction<'_>, caller: &str) -> Result<usize, StoreError> {
+    change(tx, "DELETE FROM auth_flows WHERE caller = ?1", params![caller])
+}
+
+/// Ends the flows of this person, at this capability or at all.
+///
+/// # Errors
+/// [`StoreError`]; they are as they were.
+pub fn end_flows(tx: &Transaction<'_>, person: &str, capability: Option<&Provider>) -> Result<(), StoreError> {
+    let end = "DELETE FROM auth_flows WHERE person = ?1 AND capability = coalesce(?2, capability)";
+    change(tx, end, params![person, capability.map(Provider::as_str)]).map(drop)
+}
+
+/// Forgets what goes back to a provider with flows whose time is over, and those that were over long ago.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    let (now, before) = (tx.now().millis(), tx.now().minus(REMEMBERED).millis());
+    let over = "UPDATE auth_flows SET sealed = NULL, expected = NULL
+        WHERE expires_at < ?1 AND (sealed IS NOT NULL OR expected IS NOT NULL)";
+    change(tx, over, params![now])?;
+    change(tx, "DELETE FROM auth_flows WHERE expires_at < ?1", params![before]).map(drop)
+}
+
+fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<usize, StoreError> {
+    tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change an account"))
+}

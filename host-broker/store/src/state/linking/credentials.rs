@@ -1,0 +1,81 @@
+//! The table of what accounts are worked with.
+
+use super::{Asked, change};
+use crate::Transaction;
+use crate::View;
+use crate::{StoreError, at};
+use model::Ciphertext;
+use model::Renewal;
+use rusqlite::{OptionalExtension as _, Row, params};
+use shared::{Provider, Timestamp};
+
+/// Stores what an account is worked with from now on; `None` means that the broker has nothing for it.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn keep_credential(tx: &Transaction<'_>, asked: &Asked) -> Result<(), StoreError> {
+    let Asked { person, capability, account, sealed, fresh_until, .. } = asked;
+    let key = params![person, capability.as_str(), account.as_str()];
+    let Some(sealed) = sealed else {
+        let delete = "DELETE FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
+        return change(tx, delete, key).map(drop);
+    };
+    let until = fresh_until.map(Timestamp::millis);
+    let with = params![person, capability.as_str(), account.as_str(), sealed.bytes(), until, tx.now().millis()];
+    change(tx, "INSERT OR REPLACE INTO credentials VALUES (?1, ?2, ?3, ?4, ?5, ?6)", with).map(drop)
+}
+
+/// What an account is worked with, if the broker has it, and until when that can be used without being renewed.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be done with the account.
+pub fn credential(
+    view: &View,
+    person: &str,
+    capability: &Provider,
+    account: &str,
+) -> Result<Option<(Ciphertext, Option<Timestamp>)>, StoreError> {
+    const FIND: &str =
+        "SELECT sealed, fresh_until FROM credentials WHERE person = ?1 AND capability = ?2 AND account_ref = ?3";
+    let read = |row: &Row<'_>| Ok((Ciphertext::from_bytes(row.get(0)?), row.get::<_, Option<i64>>(1)?));
+    let found = view
+        .prepare_cached(FIND)
+        .and_then(|mut s| s.query_row(params![person, capability.as_str(), account], read).optional())
+        .map_err(at("look a credential up"))?;
+    Ok(found.map(|(sealed, until)| (sealed, until.map(Timestamp::from_millis))))
+}
+
+/// Puts what an account is worked with from now on in the place of what it was, if it still is that; whether it was.
+///
+/// # Errors
+/// [`StoreError`]; it is as it was.
+pub fn renew(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: &Provider,
+    account: &str,
+    renewal: &Renewal,
+) -> Result<bool, StoreError> {
+    let Renewal { old, new, fresh_until } = renewal;
+    let until = fresh_until.map(Timestamp::millis);
+    let key = (person, capability.as_str(), account);
+    let with = params![key.0, key.1, key.2, old.bytes(), new.bytes(), until, tx.now().millis()];
+    let update = "UPDATE credentials SET sealed = ?5, fresh_until = ?6, stored_at = ?7
+        WHERE person = ?1 AND capability = ?2 AND account_ref = ?3 AND sealed = ?4";
+    change(tx, update, with).map(|count| count > 0)
+}
+
+/// Forgets what accounts were worked with: those of this person, at this capability, of this name, or all.
+///
+/// # Errors
+/// [`StoreError`]; they are as they were.
+pub fn drop_credentials(
+    tx: &Transaction<'_>,
+    person: &str,
+    capability: Option<&Provider>,
+    account: Option<&str>,
+) -> Result<(), StoreError> {
+    let delete = "DELETE FROM credentials WHERE person = ?1 AND capability = coalesce(?2, capability)
+        AND account_ref = coalesce(?3, account_ref)";
+    change(tx, delete, params![person, capability.map(Provider::as_str), account]).map(drop)
+}

@@ -1,0 +1,398 @@
+//! Proposals: changes to files that were described and not made.
+//!
+//! A proposal is an approval of kind `file`, and what it would change. The request that proposed it is over; whoever
+//! applies it spends the yes. What was changed is kept for a while, so that it can be undone.
+
+use crate::Transaction;
+use crate::View;
+use crate::state::approvals;
+use crate::{StoreError, at};
+use model::ProposalId;
+use model::Subject;
+use model::approval::{Approval, State};
+use model::proposal::{Listed, Stored};
+use rusqlite::{OptionalExtension as _, Row, params};
+use shared::digest::Digest;
+use shared::{Group, Provider, RequestId, Timestamp};
+use std::time::Duration;
+
+/// How many of a caller's that were applied can be undone, the latest.
+const KEPT_MAX: usize = 20;
+/// How long what was applied can be undone, from when it could no longer be applied.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How many proposals a list shows, the latest.
+const LISTED_MAX: usize = 50;
+
+/// A proposal, without what it would change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The proposer's name for it.
+    pub id: ProposalId,
+    /// The question about it, and where that stands.
+    pub approval: Approval,
+    /// The request that proposed it.
+    pub proposed_by: RequestId,
+    /// The path that it goes by.
+    pub path: String,
+    /// What it does, in one line.
+    pub summary: String,
+    /// SHA-256 of the whole diff.
+    pub patch_hash: Digest,
+    /// When it can no longer be applied.
+    pub until: Timestamp,
+    /// When it was applied, if it is known that it was.
+    pub applied_at: Option<Timestamp>,
+    /// Whether it undoes another: a person's, which its group neither lists nor takes back.
+    pub is_revert: bool,
+    /// Whether it is being applied now.
+    pub is_under_way: bool,
+    /// Whether nobody knows what came of applying it.
+    pub is_unknown: bool,
+    /// The request that applies it, or is to: the one that spent the yes, or the one that a person wants at once.
+    pub applied_by: Option<RequestId>,
+}
+
+impl Proposal {
+    /// Where it stands, in one word.
+    pub fn standing(&self, now: Timestamp) -> &str {
+        match self.approval.state {
+            State::Waiting if self.approval.expires_at <= now => "expired",
+            State::Approved if self.until <= now => "expired",
+            State::Waiting | State::Approved | State::Denied | State::Expired | State::Cancelled => {
+                self.approval.state.word()
+            }
+            State::Closed if self.applied_at.is_some() => "applied",
+            State::Closed if self.is_under_way => "applying",
+            State::Closed if self.is_unknown => "unknown",
+            State::Closed => match self.approval.became.as_deref() {
+                Some("spent") => "not applied",
+                Some(became) => became,
+                None => "over",
+            },
+        }
+    }
+
+    /// As whoever applies it gets it, with these changes.
+    pub fn stored(&self, changes: Vec<u8>) -> Option<Stored> {
+        Some(Stored {
+            id: self.id.clone(),
+            group: self.approval.group.clone()?,
+            path: self.path.clone(),
+            changes,
+            patch_hash: self.patch_hash,
+            proposed_by: self.proposed_by.clone(),
+        })
+    }
+
+    /// As a list shows it.
+    pub fn listed(&self, now: Timestamp) -> Listed {
+        let until = if self.approval.state == State::Waiting { self.approval.expires_at } else { self.until };
+        Listed {
+            hitl_id: self.id.to_string(),
+            path: self.path.clone(),
+            summary: self.summary.clone(),
+            state: self.standing(now).to_owned(),
+            until: until.to_string(),
+            proposed_by: self.proposed_by.to_string(),
+        }
+    }
+}
+
+/// What is stored of a proposal beside its question.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The proposer's name for it.
+    pub id: &'a ProposalId,
+    /// The number of the question about it.
+    pub approval: i64,
+    /// Who may apply it, as the ledger writes callers.
+    pub caller: &'a str,
+    /// The request that proposed it.
+    pub proposed_by: &'a RequestId,
+    /// The path that it goes by.
+    pub path: &'a str,
+    /// What it does, in one line.
+    pub summary: &'a str,
+    /// SHA-256 of the whole diff.
+    pub patch_hash: Digest,
+    /// When it can no longer be applied.
+    pub until: Timestamp,
+    /// What it would change.
+    pub changes: &'a [u8],
+    /// The whole diff, for a person's eyes.
+    pub diff: &'a str,
+    /// Whether it undoes another.
+    pub is_revert: bool,
+}
+
+/// A proposal that a person wants applied at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose it is.
+    pub group: Group,
+    /// At which provider.
+    pub provider: Provider,
+    /// Which.
+    pub id: ProposalId,
+    /// The path that it goes by.
+    pub path: String,
+    /// The request that is to apply it.
+    pub request_id: RequestId,
+    /// On whose behalf it was proposed.
+    pub behalf: Subject,
+}
+
+const COLUMNS: &str = "id, approval, proposed_by, path, summary, patch_hash, until, applied_at, is_revert,
+    EXISTS (SELECT 1 FROM open_intents o WHERE o.caller = p.caller AND o.request_id = p.applied_by),
+    EXISTS (SELECT 1 FROM unknown_outcomes u WHERE u.caller = p.caller AND u.request_id = p.applied_by),
+    coalesce(applied_by, apply_as)";
+
+fn read(view: &View, row: &Row<'_>) -> Result<Proposal, StoreError> {
+    let bad = |what: &'static str| StoreError::Stored { what };
+    let text = |index: usize| row.get::<_, String>(index).map_err(at("read a proposal"));
+    let number = |index: usize| row.get::<_, i64>(index).map_err(at("read a proposal"));
+    let flag = |index: usize| row.get::<_, bool>(index).map_err(at("read a proposal"));
+    let applied_at: Option<i64> = row.get(7).map_err(at("read a proposal"))?;
+    let applied_by: Option<String> = row.get(11).map_err(at("read a proposal"))?;
+    let approval = approvals::numbered(view, number(1)?)?;
+    Ok(Proposal {
+        id: text(0)?.parse().map_err(|_bad| bad("proposal"))?,
+        approval: approval.ok_or_else(|| bad("proposal"))?,
+        proposed_by: text(2)?.parse().map_err(|_bad| bad("request id"))?,
+        path: text(3)?,
+        summary: text(4)?,
+        patch_hash: Digest::from_bytes(row.get(5).map_err(at("read a proposal"))?),
+        until: Timestamp::from_millis(number(6)?),
+        applied_at: applied_at.map(Timestamp::from_millis),
+        is_revert: flag(8)?,
+        is_under_way: flag(9)?,
+        is_unknown: flag(10)?,
+        applied_by: applied_by.map(|id| id.parse().map_err(|_bad| bad("request id"))).transpose()?,
+    })
+}
+
+fn select(view: &View, condition: &str, with: impl rusqlite::Params) -> Result<Vec<Proposal>, StoreError> {
+    let statement = format!("SELECT {COLUMNS} FROM proposals p WHERE {condition}");
+    let mut statement = view.prepare_cached(&statement).map_err(at("look proposals up"))?;
+    let mut rows = statement.query(with).map_err(at("look proposals up"))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(at("look proposals up"))? {
+        found.push(read(view, row)?);
+    }
+    Ok(found)
+}
+
+/// The caller's proposal of this name; `None` also for another's.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be applied.
+pub fn find(view: &View, caller: &str, id: &ProposalId) -> Result<Option<Proposal>, StoreError> {
+    select(view, "caller = ?1 AND id = ?2", params![caller, id.as_str()]).map(|found| found.into_iter().next())
+}
+
+/// Returns the caller's proposal of this name, if it has this path.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read; nothing may then be applied.
+pub fn find_at(view: &View, caller: &str, id: &ProposalId, path: &str) -> Result<Option<Proposal>, StoreError> {
+    Ok(find(view, caller, id)?.filter(|proposal| proposal.path == path))
+}
+
+/// The proposal of this name, whosever it is.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn named(view: &View, id: &ProposalId) -> Result<Option<Proposal>, StoreError> {
+    select(view, "id = ?1", params![id.as_str()]).map(|found| found.into_iter().next())
+}
+
+/// The proposal that this question is about.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn asked_by(view: &View, approval: i64) -> Result<Option<Proposal>, StoreError> {
+    select(view, "approval = ?1", params![approval]).map(|found| found.into_iter().next())
+}
+
+/// The latest proposals, of one caller or of all, oldest first.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn latest(view: &View, caller: Option<&str>) -> Result<Vec<Proposal>, StoreError> {
+    let most = i64::try_from(LISTED_MAX).unwrap_or(i64::MAX);
+    let condition = "?1 IS NULL OR caller = ?1 ORDER BY approval DESC LIMIT ?2";
+    let mut found = select(view, condition, params![caller, most])?;
+    found.reverse();
+    Ok(found)
+}
+
+/// What it would change, as long as that is kept.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn changes(view: &View, id: &ProposalId) -> Result<Option<Vec<u8>>, StoreError> {
+    view.prepare_cached("SELECT changes FROM proposals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![id.as_str()], |row| row.get(0)).optional())
+        .map(Option::flatten)
+        .map_err(at("read a proposal"))
+}
+
+/// What a person was shown of it, as long as that is kept.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn diff(view: &View, id: &ProposalId) -> Result<Option<String>, StoreError> {
+    view.prepare_cached("SELECT diff FROM proposals WHERE id = ?1")
+        .and_then(|mut s| s.query_row(params![id.as_str()], |row| row.get(0)).optional())
+        .map(Option::flatten)
+        .map_err(at("read a proposal"))
+}
+
+/// What people want applied at once, and is not yet: all of it, or what this question is about.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn wanted(view: &View, approval: Option<i64>) -> Result<Vec<Wanted>, StoreError> {
+    const SELECT: &str =
+        "SELECT p.id, p.path, p.apply_as, a.provider, coalesce(a.for_group, substr(a.caller, 7)), a.person
+        FROM approvals a JOIN proposals p ON p.approval = a.id
+        WHERE a.state <> 'closed' AND a.state = 'approved' AND p.apply_as IS NOT NULL AND (?1 IS NULL OR a.id = ?1)";
+    let bad = |what: &'static str| StoreError::Stored { what };
+    let mut statement = view.prepare_cached(SELECT).map_err(at("look proposals up"))?;
+    let rows = statement.query_map(params![approval], |row| {
+        let texts = [row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+        Ok((texts, row.get(5)?))
+    });
+    let rows: Vec<([String; 5], Option<String>)> = rows.and_then(Iterator::collect).map_err(at("look proposals up"))?;
+    rows.into_iter()
+        .map(|([id, path, request_id, provider, group], person)| {
+            Ok(Wanted {
+                group: group.parse().map_err(|_bad| bad("group"))?,
+                provider: provider.parse().map_err(|_bad| bad("provider"))?,
+                id: id.parse().map_err(|_bad| bad("proposal"))?,
+                path,
+                request_id: request_id.parse().map_err(|_bad| bad("request id"))?,
+                behalf: Subject::stored(person.as_deref()).map_err(|_bad| bad("person"))?,
+            })
+        })
+        .collect()
+}
+
+/// Notes that a person wants it applied at once, by this request, unless one has said so before.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn wish(tx: &Transaction<'_>, approval: i64, request_id: &RequestId) -> Result<(), StoreError> {
+    let with = params![approval, request_id.as_str()];
+    change(tx, "UPDATE proposals SET apply_as = ?2 WHERE approval = ?1 AND apply_as IS NULL", with)
+}
+
+/// Stores a proposal.
+///
+/// # Errors
+/// [`StoreError`]; nothing was proposed.
+pub fn put(tx: &Transaction<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+    const INSERT: &str = "INSERT INTO proposals
+        (id, approval, caller, proposed_by, path, summary, patch_hash, until, changes, is_revert, diff)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    tx.view()
+        .prepare_cached(INSERT)
+        .and_then(|mut s| {
+            s.execute(params![
+                entry.id.as_str(),
+                entry.approval,
+                entry.caller,
+                entry.proposed_by.as_str(),
+                entry.path,
+                entry.summary,
+                entry.patch_hash.as_bytes(),
+                entry.until.millis(),
+                entry.changes,
+                entry.is_revert,
+                entry.diff,
+            ])
+        })
+        .map_err(at("store a proposal"))?;
+    Ok(())
+}
+
+/// Notes that this request spends the yes.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn begin(tx: &Transaction<'_>, approval: i64, by: &RequestId) -> Result<(), StoreError> {
+    change(tx, "UPDATE proposals SET applied_by = ?2 WHERE approval = ?1", params![approval, by.as_str()])
+}
+
+/// Notes that the request has applied what it spent the yes for.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn applied(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), StoreError> {
+    let with = params![caller, by.as_str(), tx.now().millis()];
+    change(tx, "UPDATE proposals SET applied_at = ?3 WHERE caller = ?1 AND applied_by = ?2", with)?;
+    // What can be undone is bounded in number as well as in time: with a path that asks nobody an agent could fill a disk.
+    let surplus = "UPDATE proposals SET changes = NULL, diff = NULL WHERE changes IS NOT NULL AND approval IN
+        (SELECT approval FROM proposals WHERE caller = ?1 AND applied_at IS NOT NULL AND changes IS NOT NULL
+         ORDER BY approval DESC LIMIT -1 OFFSET ?2)";
+    change(tx, surplus, params![caller, i64::try_from(KEPT_MAX).unwrap_or(i64::MAX)])
+}
+
+/// Forgets what would have been changed: it will not be.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn drop_changes(tx: &Transaction<'_>, approval: i64) -> Result<(), StoreError> {
+    change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE approval = ?1", params![approval])
+}
+
+/// The same, by the request that spent the yes in vain.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn in_vain(tx: &Transaction<'_>, caller: &str, by: &RequestId) -> Result<(), StoreError> {
+    let with = params![caller, by.as_str()];
+    change(tx, "UPDATE proposals SET changes = NULL, diff = NULL WHERE caller = ?1 AND applied_by = ?2", with)
+}
+
+/// Forgets what was changed so long ago that it is not undone any more.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn forget_old(tx: &Transaction<'_>) -> Result<(), StoreError> {
+    let before = tx.now().minus(KEPT).millis();
+    change(
+        tx,
+        "UPDATE proposals SET changes = NULL, diff = NULL WHERE changes IS NOT NULL AND until < ?1",
+        params![before],
+    )
+}
+
+/// Those that were approved and that nobody has applied in time.
+///
+/// # Errors
+/// [`StoreError`] if they cannot be read.
+pub fn uncollected(view: &View, now: Timestamp) -> Result<Vec<Proposal>, StoreError> {
+    let condition = "until <= ?1 AND approval IN
+        (SELECT id FROM approvals WHERE state <> 'closed' AND state = 'approved' AND kind = 'file')";
+    select(view, condition, params![now.millis()])
+}
+
+/// When the next of them is due.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub fn next_due(view: &View) -> Result<Option<Timestamp>, StoreError> {
+    const FIRST: &str = "SELECT min(until) FROM proposals WHERE approval IN
+        (SELECT id FROM approvals WHERE state <> 'closed' AND state = 'approved' AND kind = 'file')";
+    let first: Option<i64> = view
+        .prepare_cached(FIRST)
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .map_err(at("look for the next expiry"))?;
+    Ok(first.map(Timestamp::from_millis))
+}
+
+fn change(tx: &Transaction<'_>, statement: &str, with: impl rusqlite::Params) -> Result<(), StoreError> {
+    tx.view().prepare_cached(statement).and_then(|mut s| s.execute(with)).map_err(at("change a proposal"))?;
+    Ok(())
+}

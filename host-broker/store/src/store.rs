@@ -1,0 +1,322 @@
+//! The one writer of a home: the database, its write-ahead log, and the end of the chain.
+
+use crate::ledger::chain::{Head, Row};
+use crate::ledger::minor::Minor;
+use crate::ledger::{export, segments};
+use crate::reserve::Reserve;
+use crate::steady::Steady;
+use crate::{StoreError, Transaction, View, at, open, wal};
+use model::Clock;
+use platform::lock::Lock;
+use shared::Timestamp;
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a batch is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Synced before anything follows from it.
+    Full,
+    /// Ordered, but not synced: only for intents of reads that let nothing leave, whose outcome is synced before
+    /// anybody hears of it. A batch that holds a question or another intent is committed as [`Self::Full`] instead.
+    Normal,
+    /// As [`Self::Normal`], but replies wait for a later sync instead of causing one.
+    Deferred,
+}
+
+/// The clock may be this much behind the last row before nothing is admitted any more.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
+
+/// The one writer.
+pub struct Store {
+    pub(crate) view: View,
+    pub(crate) log: wal::Log,
+    pub(crate) path: PathBuf,
+    pub(crate) head: Head,
+    // The rows up to this one are synced.
+    pub(crate) synced: i64,
+    pub(crate) is_verified: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) steady: Steady,
+    pub(crate) policy_version: String,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) tally: Tally,
+    // A sync failed: what the log holds may be on the disk, or not.
+    pub(crate) suspect: bool,
+    pub(crate) reserve: Reserve,
+    pub(crate) minor: RefCell<Minor>,
+    // Held until the store is dropped: no second writer.
+    pub(crate) _lock: Lock,
+}
+
+/// What the ledger has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Those that were synced to the disk.
+    pub syncs: u64,
+    /// Rows that were inserted, changed or deleted since the database was opened last.
+    pub changes: u64,
+}
+
+/// The reason why a transaction is undone. Nothing of it is stored.
+#[derive(Debug)]
+pub enum Undone<R, E> {
+    /// It could not be begun, and the work did not run.
+    NotBegun(StoreError),
+    /// The work failed.
+    Failed(E),
+    /// The work ran and returned this, and the commit failed.
+    NotCommitted(R, StoreError),
+}
+
+impl Store {
+    /// Where the chain ends.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Returns whether the start has verified all rows, because there were few.
+    pub fn is_verified(&self) -> bool {
+        self.is_verified
+    }
+
+    /// What was done since it was opened.
+    pub fn tally(&self) -> Tally {
+        Tally { changes: self.view.connection().total_changes(), ..self.tally }
+    }
+
+    /// The version of configuration and catalogue that rows name from now on.
+    pub fn set_policy_version(&mut self, version: String) {
+        self.policy_version = version;
+    }
+
+    /// Compares the machine's clock with the last row.
+    ///
+    /// # Errors
+    /// [`StoreError::Clock`] if it is too far behind: nothing is written then.
+    pub fn check_clock(&self) -> Result<(), StoreError> {
+        let (last, now) = (Timestamp::from_millis(self.head.ts), self.clock.now());
+        if last.since(now) > CLOCK_BEHIND_MAX { Err(StoreError::Clock { last, now }) } else { Ok(()) }
+    }
+
+    /// Writes and syncs something that changes no row, to find out whether the ledger can be written again.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot.
+    pub fn try_write(&mut self) -> Result<(), StoreError> {
+        self.check_clock()?;
+        self.begin(Durability::Full)?;
+        let turned = self.view.connection().execute("UPDATE delivered SET turn = 1 - turn", []);
+        if let Err(error) = turned {
+            self.view.connection().execute_batch("ROLLBACK").ok();
+            return Err(at("write")(error));
+        }
+        self.commit(self.head)
+    }
+
+    /// Returns what the steady clock says.
+    pub fn steady(&self) -> Timestamp {
+        self.steady.now(self.clock.as_ref())
+    }
+
+    /// Runs the work in one transaction, and commits it.
+    ///
+    /// # Errors
+    /// [`Undone`]; nothing of the work is stored.
+    pub fn transaction<R, E>(
+        &mut self,
+        durability: Durability,
+        work: impl FnOnce(&Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, Undone<R, E>> {
+        self.begin(durability).map_err(Undone::NotBegun)?;
+        let (wall, steady) = (self.clock.now(), self.steady());
+        let transaction = Transaction::new(&self.view, self.head, (wall, steady), &self.policy_version, &self.minor);
+        let done = work(&transaction);
+        let head = transaction.head();
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // Some errors have ended the transaction already; then there is nothing to roll back.
+                self.view.connection().execute_batch("ROLLBACK").ok();
+                return Err(Undone::Failed(error));
+            }
+        };
+        let kept = self.steady.keep(&self.view, steady, wall);
+        match kept.and_then(|kept| self.commit(head).map(|()| kept)) {
+            Ok(kept) => {
+                self.steady.is_kept(kept);
+                Ok(done)
+            }
+            Err(error) => Err(Undone::NotCommitted(done, error)),
+        }
+    }
+
+    fn begin(&mut self, durability: Durability) -> Result<(), StoreError> {
+        if self.suspect {
+            self.recover()?;
+        }
+        let durability = if durability == Durability::Full { durability } else { Durability::Normal };
+        if self.durability != Some(durability) {
+            let pragma = match durability {
+                Durability::Full => "PRAGMA synchronous = FULL",
+                Durability::Normal | Durability::Deferred => "PRAGMA synchronous = NORMAL",
+            };
+            self.view.connection().execute_batch(pragma).map_err(at("set the durability"))?;
+            self.durability = Some(durability);
+        }
+        self.view
+            .connection()
+            .prepare_cached("BEGIN IMMEDIATE")
+            .and_then(|mut s| s.execute([]))
+            .map_err(at("begin"))?;
+        Ok(())
+    }
+
+    /// Makes durable what was committed without a sync: the log is one file, and a full commit syncs all of it. It must
+    /// change something, because a commit that changes nothing is not written, and not synced either.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the rows may be lost with the machine's power.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.durability = None;
+        self.tally.commits += 1;
+        self.tally.syncs += 1;
+        let synced =
+            self.view.connection().execute_batch("PRAGMA synchronous = FULL; UPDATE delivered SET turn = 1 - turn;");
+        self.suspect |= synced.as_ref().is_err_and(wal::is_failed_sync);
+        synced.map_err(at("sync"))?;
+        self.synced = self.head.seq;
+        Ok(())
+    }
+
+    /// After a failed COMMIT nobody knows whether it is durable, so the database is opened anew and asked.
+    fn commit(&mut self, head: Head) -> Result<(), StoreError> {
+        let result = self.view.connection().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
+        self.tally.commits += 1;
+        self.tally.syncs += u64::from(self.durability == Some(Durability::Full));
+        let Err(error) = result else {
+            // A commit without a change is not synced.
+            if self.durability == Some(Durability::Full) && head.seq > self.head.seq {
+                self.synced = head.seq;
+            }
+            self.head = head;
+            return Ok(());
+        };
+        if !self.view.connection().is_autocommit() {
+            self.view.connection().execute_batch("ROLLBACK").ok();
+        }
+        self.suspect |= wal::is_failed_sync(&error);
+        self.recover()?;
+        if self.head == head { Ok(()) } else { Err(at("commit")(error)) }
+    }
+
+    /// Opens the database anew and looks where the chain ends. After a failed sync the kernel may take pages of the log
+    /// for written that never were, also those of earlier commits that were not synced themselves. A later sync would
+    /// not write them, and after a power cut the log would end at that hole. So nothing is written before everything is
+    /// in the database and the log begins anew.
+    fn recover(&mut self) -> Result<(), StoreError> {
+        self.durability = None;
+        (self.view, self.log) = open::connection(&self.path)?;
+        if self.suspect {
+            wal::empty(self.view.connection(), &self.path)?;
+            self.suspect = false;
+            self.synced = i64::MAX;
+        }
+        self.head = open::head(&self.view)?;
+        self.synced = self.synced.min(self.head.seq);
+        Ok(())
+    }
+
+    /// Moves the log into the database when it is long. For when nobody waits for what was just written.
+    pub fn shorten_log(&mut self) {
+        self.suspect |= self.log.shorten(self.view.connection());
+    }
+
+    /// Sets how many bytes of evidence a group or an external agent may cause in an hour; 0 is no bound.
+    pub fn set_hourly_budget(&mut self, bytes: u64) {
+        self.minor.get_mut().budgets.set_hourly(Some(bytes));
+    }
+
+    /// Compares the free space of the disk with the watermark, in bytes, but at most with a fiftieth of the disk. Below
+    /// it, the caller that has used most is refused first.
+    pub fn heed_space(&mut self, watermark: u64) {
+        // Unknown free space is no reason to refuse: a write shows whether there is space.
+        let nearly_full = rustix::fs::statvfs(self.home()).is_ok_and(|disk| {
+            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+            bytes(disk.f_bavail) < watermark.min(bytes(disk.f_blocks) / 50)
+        });
+        let now = self.steady();
+        let budgets = &mut self.minor.get_mut().budgets;
+        budgets.forget_empty(now);
+        if let Some(caller) = budgets.heed_space(nearly_full, now) {
+            tracing::error!(%caller, "the disk is nearly full; this caller has used most of it and is refused until there is space");
+        }
+    }
+
+    /// Returns the home that the ledger is in.
+    pub fn home(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// Returns the rows that go into the next segment, if the database holds more than so many bytes.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the ledger cannot be read.
+    pub fn due_segment(&self, bytes: u64, rows: i64) -> Result<Option<segments::Due>, StoreError> {
+        segments::due(&self.view, self.clock.now(), bytes, rows)
+    }
+
+    /// Returns whether counted requests have to be written.
+    pub fn has_counted(&self) -> bool {
+        self.minor.borrow().folding.has_finished(self.steady())
+    }
+
+    /// The row with this number.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the ledger cannot be read.
+    pub fn row(&self, seq: i64) -> Result<Option<Row>, StoreError> {
+        export::row(&self.view, seq)
+    }
+
+    /// Gives up the space that is kept free for outcomes; `false` if there is none left to give up.
+    pub fn release_reserve(&mut self) -> bool {
+        self.reserve.release()
+    }
+
+    /// Whether that space is given up and must be had again before anything new is written.
+    pub fn lives_on_its_reserve(&self) -> bool {
+        self.reserve.is_given_up()
+    }
+
+    /// Takes that space again, once there is some.
+    pub fn restore_reserve(&mut self) {
+        self.reserve.restore();
+    }
+
+    /// Returns the reads of the last commit, on the writer's own connection.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the row up to which everything is synced.
+    pub fn synced(&self) -> i64 {
+        self.synced
+    }
+
+    /// Forgets the requests that were counted with rows after this one, because those rows were undone.
+    pub fn forget_counted_after(&mut self, seq: i64) {
+        self.minor.get_mut().folding.forget_after(seq);
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("path", &self.path).field("head", &self.head).finish_non_exhaustive()
+    }
+}
