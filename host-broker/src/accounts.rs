@@ -1,6 +1,6 @@
 //! At which account a call works.
 
-use crate::call::Call;
+use kernel::call::Call;
 use model::Subject;
 use policy::facts::AccountFact;
 use store::state::accounts::of;

@@ -2,16 +2,15 @@
 //!
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
-use crate::authorize::Refusal;
 use crate::broker::{Broker, Parked};
-use crate::call::{Call, Header};
 use crate::filter::finished::{Filtered, Outcome, Shown};
 use crate::filter::inspect::Reason;
-use crate::kernel;
-use crate::kernel::{Answer, Effect, with_about};
-use crate::providers::contract::Invocation;
 use crate::providers::files;
 use crate::questions;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::Invocation;
+use kernel::{Answer, Effect, with_about};
 use policy::decide::Decision;
 use policy::explain::explain;
 use policy::facts::Facts;

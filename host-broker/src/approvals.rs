@@ -16,8 +16,8 @@
 pub mod sealing;
 
 use crate::authorize::Policy;
-use crate::call::Call;
-use crate::providers::contract::Invocation;
+use kernel::call::Call;
+use kernel::contract::Invocation;
 use model::NoRandomness;
 use model::Person;
 use model::ProposalId;

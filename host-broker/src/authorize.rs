@@ -1,42 +1,31 @@
-//! Gathers the facts in the transaction, has them judged, and turns a permit into [`Authorized`].
-//!
-//! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
+//! Gathers the facts of a call in the transaction of its decision. `kernel::authorize` decides.
 
 mod external;
 
 use crate::accounts;
 use crate::approvals::sealing;
-use crate::call::{Call, Target};
 use crate::config::flows::FlowsTable;
 use crate::filter::finished::Filters;
-use crate::kernel::{Effect, Probe};
 use crate::limits;
-use crate::providers::contract::{Guard, Invocation, Needs, Operation};
-use model::approval::ApprovalReason;
+use kernel::call::{Call, Target};
+use kernel::contract::{Guard, Invocation, Needs};
 use model::approval::{Approval, State};
 use model::{Caller, KillScope};
 use model::{ChatType, Person, Subject};
 use model::{Declaration, Exposure};
-use policy::decide::{Decision, Verdict, decide};
+use policy::decide::{Decision, decide};
 use policy::facts::{
-    Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LimitsFact, LiveGrant,
-    OperationFact, Outage, ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
+    Agreed, ChatsFact, EgressFact, Facts, GateFact, GrantFact, GuardFact, KilledBy, LiveGrant, OperationFact, Outage,
+    ParamsFact, PersonFact, ProviderFact, RulesFact, SessionFact, TaskFact,
 };
-use policy::limits::Charge;
 use policy::limits::Limits;
 use policy::profile::{ApprovalMode, Profiles};
 use rules::{Asking, Rules};
 use shared::digest::Digest;
-use shared::flow::GrantId;
-use shared::reply::Notice;
-use shared::{Action, Code, Gate, Group, Level, Provider, TaskId, Timestamp};
+use shared::{Action, Gate, Group, Provider, TaskId, Timestamp};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
 use store::StoreError;
-use store::Transaction;
 use store::View;
 use store::state::approvals;
 use store::state::external_grants::session_of;
@@ -62,134 +51,6 @@ pub struct Policy {
     pub flows: FlowsTable,
     /// How each provider is set up, as a digest: what was agreed to at one endpoint is not agreed to at another.
     pub settings: BTreeMap<Provider, Digest>,
-}
-
-/// An effect permitted inside this transaction: without one, no intent can be written.
-#[must_use]
-#[derive(Debug)]
-pub struct Authorized<'tx> {
-    effect: Effect,
-    obligations: Obligations,
-    tx: PhantomData<&'tx Transaction<'tx>>,
-}
-
-/// What goes with a permit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Obligations {
-    /// Gate approvals to be spent by the intent.
-    pub spend_gates: Vec<i64>,
-    /// The person's yes to be spent by it.
-    pub spend_approval: Option<Agreed>,
-    /// Whether the session learns what the action exposes.
-    pub exposes: bool,
-    /// The access of an external agent of which a call is used up.
-    pub invokes: Option<GrantId>,
-    /// What it uses up.
-    pub charges: Vec<Charge>,
-    /// The key under which its use counts.
-    pub counted_as: String,
-}
-
-impl Authorized<'_> {
-    /// Spends the permit.
-    pub fn into_parts(self) -> (Effect, Obligations) {
-        (self.effect, self.obligations)
-    }
-}
-
-/// A no, before anything was executed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The stable reason.
-    pub code: Code,
-    /// One sentence with a period.
-    pub reason: String,
-    /// When to try again, if that is known.
-    pub retry_after: Option<Duration>,
-}
-
-impl Refusal {
-    /// A no of which nobody knows how long it stands.
-    pub fn new(code: Code, reason: String) -> Self {
-        Self { code, reason, retry_after: None }
-    }
-}
-
-/// What became of a call at the decision.
-#[derive(Debug)]
-pub enum Outcome<'tx> {
-    /// It may be attempted, or its remote facts may be fetched.
-    Authorized(Authorized<'tx>),
-    /// It may not.
-    Refused(Box<Call>, Refusal),
-    /// It may, if a person agrees; for these reasons one is asked.
-    Ask(Box<Call>, Vec<(ApprovalReason, String)>),
-}
-
-/// Decides on a call with facts that were gathered in this transaction.
-pub fn authorize<'tx>(
-    _tx: &'tx Transaction<'_>,
-    mut call: Box<Call>,
-    facts: Facts,
-    decision: Decision,
-) -> Outcome<'tx> {
-    match decision.verdict {
-        Verdict::Permit => {
-            let spend_gates = match facts.gate {
-                GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
-                GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
-            };
-            let known =
-                |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
-            let exposes = !call.target.operation().is_some_and(known);
-            let charges = charges(facts.limits);
-            // Set and not added: what could not be written is decided again.
-            call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
-            // Whatever made a person be asked: the yes is spent, and stands on the row.
-            let invokes = match &call.header.caller {
-                Caller::External(access) => Some(access.clone()),
-                Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
-            };
-            let counted_as = facts.counted_as;
-            let obligations =
-                Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges, counted_as };
-            Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
-        }
-        // A call is prepared once: facts that do not satisfy the guard then will not do so later.
-        Verdict::NeedsRemote if !call.prepared => {
-            let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
-            let obligations = Obligations { charges, counted_as, ..Obligations::default() };
-            Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
-        }
-        Verdict::NeedsRemote => Outcome::Refused(
-            call,
-            Refusal::new(Code::Guardrail, "The remote could not tell what the guardrail needs.".into()),
-        ),
-        Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
-        Verdict::Refuse { code, reason } => {
-            let retry_after = match facts.limits {
-                LimitsFact::Exceeded { code: limit, retry_after, .. } if limit == code => retry_after,
-                LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
-            };
-            Outcome::Refused(call, Refusal { code, reason, retry_after })
-        }
-    }
-}
-
-/// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
-pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
-    Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
-}
-
-fn charges(limits: LimitsFact) -> Vec<Charge> {
-    match limits {
-        LimitsFact::Within(charges) => charges,
-        LimitsFact::Exceeded { .. } => Vec::new(),
-    }
-}
-
-fn demanded(operation: Option<OperationFact>) -> Level {
-    operation.map_or(Level::None, |operation| operation.demanded)
 }
 
 /// The facts of a call, and the decision on them; `filters` look at what would leave. `times` are what the machine's clock

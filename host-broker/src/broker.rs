@@ -13,25 +13,27 @@
 use crate::accounts;
 use crate::answers::{copied, explained, refused, unfinished, while_parked};
 use crate::approvals::sealing;
-use crate::authorize::{self, Policy, Refusal};
-use crate::call::{Call, Directive, Header, Parsed, Rubbish};
+use crate::authorize;
+use crate::authorize::Policy;
+use crate::call::{Directive, Parsed, Rubbish};
 use crate::capability_answers::CapabilityAnswers;
 use crate::config::Config;
 use crate::event::Event;
 use crate::filter::finished::{Filters, filter};
 use crate::flows::reads::Reads;
-use crate::kernel;
-use crate::kernel::{Answer, Intended, Probe, Scribe, Step, Unwritten};
 use crate::linking;
 use crate::notices::{self, Outgoing};
 use crate::proposing::{self, ToApply};
-use crate::providers::contract::{Invocation, Needs};
-use crate::providers::execution::execute;
 use crate::providers::mcp::upstream::Withdrawn;
-use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::questions::{self, Ended, Resolved};
 use crate::vault::Vault;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::{Invocation, Needs};
+use kernel::execution::execute;
+use kernel::meanwhile::Meanwhile;
+use kernel::{Answer, Intended, Probe, Scribe, Step, Unwritten};
 use model::Caller;
 use model::EffectMarker;
 use model::Nonce;
@@ -127,7 +129,9 @@ impl Scribe<Event> for Broker {
             Event::Overdue => closed(tx, Event::Overdue, self.lapse(tx).map(|()| None)),
             Event::Finished(filtered) => self.finished(tx, filtered),
             Event::Probe(probe) if probe.of.is_none() => Self::look(tx, probe),
-            Event::Probe(probe) => Ok(Step::Start(kernel::record_intent(tx, authorize::authorize_probe(tx, probe))?)),
+            Event::Probe(probe) => {
+                Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?))
+            }
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => Self::refuse_rubbish(tx, rubbish),
             Event::Telling(busy) => {
@@ -271,13 +275,15 @@ impl Broker {
         {
             return Err(unwritten(call, error));
         }
-        match authorize::authorize(tx, call, facts, decision) {
-            authorize::Outcome::Authorized(authorized) => Ok(Step::Start(kernel::record_intent(tx, authorized)?)),
-            authorize::Outcome::Refused(call, refusal) => {
+        match kernel::authorize::authorize(tx, call, facts) {
+            kernel::authorize::Outcome::Authorized(authorized) => {
+                Ok(Step::Start(kernel::record_intent(tx, authorized)?))
+            }
+            kernel::authorize::Outcome::Refused(call, refusal) => {
                 let answer = self.not_at_once(tx, &call, &refusal).and_then(|()| refused(tx, &call, &refusal));
                 closed(tx, event_of(call), answer)
             }
-            authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
+            kernel::authorize::Outcome::Ask(call, reasons) => self.ask(tx, call, &reasons),
         }
     }
 
@@ -387,7 +393,7 @@ impl Broker {
     fn look<'tx>(tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Result<Step<'tx, Event>, Unwritten<Event>> {
         let declaration = probe.operation.declaration();
         match kill::find(tx.view(), None, &declaration.provider) {
-            Ok(None) => Ok(Step::Start(kernel::record_intent(tx, authorize::authorize_probe(tx, probe))?)),
+            Ok(None) => Ok(Step::Start(kernel::record_intent(tx, kernel::authorize::authorize_probe(tx, probe))?)),
             Ok(Some(_)) => {
                 let refused = tx.append(&Draft {
                     request_id: Some(&probe.planted.request_id),

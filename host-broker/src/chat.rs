@@ -5,10 +5,9 @@
 //! short, can be guessed only a few times.
 
 use crate::broker::Broker;
-use crate::call::{Header, Origin};
-use crate::kernel;
-use crate::kernel::Answer;
 use crate::questions::Given;
+use kernel::Answer;
+use kernel::call::{Header, Origin};
 use model::Caller;
 use model::Subject;
 use model::approval;

@@ -21,22 +21,23 @@ mod verifying;
 mod waiting;
 
 use crate::broker::{Broker, run};
-use crate::call::{Header, Invoked, Origin, Parsed};
+use crate::call::{Invoked, Parsed};
 use crate::event::{Event, News, Reports};
 use crate::filter::finished::Outcome;
 use crate::flows::standing::{Use, standing};
 use crate::intake::Intake;
-use crate::kernel::Held;
-use crate::kernel::{Batch, Ledger};
-use crate::kernel::{Committed, Effect, Intended, Settled};
 use crate::notices::courier::Courier;
 use crate::outbox::Outbox;
-use crate::providers::meanwhile::Meanwhile;
 use crate::providers::registry::Catalogue;
 use crate::settling::probe_for;
 use crate::snapshot;
 use crate::terms::{Foundation, Terms};
 pub use exchanging::Exchange;
+use kernel::Held;
+use kernel::call::{Header, Origin};
+use kernel::meanwhile::Meanwhile;
+use kernel::{Batch, Ledger};
+use kernel::{Committed, Effect, Intended, Settled};
 use model::Clock;
 use model::approval::Kind;
 use store::ledger::health::Health;
@@ -620,7 +621,9 @@ impl Loop {
         let is_at_once = matches!(event, Event::Arrived(_));
         let Some(origin) = asker.map(|asker| asker.origin).or_else(|| event.into_origin()) else { return };
         let paced = match &origin {
-            Origin::File(file) if is_at_once => Some((Arc::clone(file.slot.room()), file.slot.lane())),
+            Origin::File(file) if is_at_once => {
+                self.daemon.outbox.room(&file.group).map(|room| (Arc::clone(room), file.lane))
+            }
             Origin::File(_) | Origin::Retired(..) | Origin::Socket(_) | Origin::Broker => None,
         };
         let (is_unkept, began) = (settled.as_ref().is_none_or(Settled::is_folded), Instant::now());

@@ -13,18 +13,18 @@ mod sessions;
 
 pub use granting::grant_value;
 
-use crate::authorize::Refusal;
 use crate::broker::{Broker, Fulfilled};
-use crate::call::{Directive, Header, Order};
+use crate::call::{Directive, Order};
 use crate::capability_answers::CapabilityAnswer;
 use crate::config::near_miss;
 use crate::flows::standing::{Use, standing};
-use crate::kernel;
-use crate::kernel::Answer;
 use crate::questions::{self, Given, Resolved, Taken};
 use crate::rights;
 use crate::settling::by_person;
 use crate::snapshot;
+use kernel::Answer;
+use kernel::authorize::Refusal;
+use kernel::call::Header;
 use model::Account;
 use model::approval;
 use model::approval::{Approval, State};

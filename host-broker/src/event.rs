@@ -1,18 +1,19 @@
 //! The closed list of what can happen to the daemon.
 
 use crate::broker::event_of;
-use crate::call::{Call, Header, Invoked, Order, Origin, Parsed, Target};
+use crate::call::{Invoked, Order, Parsed};
 use crate::daemon::Exchange;
 use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
-use crate::kernel::{Effect, Probe};
 use crate::mailroom::Waker;
-use crate::mailroom::pace::Lane;
 use crate::notices::Attempt;
 use crate::providers::linking::address::Brought;
 use crate::providers::oauth::Late;
 use crate::questions::{Unanswerable, Why};
 use crate::redefining::{Exchanged, Redefined};
+use kernel::call::Lane;
+use kernel::call::{Call, Header, Origin, Target};
+use kernel::{Effect, Probe};
 use model::Caller;
 use shared::reply::Progress;
 use shared::{Group, RequestId};

@@ -21,7 +21,8 @@ use model::Subject;
 use worker::Remade;
 pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
-use crate::call::{self, Call, Desk, Origin, Parsed};
+use crate::call;
+use crate::call::{Desk, Parsed};
 use crate::config::flows::FlowsTable;
 use crate::config::{Config, UnknownRequests};
 use crate::event::{Event, Invocation, News};
@@ -30,6 +31,7 @@ use crate::mailroom::Mailroom;
 use crate::own_secrets;
 use crate::providers::registry::Catalogue;
 use crate::questions::Why;
+use kernel::call::{Call, Origin};
 use model::approval::Kind;
 use queue::Queue;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

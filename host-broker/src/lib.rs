@@ -14,7 +14,6 @@ pub mod flows;
 pub mod accounts;
 pub mod operators;
 pub mod limits;
-pub mod kernel;
 pub mod providers;
 pub mod rights;
 pub mod secrets;

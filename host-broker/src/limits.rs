@@ -5,15 +5,13 @@
 //! was attempted there. A rate is a bucket that leaks steadily and holds a minute's calls; all that is stored of it is
 //! when it will be empty, by the steady clock. A quota is a calendar day's. Only faults of the provider open its breaker, and one call finds out when to close it.
 
-use crate::call::Call;
-use crate::kernel::Effect;
+use kernel::call::Call;
 use policy::facts::LimitsFact;
 use policy::limits::Charge;
 use policy::limits::{AmountTable, BreakerTable, Limits, RateTable};
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::{Code, Level, Timestamp};
 use std::time::Duration;
-use store::ledger::chain::{Draft, Kind};
 use store::state::counters::{self, Counter, MINUTE_US, Used, micros};
 use store::state::external_grants::issuer_key;
 use store::state::grants::{self, Grant};
@@ -189,51 +187,6 @@ fn millionths(amount: f64) -> i64 {
     )]
     let millionths = (amount * MILLION).ceil() as i64;
     millionths
-}
-
-/// Uses up what the intent of this effect uses.
-///
-/// # Errors
-/// [`StoreError`]; the intent must then not be written.
-pub fn charge(
-    tx: &Transaction<'_>,
-    effect: &Effect,
-    (charges, counted_as): (&[Charge], &str),
-    intent: i64,
-) -> Result<(), StoreError> {
-    let (call, runs) = match effect {
-        Effect::Run(call) => (call, true),
-        Effect::Prepare(call) => (call, false),
-        Effect::Probe(_) => return Ok(()),
-    };
-    let (caller, provider) = (&*call.header.caller_key, call.provider.as_str());
-    let counter = |counted_as, scope| Counter { counted_as, provider, scope };
-    for charge in charges {
-        match charge {
-            Charge::Rate { scope, per_minute } => counters::fill(tx, &counter(counted_as, scope), *per_minute)?,
-            Charge::Quota { scope, uses, soft, of, .. } if runs => {
-                let used = counters::use_up(tx, &counter(of.as_deref().unwrap_or(counted_as), scope), *uses)?;
-                if *soft == Some(used) {
-                    note_soft(tx, call, scope, used)?;
-                }
-            }
-            // Nothing is attempted yet.
-            Charge::Quota { .. } => {}
-            Charge::Trial => counters::begin_trial(tx, caller, provider, intent)?,
-        }
-    }
-    Ok(())
-}
-
-fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), StoreError> {
-    tracing::warn!(caller = %call.header.caller_key, provider = %call.provider, scope, used, "a soft quota is used up");
-    tx.append(&Draft {
-        person: call.header.behalf.key(),
-        provider: Some(&call.provider),
-        body: json!({ "soft_quota": scope, "used": used, "of_request": call.header.request_id }),
-        ..Draft::new(Kind::Noted, &call.header.caller_key)
-    })?;
-    Ok(())
 }
 
 /// Counts a fault of the call's provider. After so many in a row the broker calls it no more for a while.

@@ -12,17 +12,17 @@
 
 mod said;
 
-use crate::authorize::Refusal;
 use crate::broker::Broker;
-use crate::call::Call;
 use crate::filter::finished::{Filtered, Outcome};
 use crate::filter::inspect::inspect_text;
-use crate::kernel::Effect;
 use crate::proposing::named_after;
-use crate::providers::contract::{Found, Invocation, Needs, Progress, Supplied};
 use crate::providers::linking::FLOW_LIFE;
 use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
+use kernel::Effect;
+use kernel::authorize::Refusal;
+use kernel::call::Call;
+use kernel::contract::{Found, Invocation, Needs, Progress, Supplied};
 use model::Account;
 use model::Nonce;
 use model::approval::ApprovalReason;

@@ -3,7 +3,8 @@
 pub mod pace;
 
 use crate::config::Config;
-use pace::{Lane, Pace};
+use kernel::call::Lane;
+use pace::Pace;
 use platform::home::Home;
 use rustix::event::EventfdFlags;
 use rustix::fs::{Mode, OFlags};
@@ -78,7 +79,6 @@ pub struct Handles {
 #[derive(Debug)]
 pub struct Slot {
     room: Arc<Room>,
-    lane: Lane,
 }
 
 /// The memory that a document takes while it is under way, counted against its group; dropping it gives it back.
@@ -263,7 +263,7 @@ impl Room {
     /// A place for one more document, if there is one.
     pub fn slot(self: &Arc<Self>) -> Option<Slot> {
         if self.undecided.fetch_add(1, Ordering::AcqRel) < UNDECIDED_MAX {
-            return Some(Slot { room: Arc::clone(self), lane: Lane::Refused });
+            return Some(Slot { room: Arc::clone(self) });
         }
         self.undecided.fetch_sub(1, Ordering::AcqRel);
         None
@@ -340,23 +340,6 @@ impl Room {
 
     fn taken(&self) -> MutexGuard<'_, HashMap<String, Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Slot {
-    /// The room it is in.
-    pub fn room(&self) -> &Arc<Room> {
-        &self.room
-    }
-
-    /// The lane of the document, which is [`Lane::Refused`] until more is known.
-    pub fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    /// Sets the lane.
-    pub fn set_lane(&mut self, lane: Lane) {
-        self.lane = lane;
     }
 }
 

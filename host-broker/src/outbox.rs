@@ -3,13 +3,14 @@
 //! It hands over nothing but [`Settled`], whose evidence is durable, and [`Unrecorded`], which can only say that
 //! there is no evidence. The loop owns it, so what is handed over leaves in the order in which it was recorded.
 
-use crate::call::{FileOrigin, Origin};
-use crate::kernel::Settled;
-use crate::mailroom::Mailroom;
+use crate::mailroom::{Mailroom, Room};
+use kernel::Settled;
+use kernel::call::{FileOrigin, Origin};
 use shared::mailbox::{HOST, SNAPSHOT, is_document, progress_name, reply_name};
 use shared::reply::Progress;
 use shared::{Code, Group, Reply, RequestId, Timestamp, limits};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Replies are world-readable, because the sandbox's user may be another one; the directory above is not.
@@ -117,7 +118,14 @@ impl Outbox {
 
     /// Removes a request whose row is durable.
     pub fn retire(&self, file: &FileOrigin) {
-        file.slot.room().retire(&file.name);
+        if let Some(room) = self.mailroom.room(&file.group) {
+            room.retire(&file.name);
+        }
+    }
+
+    /// The group that a request file came from.
+    pub fn room(&self, group: &Group) -> Option<&Arc<Room>> {
+        self.mailroom.room(group)
     }
 
     /// What a call that runs says.
@@ -163,7 +171,7 @@ impl Outbox {
         match origin {
             Origin::File(file) => {
                 // ORDER: the request goes first. Whoever sees the reply may use the file's name again at once.
-                file.slot.room().retire(&file.name);
+                self.retire(&file);
                 self.write_reply((file.group, file.reply_as), request_id, bytes, seq);
             }
             Origin::Retired(group, reply_as) => self.write_reply((group, reply_as), request_id, bytes, seq),

@@ -4,15 +4,17 @@
 //! The question about a proposal goes under a name that nobody else knows, because the request that proposed it is over.
 
 use crate::answers::refused;
-use crate::authorize::Refusal;
 use crate::broker::Broker;
-use crate::call::{Call, Directive, Header};
-use crate::kernel::Answer;
-use crate::providers::contract::{Invocation, Needs, Proposed, Supplied};
+use crate::call::Directive;
 use crate::providers::files::change::{Change, ChangeSet};
-use crate::providers::files::diff::{Diff, Lines};
+use crate::providers::files::diff::Diff;
 use crate::providers::files::propose;
 use crate::questions::{self, Given, Posed, Taken};
+use kernel::Answer;
+use kernel::authorize::Refusal;
+use kernel::call::{Call, Header};
+use kernel::contract::Lines;
+use kernel::contract::{Invocation, Needs, Proposed, Supplied};
 use model::Caller;
 use model::Nonce;
 use model::ProposalId;

@@ -15,16 +15,15 @@ pub(crate) use told::{Ended, answer, behind, ended, pending, said_no, still_aske
 
 use crate::answers::{copy_of, refused, still_running};
 use crate::approvals::{OPEN_MAX, sealing};
-use crate::authorize::Refusal;
 use crate::broker::{Broker, event_of};
-use crate::call::{Asked, Call, Header};
 use crate::chat::HandedIn;
 use crate::config::Config;
 use crate::event::Event;
-use crate::kernel;
-use crate::kernel::{Answer, Step, Unwritten};
 use crate::proposing::Collected;
-use crate::providers::contract::{Invocation, Needs};
+use kernel::authorize::Refusal;
+use kernel::call::{Asked, Call, Header};
+use kernel::contract::{Invocation, Needs};
+use kernel::{Answer, Step, Unwritten};
 use model::Caller;
 use model::approval;
 use model::approval::ApprovalReason;
@@ -154,10 +153,10 @@ fn paused(
     let person = header.behalf.key();
     let subject = denials::Subject { caller: &header.caller_key, person: person.as_deref(), provider, action, digest };
     Ok(denials::paused_until(tx, &subject)?.map(|until| {
-        let noun = kind.noun();
+        let what = kind.noun();
         let reason = format!(
-            "A person refused exactly this {noun}. Nobody is asked about it again before {}. Another {noun} may be asked \
-             about.",
+            "A person said no to exactly this {what}, so nobody is asked about it again before {}. Another {what} may be \
+             asked about.",
             until.clock()
         );
         Refusal { retry_after: Some(until.since(tx.now())), ..Refusal::new(Code::ApprovalDenied, reason) }

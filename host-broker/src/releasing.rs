@@ -2,10 +2,9 @@
 
 use crate::answers::success;
 use crate::broker::Broker;
-use crate::call::Header;
 use crate::directives::Said;
 use crate::filter::finished::Shown;
-use crate::kernel;
+use kernel::call::Header;
 use model::Caller;
 use serde_json::json;
 use shared::digest::Digest;

@@ -15,7 +15,7 @@
 
 pub mod witness;
 
-use crate::providers::execution::Execution;
+use kernel::execution::Execution;
 use model::NoRandomness;
 use model::{Ciphertext, Place, Random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -24,7 +24,7 @@ use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use witness::Credential;
+use witness::{Credential, Witness};
 use zeroize::Zeroizing;
 
 /// The layout above.
@@ -128,7 +128,7 @@ impl Vault {
         credential: &Credential,
         proof: &Execution,
     ) -> Result<Ciphertext, VaultFault> {
-        proof.witnessed().note(&credential.hidden);
+        Witness::of(proof.slots()).note(&credential.hidden);
         let record = Zeroizing::new(serde_json::to_vec(credential).unwrap_or_default());
         self.encrypted(place, &record)
     }
@@ -146,7 +146,7 @@ impl Vault {
     ) -> Result<Credential, VaultFault> {
         let record = self.decrypted(place, sealed)?;
         let credential: Credential = serde_json::from_slice(&record).map_err(|_damaged| VaultFault::Damaged)?;
-        proof.witnessed().note(&credential.hidden);
+        Witness::of(proof.slots()).note(&credential.hidden);
         Ok(credential)
     }
 

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::authorize::Policy;
-use crate::call::Call;
+use kernel::call::Call;
 use model::approval::Approval;
 use store::StoreError;
 use store::Transaction;

@@ -1,8 +1,8 @@
 //! What an external agent has instead of a grant: its access, for the level of the action that its tool stands for.
 
-use crate::call::Call;
 use crate::config::flows::FlowsTable;
 use crate::flows::standing::{Use, standing};
+use kernel::call::Call;
 use policy::facts::{ChatsFact, GrantFact, LiveGrant};
 use shared::flow::GrantId;
 use shared::{Code, Gate, Level, Timestamp};

@@ -5,7 +5,7 @@
 //! is wrong with a well-formed call (an unknown action, bad parameters) is a fact for the decision, so that a
 //! group without a grant learns nothing from it.
 
-use super::{Asked, Call, Directive, FileOrigin, Header, Order, Origin, Params, Parsed, Rubbish, Target, Written};
+use super::{Directive, Order, Parsed, Rubbish};
 use crate::call::FlowOrder;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, UnknownRequests};
@@ -14,8 +14,9 @@ use crate::identity::issuers::Issuers;
 use crate::identity::token;
 use crate::intake::Inbound;
 use crate::own_secrets;
-use crate::providers::contract::Needs;
 use crate::providers::registry::{Catalogue, Entry};
+use kernel::call::{Asked, Call, FileOrigin, Header, Lane, Origin, Params, Target, Written};
+use kernel::contract::Needs;
 use model::Caller;
 use model::EffectMarker;
 use model::LedgerKey;
@@ -74,7 +75,13 @@ fn inspect_call(call: &mut Call, desk: &Desk) {
 pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
     let caller = Caller::Group(inbound.room.group.clone());
     let stem: Option<RequestId> = inbound.name.strip_suffix(".json").and_then(|stem| stem.parse().ok());
-    let file = FileOrigin { group: inbound.room.group.clone(), name: inbound.name, reply_as: None, slot: inbound.slot };
+    let file = FileOrigin {
+        group: inbound.room.group.clone(),
+        name: inbound.name,
+        reply_as: None,
+        lane: Lane::Refused,
+        slot: Box::new(inbound.slot),
+    };
     let scrubber = desk.filters.as_ref().map(|filters| filters.scrubber.as_ref());
     let rubbish = |file, request_id: Option<RequestId>, code, reason: String| {
         let caller_key = caller.to_string().into();
@@ -136,7 +143,7 @@ pub fn parse(inbound: Inbound, desk: &Desk) -> Parsed {
         origin: Origin::File(FileOrigin { reply_as, ..file }),
         arrived: inbound.arrived,
         patience: patience.saturating_sub(inbound.age),
-        weight: Some(weight),
+        weight: Some(Box::new(weight)),
     };
     sort(document, header, &bytes, desk)
 }
@@ -223,7 +230,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
     };
     let planted = EffectMarker { request_id: header.request_id.clone(), nonce };
     let document = match header.behalf {
-        Subject::Nobody(TokenError::Missing) => Written(bytes.into()),
+        Subject::Nobody(TokenError::Missing) => Written::new(bytes),
         Subject::Person(_) | Subject::Nobody(_) => Written::without_token(bytes),
     };
     Parsed::Call(Box::new(Call {

@@ -4,7 +4,7 @@ use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::control::{self, Control};
 use crate::host::Office;
-use crate::kernel::Ledger;
+use kernel::Ledger;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

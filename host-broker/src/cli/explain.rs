@@ -2,7 +2,7 @@
 
 use crate::accounts;
 use crate::authorize;
-use crate::call::{Call, Desk, hypothetical, hypothetical_of_tool};
+use crate::call::{Desk, hypothetical, hypothetical_of_tool};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, person};
@@ -13,6 +13,7 @@ use crate::proposing;
 use crate::providers::setup;
 use crate::secrets::Secrets;
 use clap::Args;
+use kernel::call::Call;
 use model::LedgerKey;
 use model::{ChatType, Person};
 use policy::explain::explain;

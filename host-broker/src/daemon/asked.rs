@@ -3,10 +3,11 @@
 //! In memory there is only who waits and until when; the questions themselves are rows, so a restart asks on.
 
 use super::{Loop, TICK, group_of};
-use crate::call::{Origin, Parsed};
+use crate::call::Parsed;
 use crate::event::{Back, Checked, Event, Resumed};
 use crate::proposing::named_after;
 use crate::questions::{Unanswerable, Why};
+use kernel::call::Origin;
 use model::Caller;
 use model::Nonce;
 use model::approval::{Kind, State};

@@ -2,7 +2,7 @@
 
 use super::Loop;
 use crate::event::Event;
-use crate::kernel::Held;
+use kernel::Held;
 use std::time::Duration;
 use store::Durability;
 use tokio::time::Instant;

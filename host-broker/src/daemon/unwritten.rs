@@ -1,10 +1,11 @@
 //! What could not be recorded: an outcome waits for the ledger, everything else is turned away.
 
 use super::Loop;
-use crate::call::{Origin, Parsed};
+use crate::call::Parsed;
 use crate::event::Event;
-use crate::kernel::Effect;
 use crate::outbox::Unrecorded;
+use kernel::Effect;
+use kernel::call::Origin;
 use shared::Timestamp;
 use std::sync::Arc;
 use store::StoreError;

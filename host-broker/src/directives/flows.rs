@@ -3,7 +3,7 @@
 use super::outside::{list_accesses, revoke};
 use super::{RowSubject, Said};
 use crate::broker::Broker;
-use crate::call::{FlowOrder, Header};
+use crate::call::FlowOrder;
 use crate::config::flows::ImportPolicy;
 use crate::config::{FLOWS, near_miss};
 use crate::flows::project::project;
@@ -11,6 +11,7 @@ use crate::operators;
 use crate::proposing::named_after;
 use crate::providers::accepted::difference;
 use crate::questions::Posed;
+use kernel::call::Header;
 use model::Caller;
 use model::Nonce;
 use model::approval;

@@ -2,9 +2,9 @@
 
 use super::Said;
 use crate::broker::Broker;
-use crate::call::Header;
 use crate::config::flows::FlowsTable;
 use crate::flows::issuers;
+use kernel::call::Header;
 use model::Caller;
 use model::TokenId;
 use model::bearer::Bearer;

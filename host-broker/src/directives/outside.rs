@@ -3,12 +3,12 @@
 use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::broker::Broker;
-use crate::call::Header;
 use crate::config::flows::{FlowsTable, ToolTable};
 use crate::flows::issuers;
 use crate::flows::standing::{Use, standing};
 use crate::providers::registry::Entry;
 use crate::rights;
+use kernel::call::Header;
 use model::Caller;
 use model::bearer::Bearer;
 use serde_json::{Map, Value, json};

@@ -6,10 +6,10 @@
 use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
 use crate::authorize::{chats_fact, grant_fact, kinds_fact};
 use crate::broker::{Broker, Fulfilled};
-use crate::call::Header;
 use crate::flows::standing::{Use, standing};
 use crate::providers::registry::Entry;
 use crate::questions;
+use kernel::call::Header;
 use model::Caller;
 use model::Declaration;
 use model::approval::State;

@@ -7,12 +7,12 @@ use crate::filter::inspect::{self, Verdict};
 use crate::filter::scrub::Scrubber;
 use crate::filter::{Cleaned, Rules, Strictness, clean_text, redacted_with, shorten};
 use crate::inspection::{Inspector, Looked};
-use crate::kernel::Effect;
-use crate::providers::contract::{Aside, Failure, Invocation, Probed, Success};
-use crate::providers::execution::{Brought, Executed};
 use crate::vault::witness::Witness;
 use aho_corasick::BuildError;
 use jsonschema::Validator;
+use kernel::Effect;
+use kernel::contract::{Aside, Failure, Invocation, Probed, Success};
+use kernel::execution::{Brought, Executed};
 use model::LedgerKey;
 use model::Treatment;
 use policy::facts::EgressFact;
@@ -279,11 +279,11 @@ impl std::fmt::Debug for Outcome {
 
 /// Filters what an effect brought back. It waits for nobody but a judge, where one is configured.
 pub async fn filter(executed: Executed, filters: &Filters) -> Filtered {
-    if !executed.witnessed().is_empty() {
+    if !Witness::of(executed.slots()).is_empty() {
         // Nor is this built where everybody waits for it.
         tokio::task::yield_now().await;
     }
-    let wider = filters.beside(executed.witnessed());
+    let wider = filters.beside(&Witness::of(executed.slots()));
     let (effect, intent, result, took) = executed.into_parts();
     let (filters, result) = match (&wider, result) {
         (Ok(Some(wider)), result) => (wider, result),

@@ -44,7 +44,7 @@ pub fn standing(
         return Ok(Err(Code::KillSwitch));
     }
     let Some(access) = find(view, id)? else { return Ok(Err(Code::FlowExternalGrantDenied)) };
-    if let Err(code) = access.in_force(now) {
+    if let Err(code) = access.check_end(now) {
         return Ok(Err(code));
     }
     if issuers::lost_right(view, flows, &access.issued_by)?.is_some() {

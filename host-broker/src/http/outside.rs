@@ -21,7 +21,7 @@ mod openapi;
 mod operators;
 mod rates;
 
-use crate::call::{Directive, Header, Order, Origin, Parsed, Rubbish};
+use crate::call::{Directive, Order, Parsed, Rubbish};
 use crate::config::Config;
 use crate::control::Clerk;
 use crate::event::{Event, Reports};
@@ -42,6 +42,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use futures_util::StreamExt as _;
 use http_body::Body as _;
+use kernel::call::{Header, Origin};
 use model::Caller;
 use model::Clock;
 use model::Nonce;

@@ -4,7 +4,7 @@
 
 use crate::call::{Order, Parsed};
 use crate::directives::is_for_main_only;
-use crate::mailroom::pace::Lane;
+use kernel::call::Lane;
 use shared::snapshot::Snapshot;
 
 /// Returns the lane of a document. Without a snapshot it is the refused one.

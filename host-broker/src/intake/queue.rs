@@ -3,10 +3,12 @@
 use super::lane::{has_any, lane};
 use super::worker::{Job, Look, ParsedDocuments, Reading};
 use super::{ParseWorker, UnknownRequests};
-use crate::call::{self, Desk, Origin, Parsed};
+use crate::call;
+use crate::call::{Desk, Parsed};
 use crate::event::Event;
-use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, RoomError};
+use kernel::call::Lane;
+use kernel::call::Origin;
 use model::Clock;
 use shared::mailbox::{FileIdentity, Listing, is_document};
 use shared::snapshot::Snapshot;
@@ -286,7 +288,7 @@ impl Queue {
             self.room.pace(lane).spend(took, now);
         }
         if let Origin::File(file) = parsed.origin_mut() {
-            file.slot.set_lane(lane);
+            file.lane = lane;
         }
         if let Parsed::Rubbish(rubbish) = &parsed {
             self.room.pace(lane).count(now);

@@ -7,9 +7,9 @@
 use super::lane::lane;
 use crate::call::{self, Desk, Parsed};
 use crate::event::{Event, News, Reports};
-use crate::mailroom::pace::Lane;
 use crate::mailroom::{Room, Slot, Weight};
 use crate::questions::Why;
+use kernel::call::Lane;
 use model::Clock;
 use shared::mailbox::{FileIdentity, Found, ReadFault};
 use shared::snapshot::Snapshot;

@@ -23,15 +23,6 @@ const TIME_BURST: Duration = Duration::from_millis(200);
 /// the rest.
 const COST_MAX: Duration = Duration::from_millis(10);
 
-/// The lane of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// The group's snapshot lets the group do what the document asks.
-    Permitted,
-    /// The document will be refused, as far as is known.
-    Refused,
-}
-
 /// When each bucket will be empty.
 #[derive(Debug, Default)]
 pub struct Pace(Mutex<(Option<Instant>, Option<Instant>)>);

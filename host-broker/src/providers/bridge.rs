@@ -21,18 +21,17 @@ use crate::filter::{COMPLAINT_MAX, complaint};
 use crate::identity::issuers::OwnKey;
 use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
-use crate::providers::contract::{
-    Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
-};
-use crate::providers::execution::Execution;
 use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
 use crate::secrets::Secret;
 use crate::vault::Vault;
+use crate::vault::witness::Witness;
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
 use jsonschema::Validator;
+use kernel::contract::{Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared};
+use kernel::execution::Execution;
 use model::Ciphertext;
 use model::Clock;
 use model::EffectMarker;
@@ -311,7 +310,7 @@ impl Bridge {
     fn cleaned(&self, text: &str, execution: Option<&Execution>) -> String {
         const NOT_SHOWN: &str = "(it cannot be searched for the credential)";
         let Some(scrubber) = &self.scrubber else { return complaint(text, None) };
-        match execution.map_or(Ok(None), |execution| execution.witnessed().beside(scrubber)) {
+        match execution.map_or(Ok(None), |execution| Witness::of(execution.slots()).beside(scrubber)) {
             Ok(wider) => complaint(text, Some(wider.as_ref().unwrap_or(scrubber))),
             Err(_too_long) => NOT_SHOWN.to_owned(),
         }

@@ -2,9 +2,9 @@
 
 pub(crate) mod interpreter;
 
-use crate::providers::execution::Execution;
 use crate::secrets::Secret;
 use crate::secrets::source::SecretSource;
+use kernel::execution::Execution;
 use platform::commands::{Command, Ending, Finished, installed};
 use platform::egress::{HOSTS_MAX, Host};
 use platform::resources::{PRLIMIT, ResourceLimits};

@@ -25,11 +25,11 @@ pub use files::BadPattern;
 pub use format::Format;
 pub use time::NotAZone;
 
-use crate::providers::contract::Operation;
 use crate::providers::native::{BadDeclaration, operation};
 use backend::Backend;
 use files::Files;
 use journald::{Journald, Place};
+use kernel::contract::Operation;
 use model::Clock;
 use model::Exposure;
 use platform::commands::Commands;

@@ -21,8 +21,8 @@ mod desk;
 pub(crate) mod propose;
 mod reply;
 
-use crate::providers::contract::Operation;
 use desk::Desk;
+use kernel::contract::Operation;
 use model::Random;
 use rules::PathRules;
 use serde_json::{Map, Value};

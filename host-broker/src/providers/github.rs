@@ -50,14 +50,14 @@ mod standin_tests;
 #[cfg(test)]
 mod wire_tests;
 
-use crate::providers::contract::{Failure, Operation};
-use crate::providers::execution::Execution;
 use crate::providers::native::{BadDeclaration, operation};
 use crate::secrets::Secret;
 use base::{BadBaseUrl, BaseUrl};
 use client::{Client, NoClient, Session};
 use fields::text;
 use guardrails::{BadGuardrail, Guardrails};
+use kernel::contract::{Failure, Operation};
+use kernel::execution::Execution;
 use model::Clock;
 use model::Exposure;
 use params::Repo;

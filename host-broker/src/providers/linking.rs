@@ -20,12 +20,12 @@ mod auth_list;
 mod auth_poll;
 mod auth_unlink;
 
-use crate::providers::contract::{Aside, Failure, Found, Operation, Progress};
-use crate::providers::execution::Execution;
 use crate::providers::native;
 use crate::vault::witness::Credential;
 use crate::vault::{Vault, VaultFault};
 use address::{Brought, Hosts};
+use kernel::contract::{Aside, Failure, Found, Operation, Progress};
+use kernel::execution::Execution;
 use model::ChatType;
 use model::Clock;
 use model::Declaration;

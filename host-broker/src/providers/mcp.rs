@@ -24,14 +24,12 @@ pub mod settings;
 pub mod tools;
 pub mod upstream;
 
-use crate::providers::contract::{
-    Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
-};
-use crate::providers::execution::Execution;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
 use accounts::{Accounts, Credential};
 use jsonschema::Validator;
+use kernel::contract::{Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared};
+use kernel::execution::Execution;
 use link::CallFault;
 use model::EffectMarker;
 use model::Renewal;

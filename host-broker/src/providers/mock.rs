@@ -12,10 +12,10 @@
 //! probe = true                # whether it happened can be looked up in that file
 //! ```
 
-use crate::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
-use crate::providers::execution::Execution;
 use crate::providers::native::faults;
 use jsonschema::Validator;
+use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success, unprepared};
+use kernel::execution::Execution;
 use model::EffectMarker;
 use model::{Declaration, Exposes, Exposure, ParamError, Tier};
 use schemars::JsonSchema;

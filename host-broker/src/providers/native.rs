@@ -3,11 +3,9 @@
 //! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
 //! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
 
-use crate::providers::contract::{
-    Aside, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied,
-};
-use crate::providers::execution::Execution;
 use jsonschema::Validator;
+use kernel::contract::{Aside, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied};
+use kernel::execution::Execution;
 use model::EffectMarker;
 use model::Nonce;
 use model::SealedRequest;

@@ -18,8 +18,6 @@ mod settings;
 pub use renewal::{Late, Renewing};
 pub use settings::Settings;
 
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::providers::linking::address::Brought;
 use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
 use crate::secrets::Secret;
@@ -27,6 +25,8 @@ use crate::vault::Vault;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use claims::{claims, named, shown};
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use model::Clock;
 use model::Random;
 use oauth2::basic::{

@@ -1,8 +1,8 @@
 //! The catalogue: every provider and action there is, as configuration and secrets make it.
 
-use crate::providers::contract::{Failure, Invocation, Operation, Probed, Running};
-use crate::providers::execution::Execution;
 use crate::providers::mcp::upstream::{Pinned, Upstream};
+use kernel::contract::{Failure, Invocation, Operation, Probed, Running};
+use kernel::execution::Execution;
 use model::{Declaration, ParamError, Refusal};
 use policy::facts::Outage;
 use rules::{NamedAction, NamedProvider};

@@ -20,7 +20,6 @@ use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::bridge::{self, Bridge, Vouching};
 use crate::providers::child::{self, Child};
-use crate::providers::contract::Operation;
 use crate::providers::files::Spot;
 use crate::providers::linking::address::Hosts;
 use crate::providers::linking::{self, Desk};
@@ -33,6 +32,7 @@ use crate::secrets::source::{CommandOutput, Output, SecretSource};
 use crate::secrets::{Secret, SecretFault, Secrets};
 use crate::vault;
 use crate::vault::Vault;
+use kernel::contract::Operation;
 use model::LedgerKey;
 use platform::commands::{Command, Commands, Ending};
 use platform::home::Home;
@@ -95,10 +95,10 @@ pub fn vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vaul
     vault_with(config, home, effects, true)
 }
 
-/// As [`vault`], but makes no key in the home. It fails if none could be made.
+/// As [`vault()`], but makes no key in the home. It fails if none could be made.
 ///
 /// # Errors
-/// As [`vault`].
+/// As [`vault()`].
 pub fn checked_vault(config: &Config, home: &Home, effects: &Effects) -> Result<Arc<Vault>, StartError> {
     vault_with(config, home, effects, false)
 }

@@ -1,7 +1,7 @@
 //! What a person is shown of a call, and on whose behalf it is asked.
 
-use crate::call::Call;
-use crate::providers::contract::Invocation;
+use kernel::call::Call;
+use kernel::contract::Invocation;
 use model::Caller;
 use model::SealedRequest;
 use model::approval::ApprovalReason;

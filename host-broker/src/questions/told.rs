@@ -1,9 +1,8 @@
 //! What the caller hears of a question: that a person is asked, what was answered, and what became of it.
 
-use crate::authorize::Refusal;
-use crate::call::Header;
-use crate::kernel;
-use crate::kernel::Answer;
+use kernel::Answer;
+use kernel::authorize::Refusal;
+use kernel::call::Header;
 use model::approval::{Approval, Kind, State};
 use serde_json::json;
 use shared::reply::{ApprovalRef, Evidence};

@@ -4,8 +4,7 @@
 //! Nobody's answer would change anything, so they are closed at the start and when an answer or silence ends them.
 
 use crate::broker::Broker;
-use crate::kernel;
-use crate::kernel::Answer;
+use kernel::Answer;
 use model::Caller;
 use model::approval::{Kind, State};
 use serde_json::json;

@@ -1,10 +1,9 @@
 //! A person records what became of a call whose outcome nobody knew.
 
 use crate::answers::success;
-use crate::call::Header;
 use crate::directives::Said;
 use crate::filter::finished::Shown;
-use crate::kernel;
+use kernel::call::Header;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::digest::Digest;

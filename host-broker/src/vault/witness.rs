@@ -4,6 +4,7 @@ use crate::filter::is_credential_key;
 use crate::filter::scrub::Scrubber;
 use crate::secrets::SECRET_CHARS_MIN;
 use aho_corasick::BuildError;
+use kernel::Slots;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -82,6 +83,11 @@ impl fmt::Debug for Credential {
 pub struct Witness(Arc<Mutex<Vec<Zeroizing<String>>>>);
 
 impl Witness {
+    /// The texts that an execution has seen.
+    pub fn of(slots: &Slots) -> Self {
+        slots.get()
+    }
+
     /// Notes texts that must not come back.
     pub(super) fn note(&self, texts: &[String]) {
         let mut seen = self.seen();

@@ -21,6 +21,6 @@ pub(crate) use error::at;
 pub use error::{DatabaseError, StoreError};
 pub use open::{at_rest, reader};
 pub use steady::estimate as steady_estimate;
-pub use store::{Durability, Store, Tally, Undone};
+pub use store::{ClockCheck, Durability, Store, Tally, Undone};
 pub use transaction::Transaction;
 pub use view::View;

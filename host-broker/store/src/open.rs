@@ -148,7 +148,7 @@ fn immutable(path: &Path) -> Option<String> {
     Some(format!("file:{name}?immutable=1"))
 }
 
-/// Tables are only ever added: the row format of the ledger is final.
+/// The statements of a version only add tables: the row format of the ledger is final.
 fn change(connection: &Connection, statements: &str) -> Result<(), StoreError> {
     connection
         .execute_batch(&format!("BEGIN IMMEDIATE;\n{statements}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"))

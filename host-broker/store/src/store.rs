@@ -27,6 +27,15 @@ pub enum Durability {
     Deferred,
 }
 
+/// Whether the machine's clock is compared with the last row before anything is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockCheck {
+    /// It is: a clock that is too far behind stops every write.
+    Required,
+    /// It is not: a person accepts the clock with this very transaction.
+    Skipped,
+}
+
 /// The clock may be this much behind the last row before nothing is admitted any more.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(30);
 
@@ -59,11 +68,11 @@ pub struct Tally {
     pub commits: u64,
     /// Those that were synced to the disk.
     pub syncs: u64,
-    /// Rows that were inserted, changed or deleted since the database was opened last.
+    /// Rows that were inserted, changed or deleted since the database was opened last. A failed commit opens it again.
     pub changes: u64,
 }
 
-/// The reason why a transaction is undone. Nothing of it is stored.
+/// The reason why a transaction is undone.
 #[derive(Debug)]
 pub enum Undone<R, E> {
     /// It could not be begun, and the work did not run.
@@ -127,13 +136,15 @@ impl Store {
     /// Runs the work in one transaction, and commits it.
     ///
     /// # Errors
-    /// [`Undone`]; nothing of the work is stored.
+    /// [`Undone`]; nothing of the work is stored, unless the database cannot be read after a failed commit. Then nobody
+    /// knows, and nothing is written before it can be read.
     pub fn transaction<R, E>(
         &mut self,
-        durability: Durability,
+        (durability, clock): (Durability, ClockCheck),
         work: impl FnOnce(&Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, Undone<R, E>> {
-        self.begin(durability).map_err(Undone::NotBegun)?;
+        let may_begin = if clock == ClockCheck::Skipped { Ok(()) } else { self.check_clock() };
+        may_begin.and_then(|()| self.begin(durability)).map_err(Undone::NotBegun)?;
         let (wall, steady) = (self.clock.now(), self.steady());
         let transaction = Transaction::new(&self.view, self.head, (wall, steady), &self.policy_version, &self.minor);
         let done = work(&transaction);
@@ -141,8 +152,7 @@ impl Store {
         let done = match done {
             Ok(done) => done,
             Err(error) => {
-                // Some errors have ended the transaction already; then there is nothing to roll back.
-                self.view.connection().execute_batch("ROLLBACK").ok();
+                self.roll_back();
                 return Err(Undone::Failed(error));
             }
         };
@@ -152,8 +162,20 @@ impl Store {
                 self.steady.is_kept(kept);
                 Ok(done)
             }
-            Err(error) => Err(Undone::NotCommitted(done, error)),
+            Err(error) => {
+                self.roll_back();
+                Err(Undone::NotCommitted(done, error))
+            }
         }
+    }
+
+    /// Ends the transaction, and forgets what was counted with its rows.
+    fn roll_back(&mut self) {
+        // Some errors have ended the transaction already; then there is nothing to roll back.
+        if !self.view.connection().is_autocommit() {
+            self.view.connection().execute_batch("ROLLBACK").ok();
+        }
+        self.minor.get_mut().folding.forget_after(self.head.seq);
     }
 
     fn begin(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -307,11 +329,6 @@ impl Store {
     /// Returns the row up to which everything is synced.
     pub fn synced(&self) -> i64 {
         self.synced
-    }
-
-    /// Forgets the requests that were counted with rows after this one, because those rows were undone.
-    pub fn forget_counted_after(&mut self, seq: i64) {
-        self.minor.get_mut().folding.forget_after(seq);
     }
 }
 

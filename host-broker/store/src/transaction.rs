@@ -56,7 +56,7 @@ impl<'c> Transaction<'c> {
     }
 
     /// Takes the machine's clock for right although the last row is later. Returns the time of the last row and the
-    /// machine's. If it is earlier, the next row must be of the kind [`Kind::ClockAccepted`].
+    /// machine's. If it is earlier, the next row must be of the kind [`Kind::ClockAccepted`](crate::ledger::chain::Kind::ClockAccepted).
     pub fn accept_clock(&self) -> (Timestamp, Timestamp) {
         let last = Timestamp::from_millis(self.head.get().ts);
         self.now.set(self.clock);

@@ -1,7 +1,7 @@
 //! Reads of the store.
 
 use crate::open::SCHEMA_VERSION;
-use crate::{StoreError, at};
+use crate::{DatabaseError, StoreError, at};
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
 
 /// Reads of the evidence and the state: of an open transaction, or of the last commit.
@@ -11,6 +11,14 @@ pub struct View {
 }
 
 impl View {
+    /// Returns how a commit of this connection is synced: 1 is ordered only, 2 is synced.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the engine does not say.
+    pub fn synchronous(&self) -> Result<i64, StoreError> {
+        self.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(at("read how commits are synced"))
+    }
+
     pub(crate) fn over(connection: Connection) -> Self {
         Self { connection }
     }
@@ -20,8 +28,10 @@ impl View {
     /// # Errors
     /// [`StoreError`] if the database cannot be read, or is of another version.
     pub fn has_schema(&self) -> Result<bool, StoreError> {
-        let version: i64 =
-            self.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(at("read the schema's version"))?;
+        let version: i64 = self.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|source| {
+            let path = self.connection.path().unwrap_or_default().into();
+            StoreError::Open { path, source: DatabaseError(source) }
+        })?;
         match version {
             0 => Ok(false),
             SCHEMA_VERSION => Ok(true),

@@ -1,8 +1,7 @@
 //! A ledger that is months old, with as many rows as a test wants.
 
-use host_broker::kernel;
-use host_broker::kernel::Ledger;
-use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::Ledger;
+use kernel::{Effect, Scribe, Step, Unwritten};
 use model::Clock;
 use shared::Timestamp;
 use std::path::Path;

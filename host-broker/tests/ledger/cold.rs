@@ -7,9 +7,8 @@
 //! prints the time of each deletion with its commit, and of the commits of one row in between.
 
 use crate::ledger::world::{Hand, START, open};
-use host_broker::kernel;
-use host_broker::kernel::Ledger;
-use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::Ledger;
+use kernel::{Effect, Scribe, Step, Unwritten};
 use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 use shared::digest::Digest;

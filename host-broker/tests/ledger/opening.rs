@@ -4,7 +4,7 @@ use crate::ledger::dice::Dice;
 use crate::ledger::scribe::{Clerk, Happening, fill, raw, rows, verify, write};
 use crate::ledger::world::{World, open};
 use host_broker::event::Event;
-use host_broker::kernel::{Committed, Scribe, Step, Unwritten};
+use kernel::{Committed, Scribe, Step, Unwritten};
 use model::Clock as _;
 use rusqlite::Connection;
 use serde_json::json;

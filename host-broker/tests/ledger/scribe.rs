@@ -1,9 +1,8 @@
 //! Events for the ledger alone, and what turns them into rows: no broker, no policy.
 
 use crate::ledger::dice::Dice;
-use host_broker::kernel;
-use host_broker::kernel::{Batch, Ledger};
-use host_broker::kernel::{Effect, Scribe, Step, Unwritten};
+use kernel::{Batch, Ledger};
+use kernel::{Effect, Scribe, Step, Unwritten};
 use rusqlite::Connection;
 use serde_json::json;
 use shared::digest::Digest;

@@ -2,10 +2,11 @@
 
 use crate::ledger::scribe::{Clerk, Happening, callers, fill, raw, rows, verify, write};
 use crate::ledger::world::{START, World};
-use host_broker::call::{Origin, Parsed, Rubbish};
+use host_broker::call::{Parsed, Rubbish};
 use host_broker::event::Event;
-use host_broker::kernel::Batch;
-use host_broker::kernel::Committed;
+use kernel::Batch;
+use kernel::Committed;
+use kernel::call::Origin;
 use model::Caller;
 use rusqlite::Connection;
 use serde_json::json;
@@ -181,21 +182,21 @@ fn turn(world: &World) -> i64 {
     raw(&world.ledger).query_row("SELECT turn FROM delivered", [], |row| row.get(0)).unwrap()
 }
 
-/// How many commits the writer has synced so far, and how many rows it has changed.
-fn synced(world: &World) -> (u64, u64) {
-    let tally = world.ledger.tally();
-    (tally.syncs, tally.changes)
+/// How a commit of the writer is synced now (1: ordered only, 2: synced), and how many rows it has changed so far.
+fn synced(world: &World) -> (i64, u64) {
+    (world.ledger.view().synchronous().unwrap(), world.ledger.tally().changes)
 }
 
 #[test]
 fn only_the_intents_of_reads_are_committed_without_a_sync() {
     let mut world = World::new();
     world.say(json!({ "type": "grant", "group_folder": "developer", "provider": "mock", "access_level": 1 }));
+    assert_eq!(synced(&world).0, 2);
     let read = world.call("developer", "read", &json!({}), None);
-    let (syncs, before) = synced(&world);
+    let before = synced(&world).1;
     assert!(matches!(world.admit(Durability::Normal, vec![read]).committed.as_slice(), [Committed::Start(_)]));
     // The row, the note that it is open, and its place in the minute's calls.
-    assert_eq!(synced(&world), (syncs, before + 3));
+    assert_eq!(synced(&world), (1, before + 3));
     assert_eq!(turn(&world), 0);
 
     let calls =
@@ -204,14 +205,14 @@ fn only_the_intents_of_reads_are_committed_without_a_sync() {
     assert!(matches!(batch.committed.as_slice(), [Committed::Start(_), Committed::Close(_, Some(_))]));
     // Two rows and their records (the refusal's reply, and its bytes). Then one more change, whose commit syncs all
     // that came before it.
-    assert_eq!(synced(&world), (syncs + 1, before + 3 + 6 + 1));
+    assert_eq!(synced(&world), (2, before + 3 + 6 + 1));
     assert_eq!(turn(&world), 1);
 
     // That was for once: the next intent of a read is not synced, the next batch of another kind is.
-    for (durability, more, changes) in [(Durability::Normal, 1, 3), (Durability::Full, 2, 6)] {
+    for (durability, level, changes) in [(Durability::Normal, 1, 3), (Durability::Full, 2, 6)] {
         let read = world.call("developer", "read", &json!({}), None);
         world.admit(durability, vec![read]);
-        assert_eq!(synced(&world), (syncs + more, before + 3 + 6 + 1 + changes));
+        assert_eq!(synced(&world), (level, before + 3 + 6 + 1 + changes));
     }
 }
 

@@ -5,9 +5,8 @@ use host_broker::authorize::{Policy, judge};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
 use host_broker::event::Event;
-use host_broker::kernel;
-use host_broker::kernel::{Committed, Scribe, Step, Unwritten};
 use host_broker::providers::registry::Listed;
+use kernel::{Committed, Scribe, Step, Unwritten};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use serde_json::{Value, json};
@@ -219,7 +218,7 @@ fn a_provider_that_is_off_or_gone_takes_no_calls() {
     world.relist(listed(&[]));
     assert_eq!(world.result("read", &json!({}), None), "unknown_action");
     let mut call = world.call("developer", "read", &json!({}), None);
-    call.target = host_broker::call::Target::NoProvider;
+    call.target = kernel::call::Target::NoProvider;
     let now = Timestamp::from_millis(START);
     let (_, decision) =
         judge(world.ledger.view(), (now, world.ledger.steady()), &call, &policy(&world.clerk.config), None).unwrap();

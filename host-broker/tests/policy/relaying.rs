@@ -1,10 +1,11 @@
 //! Who may hand in what others have answered in a chat.
 
 use crate::policy::world::World;
-use host_broker::call::{Directive, Header, Order, Parsed};
+use host_broker::call::{Directive, Order, Parsed};
 use host_broker::chat::{Relayed, read};
 use host_broker::event::Event;
-use host_broker::kernel::Committed;
+use kernel::Committed;
+use kernel::call::Header;
 use model::Caller;
 use serde_json::Value;
 use store::Durability;

@@ -3,10 +3,11 @@
 
 use crate::policy::world::{START, World, with_mock};
 use host_broker::authorize::{Policy, judge};
-use host_broker::call::{Call, Desk, hypothetical};
+use host_broker::call::{Desk, hypothetical};
 use host_broker::identity::issuers::Issuers;
 use host_broker::providers::registry::{Catalogue, Listed};
 use host_broker::providers::{github, mock};
+use kernel::call::Call;
 use platform::clock::SystemClock;
 use policy::decide::{Step, Verdict};
 use policy::explain::explain;

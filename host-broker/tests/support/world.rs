@@ -3,17 +3,18 @@
 
 use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
-use host_broker::call::{Call, Header, Origin, Params, Parsed, Target, Written};
+use host_broker::call::Parsed;
 use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
 use host_broker::filter::values::Formats;
-use host_broker::kernel::{Batch, Ledger};
-use host_broker::providers::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
-use host_broker::providers::execution::Execution;
 use host_broker::providers::registry::{Catalogue, Listed};
 use host_broker::providers::setup::scrubber;
 use host_broker::secrets::Secrets;
+use kernel::call::{Call, Header, Origin, Params, Target, Written};
+use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
+use kernel::execution::Execution;
+use kernel::{Batch, Ledger};
 use model::Caller;
 use model::Clock;
 use model::EffectMarker;
@@ -306,7 +307,7 @@ impl World {
             document: Written::default(),
             params: Params::new(params.as_object().unwrap().clone()),
             departing: None,
-            asked: host_broker::call::Asked::No,
+            asked: kernel::call::Asked::No,
             applies: None,
             flow: None,
             sealed: None,

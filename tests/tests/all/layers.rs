@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the workspace crates that it may use. The page has the same table.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("shared", &[]),
     ("mcp-shim", &["shared"]),
     ("model", &["shared"]),
@@ -14,8 +14,9 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("policy", &["model", "shared"]),
     ("rules", &["model", "policy", "shared"]),
     ("store", &["model", "platform", "shared"]),
-    ("host-broker", &["model", "platform", "policy", "rules", "shared", "store"]),
-    ("tests", &["host-broker", "mcp-shim", "model", "platform", "policy", "rules", "shared", "store"]),
+    ("kernel", &["model", "policy", "shared", "store"]),
+    ("host-broker", &["kernel", "model", "platform", "policy", "rules", "shared", "store"]),
+    ("tests", &["host-broker", "kernel", "mcp-shim", "model", "platform", "policy", "rules", "shared", "store"]),
 ];
 
 fn root() -> &'static Path {

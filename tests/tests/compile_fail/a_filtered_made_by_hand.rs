@@ -1,5 +1,5 @@
 use host_broker::filter::finished::{Filtered, Outcome};
-use host_broker::kernel::Effect;
+use kernel::Effect;
 use shared::reply::Evidence;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-use host_broker::authorize::Authorized;
+use kernel::authorize::Authorized;
 use host_broker::event::Event;
-use host_broker::kernel::{self, Pending, Unwritten};
+use kernel::{Pending, Unwritten};
 use store::Transaction;
 
 fn later<'old, 'new>(tx: &'new Transaction<'_>, old: Authorized<'old>) -> Result<Pending<'new>, Unwritten<Event>> {

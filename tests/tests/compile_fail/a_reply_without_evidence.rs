@@ -1,4 +1,4 @@
-use host_broker::call::Origin;
+use kernel::call::Origin;
 use host_broker::outbox::Outbox;
 use shared::Reply;
 

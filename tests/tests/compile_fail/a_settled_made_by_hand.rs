@@ -1,4 +1,4 @@
-use host_broker::kernel::{Answer, Settled};
+use kernel::{Answer, Settled};
 
 fn forge(answer: Answer) -> Settled {
     Settled(answer)

@@ -1,8 +1,8 @@
-use host_broker::authorize::{Authorized, Obligations};
-use host_broker::kernel::Effect;
+use kernel::Effect;
+use kernel::authorize::Authorized;
 
 fn forge<'tx>(effect: Effect) -> Authorized<'tx> {
-    Authorized { effect, obligations: Obligations::default(), tx: std::marker::PhantomData }
+    Authorized { effect, tx: std::marker::PhantomData }
 }
 
 fn main() {}

@@ -1,5 +1,5 @@
-use host_broker::kernel::Pending;
-use host_broker::providers::execution::{Executed, execute};
+use kernel::Pending;
+use kernel::execution::{Executed, execute};
 
 async fn early(pending: Pending<'_>) -> Executed {
     execute(pending).await

@@ -1,4 +1,4 @@
-use host_broker::providers::execution::Execution;
+use kernel::execution::Execution;
 use model::EffectMarker;
 use tokio::time::Instant;
 

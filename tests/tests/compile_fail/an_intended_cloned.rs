@@ -1,4 +1,4 @@
-use host_broker::kernel::Intended;
+use kernel::Intended;
 
 fn twice(intended: &Intended) -> Intended {
     Clone::clone(intended)

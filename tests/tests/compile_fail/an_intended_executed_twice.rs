@@ -1,5 +1,5 @@
-use host_broker::kernel::Intended;
-use host_broker::providers::execution::execute;
+use kernel::Intended;
+use kernel::execution::execute;
 
 async fn twice(intended: Intended) {
     let first = execute(intended).await;

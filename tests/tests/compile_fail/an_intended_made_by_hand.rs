@@ -1,4 +1,4 @@
-use host_broker::kernel::{Effect, Intended};
+use kernel::{Effect, Intended};
 use shared::reply::Evidence;
 
 fn forge(effect: Effect, evidence: Evidence) -> Intended {

@@ -4,10 +4,10 @@
 
 use super::envelope::Method;
 use super::{Bridge, Fault, failure};
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::providers::linking::address::Brought;
 use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use crate::providers::cloud_logs::entry::Record;
 use crate::providers::cloud_logs::position::EntryId;
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
-use crate::providers::contract::{Failure, Running};
+use kernel::contract::{Failure, Running};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;

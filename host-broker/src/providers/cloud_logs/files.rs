@@ -18,7 +18,7 @@ use crate::providers::cloud_logs::format::Format;
 use crate::providers::cloud_logs::position::EntryId;
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
 use crate::providers::cloud_logs::time::Zone;
-use crate::providers::contract::Running;
+use kernel::contract::Running;
 use lines::Meter;
 pub use listing::BadPattern;
 use listing::{FileRef, Listing, OpenFault, Pattern, Stream, Unsteady};

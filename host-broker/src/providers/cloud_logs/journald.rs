@@ -9,8 +9,8 @@ use crate::providers::cloud_logs::backend::{Backend, Fault, Found, Services, Sou
 use crate::providers::cloud_logs::position::{EntryId, StreamKey};
 use crate::providers::cloud_logs::search::{Newest, Search, Skipped};
 use crate::providers::cloud_logs::window::Window;
-use crate::providers::contract::Running;
 use decode::{Decoded, Output, Shown};
+use kernel::contract::Running;
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use std::ffi::OsString;
 use std::path::PathBuf;

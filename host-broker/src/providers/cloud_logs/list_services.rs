@@ -3,9 +3,9 @@
 use crate::providers::cloud_logs::backend::{self, Services, Source};
 use crate::providers::cloud_logs::search::Skipped;
 use crate::providers::cloud_logs::{Logs, counted};
-use crate::providers::contract::{Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

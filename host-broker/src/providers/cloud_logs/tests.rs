@@ -2,7 +2,7 @@ use super::*;
 use crate::providers::cloud_logs::get_log_entry::GetLogEntry;
 use crate::providers::cloud_logs::list_services::ListServices;
 use crate::providers::cloud_logs::query_logs::{Page, QueryLogs};
-use crate::providers::contract::{Failure, Guard, Operation};
+use kernel::contract::{Failure, Guard, Operation};
 use platform::commands::SystemCommands;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

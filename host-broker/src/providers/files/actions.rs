@@ -8,10 +8,10 @@ mod read_file;
 mod withdraw_proposal;
 mod write_file;
 
-use crate::providers::contract::{Guard, Operation};
 use crate::providers::files::desk::Desk;
 use crate::providers::files::patch::first_name;
 use crate::providers::native::{BadDeclaration, operation};
+use kernel::contract::{Guard, Operation};
 use model::{Exposure, Refusal};
 use serde_json::{Map, Value, json};
 use shared::{Action, Provider};

@@ -2,12 +2,12 @@
 //!
 //! Nothing is held open between two calls, so that a workspace that was recreated is the one that is used.
 
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::providers::files::apply::{Journal, Recovered, recover, unwatched};
 use crate::providers::files::rules::PathRules;
 use crate::providers::files::settings::Settings;
 use crate::providers::files::workspace::{FileFault, Workspace};
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use model::Random;
 use model::Refusal;
 use model::WorkspacePath;

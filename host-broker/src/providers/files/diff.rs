@@ -6,6 +6,7 @@
 //! A file that is not UTF-8, or has a zero byte, cannot be shown; such a change is refused.
 
 use crate::providers::files::change::{Change, ChangeSet, FileState};
+use kernel::contract::Lines;
 use model::card::{is_latin, is_odd};
 use model::{WorkspacePath, conceals};
 use shared::digest::Digest;
@@ -26,15 +27,6 @@ pub struct Diff {
     text: String,
     concealing: Vec<WorkspacePath>,
     lines: Lines,
-}
-
-/// How many lines a set of changes adds and removes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lines {
-    /// Lines that the change adds.
-    pub added: usize,
-    /// Lines that the change removes.
-    pub removed: usize,
 }
 
 /// A file that cannot be shown.

@@ -1,12 +1,12 @@
 //! Describing a change: what a person is shown, what is kept, and what the agent hears.
 
 use crate::filter::mark::marks_of;
-use crate::providers::contract::{Aside, Failure, Proposed};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::{Answer, Question};
 use crate::providers::files::settings::SET_BYTES_MAX;
+use kernel::contract::{Aside, Failure, Proposed};
 use model::ProposalId;
 use model::card::DIFF_BYTES_MAX;
 use schemars::JsonSchema;

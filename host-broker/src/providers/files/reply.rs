@@ -1,6 +1,6 @@
 //! The shape in which every action of `files` answers.
 
-use crate::providers::contract::Aside;
+use kernel::contract::Aside;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared::digest::Digest;

@@ -1,6 +1,5 @@
 //! What the actions demand, refuse, send and make of answers.
 
-use crate::providers::contract::{Failure, Guard, Invocation, Operation, Probed};
 use crate::providers::github::merge_pr::{Facts, MergePr};
 use crate::providers::github::params::Repo;
 use crate::providers::github::scripted::{Caller, Fixed, NOW, PATIENCE, Reply, Scripted, TOKEN};
@@ -10,6 +9,7 @@ use crate::providers::github::{
 };
 use crate::providers::native::NativeAction;
 use crate::secrets::Secret;
+use kernel::contract::{Failure, Guard, Invocation, Operation, Probed};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use shared::{Code, Level};

@@ -7,7 +7,6 @@
 //! octocrab's features `retry`, `follow-redirect` and `tracing` stay off in `Cargo.toml`: the first repeats writes,
 //! the second leaves the origin, the third logs what GitHub was asked.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Cursor, Target};
 use crate::providers::github::departure::watched;
 use crate::providers::github::errors::{Answer, BodyFault, Reader, retry_after, unknown};
@@ -15,6 +14,7 @@ use crate::providers::github::etags::{Etags, Kept};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kernel::contract::Failure;
 use model::Clock;
 use model::Nonce;
 use model::Refusal;

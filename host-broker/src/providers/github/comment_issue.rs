@@ -1,7 +1,5 @@
 //! `comment_issue`.
 
-use crate::providers::contract::{Failure, Guard, Probed};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::nonce::{BODY_CHARS_MAX, Handle, marked};
@@ -11,6 +9,8 @@ use crate::providers::github::shapes::Commented;
 use crate::providers::github::{Github, WRITES, unusual_write};
 use crate::providers::native::NativeAction;
 use http::Method;
+use kernel::contract::{Failure, Guard, Probed};
+use kernel::execution::Execution;
 use model::EffectMarker;
 use model::Exposure;
 use model::Nonce;

@@ -4,10 +4,10 @@
 //! answer is lost, unreadable or a server fault may have happened: that is [`Failure::Unknown`] and nothing else.
 //! Only GitHub's own definite answers (3xx and 4xx) say that nothing was changed.
 
-use crate::providers::contract::Failure;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
+use kernel::contract::Failure;
 use serde_json::Value;
 use shared::Timestamp;
 use std::time::Duration;

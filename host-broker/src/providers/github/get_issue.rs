@@ -1,13 +1,13 @@
 //! `get_issue`.
 
-use crate::providers::contract::{Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::Issue;
 use crate::providers::github::{Github, READS, repo_of_url, same_repo, unusual};
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::Deserialize;

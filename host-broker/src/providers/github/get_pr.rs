@@ -1,7 +1,5 @@
 //! `get_pr`.
 
-use crate::providers::contract::{Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::{count, text};
@@ -10,6 +8,8 @@ use crate::providers::github::params::{Number, Owner, Repo, RepoName};
 use crate::providers::github::shapes::{ChangedFile, PullRequest};
 use crate::providers::github::{Github, READS, same_repo, unusual};
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! What the operator allows at GitHub, whatever a grant says.
 
-use crate::providers::contract::Guard;
 use crate::providers::github::params::{BranchName, Owner, Repo, RepoName};
 use glob::{MatchOptions, Pattern};
+use kernel::contract::Guard;
 use model::Refusal;
 use shared::Code;
 use std::collections::BTreeSet;

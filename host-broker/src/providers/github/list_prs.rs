@@ -1,7 +1,5 @@
 //! `list_prs`.
 
-use crate::providers::contract::{Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::pages::{Place, listed};
@@ -9,6 +7,8 @@ use crate::providers::github::params::{Limit, Owner, Repo, RepoName, StateFilter
 use crate::providers::github::shapes::PullRequest;
 use crate::providers::github::{Github, READS};
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,5 @@
 //! `list_repos`.
 
-use crate::providers::contract::{Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::text;
@@ -11,6 +9,8 @@ use crate::providers::github::params::Limit;
 use crate::providers::github::shapes::Repository;
 use crate::providers::github::{Github, READS};
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

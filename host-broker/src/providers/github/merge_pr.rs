@@ -2,8 +2,6 @@
 
 mod facts;
 
-use crate::providers::contract::{Failure, Guard, Probed, Success};
-use crate::providers::execution::Execution;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::fields::{commit, flag, text};
@@ -14,6 +12,8 @@ use crate::providers::github::{Github, WRITES, probe, unusual, unusual_write};
 use crate::providers::native::NativeAction;
 pub(super) use facts::Facts;
 use http::{Method, StatusCode};
+use kernel::contract::{Failure, Guard, Probed, Success};
+use kernel::execution::Execution;
 use model::EffectMarker;
 use model::Exposure;
 use model::Nonce;

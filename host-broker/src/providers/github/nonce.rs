@@ -1,7 +1,7 @@
 //! What is planted into an effect, so that a lost answer can be settled by looking.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::params::{Number, Owner, Repo, RepoName};
+use kernel::contract::Failure;
 use model::EffectMarker;
 use model::Nonce;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Lists: page after page, up to a limit.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::base::{Cursor, Target};
 use crate::providers::github::client::Session;
+use kernel::contract::Failure;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;

@@ -3,12 +3,12 @@
 //! Only an object that carries the planted mark counts as the effect. Its absence never licenses a repeat: GitHub's
 //! lists may lag behind, and these look at the newest entries only.
 
-use crate::providers::contract::{Failure, Probed, Success};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::{flag, text};
 use crate::providers::github::nonce::Handle;
 use crate::providers::github::pages;
+use kernel::contract::{Failure, Probed, Success};
 use serde::Serialize;
 use serde_json::Value;
 use shared::Timestamp;

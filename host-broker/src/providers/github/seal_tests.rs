@@ -1,6 +1,5 @@
 //! What is sealed is what leaves: for every write, byte for byte.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::action_tests::{action, catalogue, fitting, settings, sha};
 use crate::providers::github::client::Session;
 use crate::providers::github::merge_pr::{Facts, MergePr};
@@ -11,6 +10,7 @@ use crate::providers::github::{
 };
 use crate::providers::native::NativeAction;
 use crate::secrets::Secret;
+use kernel::contract::Failure;
 use model::Nonce;
 use model::SealedRequest;
 use model::card::Card;

@@ -1,6 +1,5 @@
 //! All fifteen actions against a stateful GitHub, well and with every fault.
 
-use crate::providers::contract::{Failure, Probed};
 use crate::providers::github::base::Target;
 use crate::providers::github::client::{Change, Session};
 use crate::providers::github::guardrails::Guardrails;
@@ -14,6 +13,7 @@ use crate::providers::github::{
     get_repo, list_branches, list_issues, list_prs, list_repos,
 };
 use http::Method;
+use kernel::contract::{Failure, Probed};
 use model::EffectMarker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

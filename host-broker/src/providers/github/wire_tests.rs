@@ -1,6 +1,5 @@
 //! What goes over the wire, and what is made of what comes back.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::base::{BaseUrl, Target};
 use crate::providers::github::client::{Change, Client, NoClient};
 use crate::providers::github::fields::is_pull_request;
@@ -8,6 +7,7 @@ use crate::providers::github::pages::{BadPlace, Place, listed};
 use crate::providers::github::scripted::{Caller, NOW, PATIENCE, Reply, SHORT, Scripted, TOKEN};
 use crate::providers::github::shapes::Issue;
 use http::Method;
+use kernel::contract::Failure;
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! `auth_complete`.
 
 use super::{Brought, Desk, aside, no};
-use crate::providers::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
-use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::execution::Execution;
 use model::{Declaration, Exposure, Refusal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

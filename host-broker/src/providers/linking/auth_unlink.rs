@@ -1,9 +1,9 @@
 //! `auth_unlink`.
 
 use super::Desk;
-use crate::providers::contract::{Failure, Guard, Needs, Supplied};
-use crate::providers::execution::Execution;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Failure, Guard, Needs, Supplied};
+use kernel::execution::Execution;
 use model::{Declaration, Exposure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

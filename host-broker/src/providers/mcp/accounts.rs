@@ -1,9 +1,9 @@
 //! A server that is called with persons' accounts: a connection for each, with that account's token.
 
 use super::upstream::Upstream;
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::providers::oauth::OAuth;
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use model::Ciphertext;
 use model::Renewal;
 use shared::digest::Digest;

@@ -4,7 +4,7 @@ use super::http::{Client, HttpCause};
 use super::listener::Listener;
 use super::pipe::{Bounded, Heard, LINE_MAX, Patient, WRITE_PATIENCE};
 use super::tools::{COUNT_MAX, Said};
-use crate::providers::execution::Execution;
+use kernel::execution::Execution;
 use platform::commands::{ChildGroup, Opened};
 use platform::http::Http;
 use rmcp::ServiceError;

@@ -1,7 +1,7 @@
 //! What a server may say by itself, and what becomes of it: of progress the numbers, of its tools that they have changed;
 //! whatever it asks is refused.
 
-use crate::providers::meanwhile::{Meanwhile, Steps};
+use kernel::meanwhile::{Meanwhile, Steps};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation,

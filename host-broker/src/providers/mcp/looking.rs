@@ -3,8 +3,8 @@
 
 use super::upstream::{START_PATIENCE, Upstream};
 use crate::providers::accepted::Accepted;
-use crate::providers::contract::{Failure, Invocation, Operation, Probed, Running};
-use crate::providers::execution::Execution;
+use kernel::contract::{Failure, Invocation, Operation, Probed, Running};
+use kernel::execution::Execution;
 use model::{Declaration, Exposure, ParamError, Refusal};
 use serde_json::{Map, Value, json};
 use shared::Level;

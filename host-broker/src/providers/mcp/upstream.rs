@@ -6,11 +6,12 @@ use crate::filter::scrub::Scrubber;
 use crate::filter::{complaint, holds_own};
 use crate::providers::accepted::Accepted;
 use crate::providers::child::Child;
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::secrets::Secret;
+use crate::vault::witness::Witness;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use model::Refusal;
 use platform::commands::{Command, CommandError, Commands};
 use platform::http::Http;
@@ -234,7 +235,7 @@ impl Upstream {
             Ok(Reach::Child(_)) => Err("it is a program, which has no accounts".to_owned()),
             Err(why) => Err(why.clone()),
         };
-        let wider = self.scrubber.as_ref().map(|base| execution.witnessed().beside(base));
+        let wider = self.scrubber.as_ref().map(|base| Witness::of(execution.slots()).beside(base));
         let (reach, scrubber) = match wider {
             Some(Ok(Some(wider))) => (reach, Some(Arc::new(wider))),
             // Nothing is connected whose complaints could not be cleaned of the token.

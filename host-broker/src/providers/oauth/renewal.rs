@@ -1,9 +1,9 @@
 //! How what an account is worked with is opened, and kept fresh.
 
 use super::{Carrier, Kept, OAuth, Registered, TokenFault, fresh_until, unlinked};
-use crate::providers::contract::Failure;
-use crate::providers::execution::Execution;
 use crate::vault::witness::{Credential, Unfit};
+use kernel::contract::Failure;
+use kernel::execution::Execution;
 use model::RecordKind;
 use model::Renewal;
 use model::{Ciphertext, Place};

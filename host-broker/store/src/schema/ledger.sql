@@ -58,8 +58,8 @@ CREATE TABLE broken_evidence (
     error TEXT    NOT NULL
 ) STRICT;
 
--- The steady clock: time that has passed while a daemon ran. It begins with the last row that is there.
--- From now on these columns are dated by it: idempotency.claimed_at, replies.stored_at, denials.until, chat_misses.at,
+-- The steady clock: time that has passed while a daemon ran.
+-- These columns are dated by it: idempotency.claimed_at, replies.stored_at, denials.until, chat_misses.at,
 -- chat_silence.until, buckets.empty_at, breakers.open_until.
 CREATE TABLE steady (
     one  INTEGER PRIMARY KEY CHECK (one = 1),

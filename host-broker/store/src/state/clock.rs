@@ -23,7 +23,8 @@ pub fn end_later(tx: &Transaction<'_>) -> Result<Vec<(&'static str, usize)>, Sto
         let changed = tx.view().prepare_cached(sql).and_then(|mut s| s.execute(params![now]));
         changed.map_err(at("end what was given while the clock was ahead"))
     };
-    let ended = ENDED.iter().map(|(name, sql)| change(sql).map(|count| (*name, count))).collect();
+    let ended: Vec<_> =
+        ENDED.iter().map(|(name, sql)| change(sql).map(|count| (*name, count))).collect::<Result<_, _>>()?;
     change(QUOTAS)?;
-    ended
+    Ok(ended)
 }

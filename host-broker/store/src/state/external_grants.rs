@@ -1,8 +1,7 @@
 //! What external agents were given: one version of one flow, some tools that its steps name, for a while.
 //!
-//! Whoever has the bearer has the access. It is made here, shown once, and kept nowhere: what is stored is its hash. At each
-//! use [`standing`] asks again whether the access holds, in the transaction of the decision, and [`spend`] counts it in the
-//! transaction of the intent: what was counted was begun, and what was begun was counted.
+//! The bearer gives the access. Only its hash is stored. Whether an access holds is asked at each use, in the transaction
+//! of the decision. [`spend`] counts the use in the transaction of the intent.
 //!
 //! Source: flow-external-agent-gate, sections 2 to 4.
 
@@ -92,7 +91,7 @@ impl Access {
     ///
     /// # Errors
     /// The code of the refusal.
-    pub fn in_force(&self, now: Timestamp) -> Result<(), Code> {
+    pub fn check_end(&self, now: Timestamp) -> Result<(), Code> {
         match self.revoked_at {
             Some(_) => Err(Code::FlowExternalGrantRevoked),
             None if self.expires_at <= now => Err(Code::FlowExternalGrantExpired),

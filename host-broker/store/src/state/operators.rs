@@ -1,8 +1,8 @@
 //! Operators elsewhere: tokens with which flows are worked with over HTTP, in the name of the person who made them.
 //!
-//! A token reaches one vault, flows of some scopes, and some of what can be done with them; it never answers a question. At
-//! each use [`standing`] asks again whether it holds, in the transaction of what it is used for. It ends with its time, with
-//! a word, and when the person who made it no longer administers.
+//! A token reaches one vault, flows of some scopes, and some operations on them. It never answers an approval. Whether it
+//! holds is asked at each use, in the transaction of the operation. It ends with its time, when somebody revokes it, and
+//! when the person who created it no longer administers.
 //!
 //! Source: flow-external-agent-gate, section 2.2.
 

@@ -1,8 +1,6 @@
 //! `apply_patch`: proposes, and never writes.
 
 use super::{clipped, refuse};
-use crate::providers::contract::{Aside, Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::patch::{Limits, first_name, plan};
 use crate::providers::files::propose::{Proposal, propose};
@@ -10,6 +8,8 @@ use crate::providers::files::reply::Answer;
 use crate::providers::files::settings::SET_BYTES_MAX;
 use crate::providers::files::workspace::FileFault;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,14 +1,14 @@
 //! `apply_proposal`: makes the changes that a person has agreed to, once.
 
 use super::{clipped, guarded, named, refuse};
-use crate::providers::contract::{Aside, Failure, Guard, Needs, Probed, Success, Supplied};
-use crate::providers::execution::Execution;
 use crate::providers::files::apply::{ApplyError, Mark, Place, apply, unwatched};
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard, Needs, Probed, Success, Supplied};
+use kernel::execution::Execution;
 use model::EffectMarker;
 use model::ProposalId;
 use model::proposal::Stored;

@@ -1,12 +1,12 @@
 //! `list_dir`.
 
 use super::{READS, clipped, guarded, named};
-use crate::providers::contract::{Aside, Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, unread};
 use crate::providers::files::reply::Answer;
 use crate::providers::files::workspace::Kind;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
 //! `read_file`.
 
 use super::{READS, clipped, guarded, named, refuse};
-use crate::providers::contract::{Aside, Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no, unread};
 use crate::providers::files::reply::Answer;
 use crate::providers::files::workspace::{Excerpt, Lines};
 use crate::providers::native::NativeAction;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::contract::{Aside, Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,10 @@
 //! `withdraw_proposal`.
 
-use crate::providers::contract::{Aside, Failure, Guard, Needs, Supplied};
-use crate::providers::execution::Execution;
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard, Needs, Supplied};
+use kernel::execution::Execution;
 use model::Exposure;
 use model::ProposalId;
 use schemars::JsonSchema;

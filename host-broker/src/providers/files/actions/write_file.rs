@@ -1,13 +1,13 @@
 //! `write_file`: proposes, and never writes.
 
 use super::{clipped, guarded, named, refuse};
-use crate::providers::contract::{Aside, Failure, Guard};
-use crate::providers::execution::Execution;
 use crate::providers::files::change::ChangeSet;
 use crate::providers::files::desk::{Desk, no, unread};
 use crate::providers::files::propose::{Proposal, propose};
 use crate::providers::files::reply::Answer;
 use crate::providers::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard};
+use kernel::execution::Execution;
 use model::Exposure;
 use schemars::JsonSchema;
 use serde::Deserialize;

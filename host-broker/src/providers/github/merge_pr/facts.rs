@@ -1,11 +1,11 @@
 //! What must be known of a pull request before it is merged.
 
-use crate::providers::contract::Failure;
 use crate::providers::github::base::Target;
 use crate::providers::github::client::Session;
 use crate::providers::github::fields::{commit, count, flag, text};
 use crate::providers::github::params::{CommitSha, Number, Repo};
 use crate::providers::github::{same_repo, unusual};
+use kernel::contract::Failure;
 use serde_json::Value;
 use std::time::Duration;
 

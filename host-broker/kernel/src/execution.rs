@@ -2,10 +2,11 @@
 //!
 //! To audit: `Execution { ` is constructed in [`execute`] only, from an [`Intended`], which only a commit makes.
 
-use crate::kernel::{Effect, Intended};
-use crate::providers::contract::{Failure, Invocation, Probed, Success};
-use crate::providers::meanwhile::Meanwhile;
-use crate::vault::witness::Witness;
+use crate::call::Call;
+use crate::contract::{Failure, Invocation, Probed, Success};
+use crate::meanwhile::Meanwhile;
+use crate::proofs::{Effect, Intended};
+use crate::slots::Slots;
 use futures_util::FutureExt as _;
 use model::EffectMarker;
 use model::Nonce;
@@ -31,7 +32,7 @@ pub struct Execution {
     deadline: Instant,
     sealed: Option<SealedRequest>,
     meanwhile: Arc<Meanwhile>,
-    witnessed: Witness,
+    slots: Slots,
 }
 
 impl Execution {
@@ -82,9 +83,9 @@ impl Execution {
         &self.meanwhile
     }
 
-    /// What it has seen of credentials.
-    pub fn witnessed(&self) -> &Witness {
-        &self.witnessed
+    /// What other crates keep with it.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     /// When the action must be over. The broker stops waiting then.
@@ -101,7 +102,7 @@ pub struct Executed {
     intent: Evidence,
     result: Result<Brought, Failure>,
     took: Duration,
-    witnessed: Witness,
+    slots: Slots,
 }
 
 /// What an effect brought back.
@@ -143,9 +144,9 @@ impl Executed {
         (self.effect, self.intent, self.result, self.took)
     }
 
-    /// What it has seen of credentials, which must not come back.
-    pub fn witnessed(&self) -> &Witness {
-        &self.witnessed
+    /// What other crates have kept with the execution.
+    pub fn slots(&self) -> &Slots {
+        &self.slots
     }
 }
 
@@ -171,10 +172,10 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(20);
 pub async fn execute(intended: Intended) -> Executed {
     let started = Instant::now();
     let (effect, intent) = intended.into_parts();
-    let witnessed = Witness::default();
+    let slots = Slots::default();
     let (effect, result) = match effect {
         Effect::Run(mut call) => {
-            let execution = execution_for(&call, witnessed.clone());
+            let execution = execution_for(&call, slots.clone());
             let changes = call.mutating;
             let result = match call.target.start() {
                 Some(invocation) => guarded(changes, execution.deadline, invocation.run(execution)).await,
@@ -183,7 +184,7 @@ pub async fn execute(intended: Intended) -> Executed {
             (Effect::Run(call), result.map(Brought::Result))
         }
         Effect::Prepare(mut call) => {
-            let execution = execution_for(&call, witnessed.clone());
+            let execution = execution_for(&call, slots.clone());
             let result = match call.target.start() {
                 Some(invocation) => guarded(false, execution.deadline, invocation.prepare(execution)).await,
                 None => Err(nothing_to_run()),
@@ -201,17 +202,17 @@ pub async fn execute(intended: Intended) -> Executed {
                 deadline,
                 sealed: None,
                 meanwhile: Arc::default(),
-                witnessed: witnessed.clone(),
+                slots: slots.clone(),
             };
             let handle: Value = probe.handle.clone();
             let result = guarded(false, deadline, probe.operation.probe(handle, execution)).await;
             (Effect::Probe(probe), result.map(Brought::Probe))
         }
     };
-    Executed { effect, intent, result, took: started.elapsed(), witnessed }
+    Executed { effect, intent, result, took: started.elapsed(), slots }
 }
 
-fn execution_for(call: &crate::call::Call, witnessed: Witness) -> Execution {
+fn execution_for(call: &Call, slots: Slots) -> Execution {
     Execution {
         planted: call.planted.clone(),
         group: call.header.caller.group().cloned(),
@@ -229,7 +230,7 @@ fn execution_for(call: &crate::call::Call, witnessed: Witness) -> Execution {
         },
         sealed: call.sealed.clone(),
         meanwhile: Arc::clone(&call.meanwhile),
-        witnessed,
+        slots,
     }
 }
 

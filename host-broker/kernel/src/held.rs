@@ -1,7 +1,7 @@
 //! What a batch costs each of its events, and what waits for a later sync.
 
-use crate::kernel::ledger::{Batch, Ledger};
-use crate::kernel::proofs::{Effect, Parts};
+use crate::ledger::{Batch, Ledger};
+use crate::proofs::{Effect, Parts};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 #[must_use]
 #[derive(Debug)]
 pub struct Held<E> {
-    pub(super) part: Parts<E>,
+    pub(crate) part: Parts<E>,
     // The last row of its batch.
-    pub(super) seq: i64,
-    pub(super) cost: Duration,
+    pub(crate) seq: i64,
+    pub(crate) cost: Duration,
 }
 
 impl Ledger {
@@ -43,7 +43,7 @@ impl Ledger {
 }
 
 /// Divides the time of a commit by the bytes that each event wrote. If none wrote any, all get the same.
-pub(super) fn shares(took: Duration, bytes: &[usize]) -> Vec<Duration> {
+pub(crate) fn shares(took: Duration, bytes: &[usize]) -> Vec<Duration> {
     let all: u128 = bytes.iter().map(|bytes| wide(*bytes)).sum();
     let count = wide(bytes.len()).max(1);
     let share = |bytes: &usize| {

@@ -2,22 +2,22 @@
 //!
 //! One thread owns it. [`Ledger::batch`] is the only way to write: it hands every event of a batch to the broker in one
 //! transaction, commits once, and only then gives out what may start and what may be answered. The proofs of that are
-//! in [`proofs`](crate::kernel::proofs).
+//! in [`proofs`](crate::proofs).
 
-use crate::kernel::held::{Held, shares};
-use crate::kernel::proofs::{Committed, Effect, Parts, Scribe, Step, Unwritten};
+use crate::held::{Held, shares};
+use crate::proofs::{Committed, Effect, Parts, Scribe, Step, Unwritten};
 use model::Clock;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Durability, Store, StoreError, Undone};
+use store::{ClockCheck, Durability, Store, StoreError, Undone};
 use tokio::time::Instant;
 
 /// The store of a home, written in batches only.
 #[derive(Debug)]
 pub struct Ledger {
-    pub(super) store: Store,
+    pub(crate) store: Store,
 }
 
 impl Deref for Ledger {
@@ -145,9 +145,7 @@ impl Ledger {
                 }
                 Err(lost) => lost,
             };
-            let seq = self.store.head().seq;
-            scribe.undone(seq);
-            self.store.forget_counted_after(seq);
+            scribe.undone(self.store.head().seq);
             match lost {
                 Lost::One { fault, others } => {
                     done.unwritten.push((fault.event, Arc::new(fault.error)));
@@ -175,11 +173,9 @@ impl Ledger {
     ) -> Result<Batch<E>, Lost<E>> {
         // Only the event that accepts the clock passes by it, and none beside it.
         let accepts = matches!(events.as_slice(), [event] if scribe.accepts_clock(event));
-        if let Err(error) = if accepts { Ok(()) } else { self.store.check_clock() } {
-            return Err(Lost::All { events, error: Arc::new(error) });
-        }
+        let clock = if accepts { ClockCheck::Skipped } else { ClockCheck::Required };
         let mut events = events.into_iter();
-        let written = self.store.transaction(durability, |transaction| {
+        let written = self.store.transaction((durability, clock), |transaction| {
             let mut parts: Vec<Parts<E>> = Vec::with_capacity(events.len());
             let (mut costs, mut bytes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
             while let Some(event) = events.next() {

@@ -1,7 +1,6 @@
 //! The one contract between the broker and everything it can do.
 
-use crate::providers::execution::Execution;
-use crate::providers::files::diff::Lines;
+use crate::execution::Execution;
 use model::Ciphertext;
 use model::EffectMarker;
 use model::Nonce;
@@ -159,6 +158,15 @@ pub enum Supplied {
     Withdrawn(bool),
     /// The caller's proposals, oldest first.
     Proposals(Vec<Listed>),
+}
+
+/// How many lines a set of changes adds and removes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Lines that the change adds.
+    pub added: usize,
+    /// Lines that the change removes.
+    pub removed: usize,
 }
 
 /// A change that was described and not made.

@@ -1,4 +1,4 @@
-//! The proofs that the ledger gives out, and the transaction that makes them.
+//! The proofs of an intent, of an outcome and of a reply.
 //!
 //! ```text
 //! Authorized<'tx> ── record_intent ──► Pending<'tx> ── commit ──► Intended    may start
@@ -10,8 +10,9 @@
 
 use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
-use crate::providers::contract::{Invocation, Operation};
-use crate::providers::meanwhile::Meanwhile;
+use crate::charge::charge;
+use crate::contract::{Invocation, Operation};
+use crate::meanwhile::Meanwhile;
 use model::EffectMarker;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
@@ -236,7 +237,7 @@ impl Intended {
     }
 
     /// Spends the proof.
-    pub fn into_parts(self) -> (Effect, Evidence) {
+    pub(crate) fn into_parts(self) -> (Effect, Evidence) {
         (self.effect, self.evidence)
     }
 }
@@ -286,7 +287,7 @@ fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> R
     if let Some(approval) = approval {
         approvals::spend(tx, approval.id)?;
     }
-    crate::limits::charge(tx, effect, (&obligations.charges, &obligations.counted_as), evidence.seq)?;
+    charge(tx, effect, (&obligations.charges, &obligations.counted_as), evidence.seq)?;
     if let Some(access) = &obligations.invokes {
         external_grants::spend(tx, access)?;
     }
@@ -433,7 +434,7 @@ fn call_intent<'a>(call: &'a Call, stage: &'static str) -> Draft<'a> {
 }
 
 /// Adds the call's public members to the body of a row.
-pub(crate) fn with_about(mut body: Value, invocation: Option<&dyn Invocation>) -> Value {
+pub fn with_about(mut body: Value, invocation: Option<&dyn Invocation>) -> Value {
     if let (Some(about), Some(members)) = (invocation.and_then(Invocation::about), body.as_object_mut()) {
         members.insert("about".to_owned(), about);
     }
@@ -454,7 +455,7 @@ fn probe_intent(probe: &Probe) -> Draft<'_> {
 
 /// What is left of a step when the borrow of its transaction ends; becomes a proof only by the commit.
 #[derive(Debug)]
-pub(super) enum Parts<E> {
+pub(crate) enum Parts<E> {
     Start(Effect, Evidence),
     Close(E, Option<Answer>),
     Wait(E, RequestId),
@@ -462,7 +463,7 @@ pub(super) enum Parts<E> {
 }
 
 impl<E> Step<'_, E> {
-    pub(super) fn loosen(self) -> Parts<E> {
+    pub(crate) fn loosen(self) -> Parts<E> {
         match self {
             Self::Start(pending) => Parts::Start(pending.effect, pending.evidence),
             Self::Close(closing) => Parts::Close(closing.source, closing.answer),
@@ -474,7 +475,7 @@ impl<E> Step<'_, E> {
 
 impl<E: From<Effect>> Parts<E> {
     /// The event, as it was before it was handled.
-    pub(super) fn undo(self) -> E {
+    pub(crate) fn undo(self) -> E {
         match self {
             Self::Start(effect, _) => effect.into(),
             Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) => event,
@@ -484,18 +485,18 @@ impl<E: From<Effect>> Parts<E> {
 
 impl<E> Parts<E> {
     /// Whether somebody hears of it at once, so that it must be synced first.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         matches!(self, Self::Close(_, Some(_)))
     }
 
     /// Returns whether somebody hears of it, and the reply rests on a row that is not synced.
-    pub(super) fn must_last(&self, synced: i64) -> bool {
+    pub(crate) fn must_last(&self, synced: i64) -> bool {
         matches!(self, Self::Close(_, Some(answer)) if answer.seq > synced)
     }
 
     /// Returns whether its commit must be synced: after it the request's file is removed, or an effect starts that is no
     /// harmless read.
-    pub(super) fn cannot_wait(&self) -> bool {
+    pub(crate) fn cannot_wait(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
             Self::Start(Effect::Run(call) | Effect::Prepare(call), _) => !call.is_harmless_read(),
@@ -505,7 +506,7 @@ impl<E> Parts<E> {
 
     /// Returns whether its end waits for a later sync: its reply rests on a row that is not synced, or it wrote so many
     /// bytes.
-    pub(super) fn waits(&self, synced: i64, bytes: usize) -> bool {
+    pub(crate) fn waits(&self, synced: i64, bytes: usize) -> bool {
         match self {
             Self::Close(_, Some(answer)) => answer.seq > synced,
             Self::Close(_, None) => bytes > 0,
@@ -514,7 +515,7 @@ impl<E> Parts<E> {
     }
 
     /// Called after the commit, and only then.
-    pub(super) fn committed(self) -> Committed<E> {
+    pub(crate) fn committed(self) -> Committed<E> {
         match self {
             Self::Start(effect, evidence) => Committed::Start(Intended { effect, evidence }),
             Self::Close(event, answer) => Committed::Close(event, answer.map(Settled)),

@@ -1,0 +1,144 @@
+//! Decides, and turns a permit into [`Authorized`].
+//!
+//! To audit: `Authorized { ` is constructed in this file only, in [`authorize`] and [`authorize_probe`].
+
+use crate::call::Call;
+use crate::contract::Operation;
+use crate::proofs::{Effect, Probe};
+use model::Caller;
+use model::approval::ApprovalReason;
+use policy::decide::{Verdict, decide};
+use policy::facts::{Agreed, Facts, GateFact, LimitsFact, OperationFact};
+use policy::limits::Charge;
+use shared::flow::GrantId;
+use shared::reply::Notice;
+use shared::{Code, Level};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Transaction;
+use store::state::sessions;
+
+/// An effect permitted inside this transaction: without one, no intent can be written.
+#[must_use]
+#[derive(Debug)]
+pub struct Authorized<'tx> {
+    effect: Effect,
+    obligations: Obligations,
+    tx: PhantomData<&'tx Transaction<'tx>>,
+}
+
+/// What goes with a permit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Obligations {
+    /// Gate approvals to be spent by the intent.
+    pub(crate) spend_gates: Vec<i64>,
+    /// The person's yes to be spent by it.
+    pub(crate) spend_approval: Option<Agreed>,
+    /// Whether the session learns what the action exposes.
+    pub(crate) exposes: bool,
+    /// The access of an external agent of which a call is used up.
+    pub(crate) invokes: Option<GrantId>,
+    /// What it uses up.
+    pub(crate) charges: Vec<Charge>,
+    /// The key under which its use counts.
+    pub(crate) counted_as: String,
+}
+
+impl Authorized<'_> {
+    /// Spends the permit.
+    pub(crate) fn into_parts(self) -> (Effect, Obligations) {
+        (self.effect, self.obligations)
+    }
+}
+
+/// What became of a call at the decision.
+#[derive(Debug)]
+pub enum Outcome<'tx> {
+    /// It may be attempted, or its remote facts may be fetched.
+    Authorized(Authorized<'tx>),
+    /// It may not.
+    Refused(Box<Call>, Refusal),
+    /// It may, if a person agrees; for these reasons one is asked.
+    Ask(Box<Call>, Vec<(ApprovalReason, String)>),
+}
+
+/// Decides on a call with facts that were gathered in this transaction. Nobody can hand a decision in.
+pub fn authorize<'tx>(_tx: &'tx Transaction<'_>, mut call: Box<Call>, facts: Facts) -> Outcome<'tx> {
+    let decision = decide(&facts);
+    match decision.verdict {
+        Verdict::Permit => {
+            let spend_gates = match facts.gate {
+                GateFact::Open(_, approvals) if demanded(facts.operation) >= Level::Production => approvals,
+                GateFact::Open(..) | GateFact::Closed(_) | GateFact::NotConfigured => Vec::new(),
+            };
+            let known =
+                |operation: &Arc<dyn Operation>| sessions::knows(&facts.session.earlier, operation.declaration());
+            let exposes = !call.target.operation().is_some_and(known);
+            let charges = charges(facts.limits);
+            // Set and not added: what could not be written is decided again.
+            call.notices = charges.iter().any(Charge::is_near).then_some(Notice::NearQuota).into_iter().collect();
+            // Whatever made a person be asked: the yes is spent, and stands on the row.
+            let invokes = match &call.header.caller {
+                Caller::External(access) => Some(access.clone()),
+                Caller::Group(_) | Caller::Person(_) | Caller::Operator(_) | Caller::Broker => None,
+            };
+            let counted_as = facts.counted_as;
+            let obligations =
+                Obligations { spend_gates, spend_approval: facts.agreed, exposes, invokes, charges, counted_as };
+            Outcome::Authorized(Authorized { effect: Effect::Run(call), obligations, tx: PhantomData })
+        }
+        // A call is prepared once: facts that do not satisfy the guard then will not do so later.
+        Verdict::NeedsRemote if !call.prepared => {
+            let (charges, counted_as) = (charges(facts.limits), facts.counted_as);
+            let obligations = Obligations { charges, counted_as, ..Obligations::default() };
+            Outcome::Authorized(Authorized { effect: Effect::Prepare(call), obligations, tx: PhantomData })
+        }
+        Verdict::NeedsRemote => Outcome::Refused(
+            call,
+            Refusal::new(Code::Guardrail, "The remote could not tell what the guardrail needs.".into()),
+        ),
+        Verdict::RequireApproval { .. } => Outcome::Ask(call, decision.asks()),
+        Verdict::Refuse { code, reason } => {
+            let retry_after = match facts.limits {
+                LimitsFact::Exceeded { code: limit, retry_after, .. } if limit == code => retry_after,
+                LimitsFact::Exceeded { .. } | LimitsFact::Within(_) => None,
+            };
+            Outcome::Refused(call, Refusal { code, reason, retry_after })
+        }
+    }
+}
+
+/// A probe is the broker's own read about an effect that was permitted before; it passes a fixed policy.
+pub fn authorize_probe<'tx>(_tx: &'tx Transaction<'_>, probe: Box<Probe>) -> Authorized<'tx> {
+    Authorized { effect: Effect::Probe(probe), obligations: Obligations::default(), tx: PhantomData }
+}
+
+fn charges(limits: LimitsFact) -> Vec<Charge> {
+    match limits {
+        LimitsFact::Within(charges) => charges,
+        LimitsFact::Exceeded { .. } => Vec::new(),
+    }
+}
+
+fn demanded(operation: Option<OperationFact>) -> Level {
+    operation.map_or(Level::None, |operation| operation.demanded)
+}
+
+/// A no, before anything was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The stable reason.
+    pub code: Code,
+    /// One sentence with a period.
+    pub reason: String,
+    /// When to try again, if that is known.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// A no of which nobody knows how long it stands.
+    pub fn new(code: Code, reason: String) -> Self {
+        Self { code, reason, retry_after: None }
+    }
+}

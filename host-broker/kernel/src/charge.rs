@@ -1,0 +1,54 @@
+//! Uses up what an intent uses: rates, quotas, the trial of a provider.
+
+use crate::call::Call;
+use crate::proofs::Effect;
+use policy::limits::Charge;
+use serde_json::json;
+use store::ledger::chain::{Draft, Kind};
+use store::state::counters::{self, Counter};
+use store::{StoreError, Transaction};
+
+/// Uses up what the intent of this effect uses.
+///
+/// # Errors
+/// [`StoreError`]; the intent must then not be written.
+pub(crate) fn charge(
+    tx: &Transaction<'_>,
+    effect: &Effect,
+    (charges, counted_as): (&[Charge], &str),
+    intent: i64,
+) -> Result<(), StoreError> {
+    let (call, runs) = match effect {
+        Effect::Run(call) => (call, true),
+        Effect::Prepare(call) => (call, false),
+        Effect::Probe(_) => return Ok(()),
+    };
+    let (caller, provider) = (&*call.header.caller_key, call.provider.as_str());
+    let counter = |counted_as, scope| Counter { counted_as, provider, scope };
+    for charge in charges {
+        match charge {
+            Charge::Rate { scope, per_minute } => counters::fill(tx, &counter(counted_as, scope), *per_minute)?,
+            Charge::Quota { scope, uses, soft, of, .. } if runs => {
+                let used = counters::use_up(tx, &counter(of.as_deref().unwrap_or(counted_as), scope), *uses)?;
+                if *soft == Some(used) {
+                    note_soft(tx, call, scope, used)?;
+                }
+            }
+            // Nothing is attempted yet.
+            Charge::Quota { .. } => {}
+            Charge::Trial => counters::begin_trial(tx, caller, provider, intent)?,
+        }
+    }
+    Ok(())
+}
+
+fn note_soft(tx: &Transaction<'_>, call: &Call, scope: &str, used: i64) -> Result<(), StoreError> {
+    tracing::warn!(caller = %call.header.caller_key, provider = %call.provider, scope, used, "a soft quota is used up");
+    tx.append(&Draft {
+        person: call.header.behalf.key(),
+        provider: Some(&call.provider),
+        body: json!({ "soft_quota": scope, "used": used, "of_request": call.header.request_id }),
+        ..Draft::new(Kind::Noted, &call.header.caller_key)
+    })?;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! The chain of proofs: from a permitted call to its durable intent, its execution, and from the durable outcome to the
+//! reply. Every type that proves something stands here, with the only function that makes it.
+//!
+//! ```text
+//! Facts ─► authorize ─► Authorized<'tx> ─► record_intent ─► Pending<'tx> ─ commit ─► Intended ─► execute ─► Executed
+//!                                                             answer ─► Closing<'tx> ─ commit ─► Settled
+//! ```
+//!
+//! Rust has no friend crates. So a proof and its constructor are in one crate, and each constructor takes the proof before
+//! it by value.
+
+pub mod authorize;
+pub mod call;
+mod charge;
+pub mod contract;
+pub mod execution;
+mod held;
+mod ledger;
+pub mod meanwhile;
+mod proofs;
+mod slots;
+
+pub use held::Held;
+pub use ledger::{Batch, Ledger};
+pub use proofs::*;
+pub use slots::Slots;

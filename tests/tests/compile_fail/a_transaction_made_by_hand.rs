@@ -1,0 +1,7 @@
+use store::{Transaction, View};
+
+fn forge(view: &View) -> Transaction<'_> {
+    Transaction { view }
+}
+
+fn main() {}
