@@ -27,7 +27,7 @@ docs:
 
 # Run one benchmark: roundtrip, providers, policy or siege.
 bench NAME *ARGS:
-    cargo bench --workspace --bench {{NAME}} -- {{ARGS}}
+    cargo bench --profile dist --workspace --bench {{NAME}} -- {{ARGS}}
 
 # Run the whole gate, as continuous integration does.
 gate:

@@ -3,10 +3,10 @@
 //! Nothing here decides. [`crate::broker`] says which of these it is.
 
 use crate::broker::{Broker, Parked};
-use crate::filter::finished::{Filtered, Outcome, Shown};
-use crate::filter::inspect::Reason;
+use crate::clean::{Filtered, Outcome, Shown};
 use crate::providers::files;
 use crate::questions;
+use filter::inspect::Reason;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
 use kernel::contract::Invocation;
@@ -167,7 +167,7 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
     let busy = (refusal.code == Code::Busy).then_some(limits::BUSY_RETRY);
     reply.retry_after_ms = millis(refusal.retry_after.or(busy));
     if call.was_asked() {
-        return questions::answer(tx, &call.header, true, reply, row.evidence());
+        return questions::answer(tx, &call.header, true, reply, row.receipt());
     }
     kernel::answer_minor(tx, &header.caller_key, reply, row).map(Some)
 }

@@ -4,8 +4,8 @@ mod external;
 
 use crate::accounts;
 use crate::approvals::sealing;
+use crate::clean::Filters;
 use crate::config::flows::FlowsTable;
-use crate::filter::finished::Filters;
 use crate::limits;
 use kernel::call::{Call, Target};
 use kernel::contract::{Guard, Invocation, Needs};

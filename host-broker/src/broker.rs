@@ -17,17 +17,17 @@ use crate::authorize;
 use crate::authorize::Policy;
 use crate::call::{Directive, Parsed, Rubbish};
 use crate::capability_answers::CapabilityAnswers;
+use crate::clean::{Filters, filter};
 use crate::config::Config;
 use crate::event::Event;
-use crate::filter::finished::{Filters, filter};
 use crate::flows::reads::Reads;
 use crate::linking;
-use crate::notices::{self, Outgoing};
+use crate::notices;
 use crate::proposing::{self, ToApply};
 use crate::providers::mcp::upstream::Withdrawn;
 use crate::providers::registry::{Catalogue, Entry};
 use crate::questions::{self, Ended, Resolved};
-use crate::vault::Vault;
+use kernel::PendingNotice;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
 use kernel::contract::{Invocation, Needs};
@@ -41,6 +41,7 @@ use model::Random;
 use model::Subject;
 use model::approval;
 use policy::decide::{Decision, Verdict};
+use secrets::vault::Vault;
 use serde_json::json;
 use shared::digest::Digest;
 use shared::{Code, Group, Provider, Reply, RequestId};
@@ -90,10 +91,6 @@ pub struct Broker {
     pub(crate) exchanging: BTreeSet<Provider>,
     /// The tools that servers were last seen to have withdrawn.
     pub(crate) withdrawn: BTreeMap<Provider, Withdrawn>,
-    /// Notices that may leave once this is durable.
-    pub(crate) outgoing: Vec<Outgoing>,
-    /// Notices about the ledger itself, likewise, each with the row that it is about.
-    pub(crate) alarms: Vec<(i64, Outgoing)>,
     pub(crate) ids: Arc<dyn Random>,
     /// What takes the broker's own secrets out of what it shows by itself and looks at what would leave; without, it shows
     /// no such thing.
@@ -135,8 +132,8 @@ impl Scribe<Event> for Broker {
             Event::Arrived(Parsed::Directive(directive)) => self.directed(tx, directive),
             Event::Arrived(Parsed::Rubbish(rubbish)) => Self::refuse_rubbish(tx, rubbish),
             Event::Telling(busy) => {
-                let told = self.tell(tx, &busy);
-                closed(tx, Event::Telling(busy), told.map(|()| None))
+                let pending = self.tell(tx, &busy);
+                notified(Event::Telling(busy), pending)
             }
             Event::Told(attempt) => {
                 let told = notices::told(tx, &attempt);
@@ -165,8 +162,8 @@ impl Scribe<Event> for Broker {
                 closed(tx, Event::Rotated(written), noted.map(|()| None))
             }
             Event::Verified(found) => {
-                let noted = self.alarm(tx, &found);
-                closed(tx, Event::Verified(found), noted.map(|()| None))
+                let pending = self.alarm(tx, &found);
+                notified(Event::Verified(found), pending)
             }
             Event::Stopping => closed(tx, Event::Stopping, Self::stopping(tx).map(|()| None)),
         }
@@ -176,13 +173,21 @@ impl Scribe<Event> for Broker {
         self.cancelled.retain(|_, row| *row <= seq);
         self.resolved.retain(|resolved| resolved.row <= seq);
         self.to_apply.retain(|to_apply| to_apply.row <= seq);
-        // Notices are taken in a batch of their own, which is emptied before the next.
-        self.outgoing.clear();
-        self.alarms.retain(|(row, _)| *row <= seq);
     }
 
     fn accepts_clock(&self, event: &Event) -> bool {
         event.accepts_clock()
+    }
+}
+
+/// An event after which notices leave, or unwritten as a whole.
+fn notified(
+    event: Event,
+    pending: Result<Vec<PendingNotice<'_>>, StoreError>,
+) -> Result<Step<'_, Event>, Unwritten<Event>> {
+    match pending {
+        Ok(pending) => Ok(Step::Notify(event, pending)),
+        Err(error) => Err(Unwritten { event, error }),
     }
 }
 
@@ -345,7 +350,7 @@ impl Broker {
         }
         let (reply, row) = if is_open { unfinished(tx, header, of)? } else { copied(tx, header, of)? };
         if call.was_asked() {
-            return questions::answer(tx, header, true, reply, row.evidence()).map(Before::Answered);
+            return questions::answer(tx, header, true, reply, row.receipt()).map(Before::Answered);
         }
         kernel::answer_copy(tx, header, reply, row).map(Some).map(Before::Answered)
     }
@@ -570,8 +575,6 @@ impl Broker {
             flow_reads: Reads::default(),
             exchanging: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
-            outgoing: Vec::new(),
-            alarms: Vec::new(),
             ids,
             filters: None,
             vault: None,

@@ -18,6 +18,7 @@ use shared::{Code, Level, Reply, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use store::Receipt;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
@@ -218,7 +219,7 @@ fn refuse(
     about: Option<String>,
     code: Code,
     reason: &str,
-) -> Result<(Answer, Evidence), StoreError> {
+) -> Result<(Answer, Receipt), StoreError> {
     let evidence = tx.append(&Draft {
         reason_code: Some(code),
         approval: about,
@@ -262,7 +263,7 @@ fn silent(tx: &Transaction<'_>, header: &Header, until: Timestamp, row: i64) -> 
         event_hash: row.event_hash,
         prev_hash: row.prev_hash,
     });
-    Ok(kernel::answer_again(header.request_id.clone(), serde_json::to_vec(&reply).unwrap_or_default(), row))
+    Ok(kernel::answer_again(header.request_id.clone(), reply.to_bytes(), row))
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
 use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use secrets::keys::KeyError;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -308,16 +309,24 @@ impl From<crate::host::StartError> for Fault {
         match &error {
             StartError::Config(_)
             | StartError::Room(_)
-            | StartError::Key { .. }
+            | StartError::Key(KeyError::File { .. })
             | StartError::Vault(_)
             | StartError::Socket { .. }
             | StartError::Inbox { .. }
             | StartError::Callback { .. } => Self::configuration(&error),
             StartError::Ledger(ledger) => of_ledger(ledger, &error),
-            StartError::Thread(_) | StartError::FirstRow(_) | StartError::Filter(_) | StartError::Randomness(_) => {
-                Self::internal(&error)
-            }
+            StartError::Thread(_)
+            | StartError::FirstRow(_)
+            | StartError::Filter(_)
+            | StartError::Randomness(_)
+            | StartError::Key(KeyError::Randomness(_)) => Self::internal(&error),
         }
+    }
+}
+
+impl From<KeyError> for Fault {
+    fn from(error: KeyError) -> Self {
+        crate::host::StartError::from(error).into()
     }
 }
 

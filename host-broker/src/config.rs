@@ -18,9 +18,8 @@ pub mod vault;
 pub mod warnings;
 pub mod web;
 
-use crate::filter::values::Formats;
-use crate::identity::issuers::OWN;
 use crate::providers::mcp::settings::Address;
+use ::filter::values::Formats;
 use ::rules::RulesError;
 use administrators::Administrators;
 use channels::{ChannelTable, NoticesTable};
@@ -32,6 +31,7 @@ use model::external;
 use policy::limits::Limits;
 use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
+use secrets::identity::issuers::OWN;
 use serde::{Deserialize, Serialize};
 use shared::digest::Digest;
 use shared::{Action, Gate, Group, Level, Provider};

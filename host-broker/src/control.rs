@@ -15,8 +15,6 @@ use crate::config::channels::is_identity;
 use crate::config::{Config, ROOT, unlisted};
 use crate::daemon::Exchange;
 use crate::event::{Event, News, Reports};
-use crate::filter::holds_own;
-use crate::filter::scrub::Scrubber;
 use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
@@ -27,6 +25,8 @@ use crate::providers::registry::Catalogue;
 use crate::questions::Given;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
+use filter::holds_own;
+use filter::scrub::Scrubber;
 use kernel::Ledger;
 use kernel::call::{Header, Origin};
 use kernel::{Committed, Probe};
@@ -618,7 +618,11 @@ pub fn administer(
     }
     let document = batch.committed.into_iter().find_map(|committed| match committed {
         Committed::Close(_, Some(settled)) => Some(settled.into_document().1),
-        Committed::Close(_, None) | Committed::Start(_) | Committed::Wait(..) | Committed::Ask(_) => None,
+        Committed::Close(_, None)
+        | Committed::Start(_)
+        | Committed::Wait(..)
+        | Committed::Ask(_)
+        | Committed::Notify(..) => None,
     });
     match document.and_then(|document| serde_json::from_slice(&document).ok()) {
         Some(value) => Ok(value),
@@ -630,10 +634,10 @@ pub fn administer(
 mod tests {
     use super::*;
     use crate::config::Environment;
-    use crate::filter::values::Formats;
     use crate::providers::setup;
-    use crate::secrets::Secrets;
+    use filter::values::Formats;
     use platform::random::SystemRandom;
+    use secrets::Secrets;
 
     /// Makes a clerk of the user 1 with these people.
     fn clerk(text: &str) -> Clerk {

@@ -22,8 +22,8 @@ mod waiting;
 
 use crate::broker::{Broker, run};
 use crate::call::{Invoked, Parsed};
+use crate::clean::Outcome;
 use crate::event::{Event, News, Reports};
-use crate::filter::finished::Outcome;
 use crate::flows::standing::{Use, standing};
 use crate::intake::Intake;
 use crate::notices::courier::Courier;
@@ -484,7 +484,6 @@ impl Loop {
         for to_apply in std::mem::take(&mut self.daemon.broker.to_apply) {
             self.apply(to_apply.wanted);
         }
-        self.send_alarms();
         if self.daemon.broker.questions_changed {
             self.daemon.questions.send_modify(|changes| *changes = changes.wrapping_add(1));
             let reader = self.daemon.ledger.view();
@@ -508,6 +507,14 @@ impl Loop {
                 Committed::Close(event, settled) => self.close(event, settled, cost),
                 Committed::Wait(event, of) => self.park(event, of),
                 Committed::Ask(event) => self.wait_for_a_person(event),
+                Committed::Notify(event, notices) => {
+                    if matches!(event, Event::Verified(_)) {
+                        self.send_alarms(notices);
+                    } else {
+                        self.set_out(notices);
+                    }
+                    self.close(event, None, cost);
+                }
             }
         }
         for (event, error) in batch.unwritten {

@@ -538,10 +538,10 @@ fn write(
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
         return Ok(Some(kernel::answer_unkept(reply, row)));
     }
-    let evidence = row.evidence();
+    let evidence = row.receipt();
     let leaving = once.map(|members| {
         let mut leaving = reply.clone();
-        leaving.evidence = Some(evidence);
+        leaving.evidence = Some(*evidence);
         if let Some(data) = leaving.data.as_mut().and_then(Value::as_object_mut) {
             data.extend(members);
         }
@@ -576,7 +576,7 @@ fn refuse(
     if !directive.asked && (directive.order.only_reads() || row.is_folded()) {
         return Ok(Some(kernel::answer_unkept(reply, row)));
     }
-    questions::answer(tx, header, directive.asked, reply, row.evidence())
+    questions::answer(tx, header, directive.asked, reply, row.receipt())
 }
 
 /// Returns whether a caller that has caused too much evidence may no longer give this order. It may still read and end:

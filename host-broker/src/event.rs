@@ -2,8 +2,8 @@
 
 use crate::broker::event_of;
 use crate::call::{Invoked, Order, Parsed};
+use crate::clean::Filtered;
 use crate::daemon::Exchange;
-use crate::filter::finished::Filtered;
 use crate::intake::ParsedDocuments;
 use crate::mailroom::Waker;
 use crate::notices::Attempt;

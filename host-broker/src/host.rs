@@ -14,16 +14,12 @@ use crate::daemon::Daemon;
 use crate::event::{Event, Reports};
 use crate::http::web::entrance::Address;
 use crate::http::{self, Server};
-use crate::identity::issuers::Issuers;
 use crate::intake::{Intake, ParseWorker};
-use crate::keys;
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
 use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
-use crate::vault::Vault;
-use crate::vault::key_names;
 use inbox::Inbox;
 use kernel::Ledger;
 use model::Clock;
@@ -35,6 +31,11 @@ use platform::commands::Commands;
 use platform::home::Home;
 use platform::http::Http;
 use reload::Reload;
+use secrets::identity::issuers::Issuers;
+use secrets::keys;
+use secrets::keys::KeyError;
+use secrets::vault::Vault;
+use secrets::vault::key_names;
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -115,14 +116,9 @@ pub enum StartError {
     /// A group's directory.
     #[error(transparent)]
     Room(#[from] RoomError),
-    /// A key file.
-    #[error("the key file {path} cannot be used: {fault}")]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        fault: String,
-    },
+    /// A key of the broker.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The vault.
     #[error("the vault cannot be opened: {0}")]
     Vault(String),
@@ -196,7 +192,8 @@ impl Office {
         let key = Arc::new(keys::ledger(&home, effects.ids.as_ref())?);
         let own = Arc::new(keys::identity(&home, effects.ids.as_ref())?);
         let secrets = setup::secrets(&config, effects);
-        let issuers = Arc::new(Issuers::new(&own, &config.identity, &secrets));
+        let issuers =
+            Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
         let scrubber = setup::scrubber(&secrets, &key, config.formats(&home.config())?)?;
         let vault = open_vault(&config, &home, effects)?;
         let courier = Arc::new(Courier::new(&config, &secrets, effects));
@@ -241,15 +238,6 @@ impl Office {
             limits: effects.commands.limits_in_force(),
         }
     }
-}
-
-/// Makes a directory that only its owner may enter.
-///
-/// # Errors
-/// What the system said.
-pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// How often replies that nobody took are removed.

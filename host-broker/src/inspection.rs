@@ -1,24 +1,25 @@
 //! The inspector: looks at what came from outside before an agent reads it.
 //!
-//! The built-in inspection is [`crate::filter::inspect`]; this adds the operator's own inspector, the classifier, and says what
+//! The built-in inspection is [`filter::inspect`]; this adds the operator's own inspector, the classifier, and says what
 //! becomes of a verdict. The classifier sees what the agent would see: credentials are out of it by then. Its word can only make
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
 use crate::config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
-use crate::filter::clean_whole;
-use crate::filter::fence::{Fence, fence_suspicious};
-use crate::filter::inspect::{Reason, Verdict, inspect};
-use crate::filter::scrub::Scrubber;
 use crate::host::Effects;
-use crate::secrets::{Secret, Secrets};
+use filter::clean_whole;
+use filter::fence::{Fence, fence_suspicious};
+use filter::inspect::{Reason, Verdict, inspect};
+use filter::scrub::Scrubber;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use kernel::execution::Attempted;
 use model::Declaration;
 use model::Random;
 use model::Treatment;
 use platform::commands::{Command, Commands, Ending};
 use platform::http::{Http, Post};
 use policy::profile::Profiles;
+use secrets::{Secret, Secrets};
 use serde_json::{Value, json};
 use shared::{Group, Provider};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +56,7 @@ struct Judge {
 }
 
 /// A text that a classifier is asked about now. Holding one proves that its credentials are out of it.
-pub struct Submission(Value);
+struct Submission(Value);
 
 /// What was seen in a result, and what is to become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +89,7 @@ impl Inspector {
     /// Looks at a result out of which credentials have been taken; a classifier is not waited for beyond `until`.
     pub async fn look(
         &self,
+        attempted: &Attempted,
         group: Option<&Group>,
         declaration: &Declaration,
         data: &Value,
@@ -101,7 +103,7 @@ impl Inspector {
         let mut verdict = inspect(data);
         if let Some(classifier) = self.classifier.as_ref().filter(|classifier| classifier.is_for(&declaration.provider))
         {
-            verdict = verdict.max(classifier.judge(declaration, data, scrubber, until).await);
+            verdict = verdict.max(classifier.judge(attempted, declaration, data, scrubber, until).await);
         }
         let treatment = match verdict {
             Verdict::Clean => Treatment::Off,
@@ -162,12 +164,19 @@ impl Judge {
         self.table.providers.as_ref().is_none_or(|providers| providers.iter().any(|named| named.covers(provider)))
     }
 
-    async fn judge(&self, declaration: &Declaration, data: &Value, scrubber: &Scrubber, until: Instant) -> Verdict {
+    async fn judge(
+        &self,
+        attempted: &Attempted,
+        declaration: &Declaration,
+        data: &Value,
+        scrubber: &Scrubber,
+        until: Instant,
+    ) -> Verdict {
         let Declaration { provider, action, .. } = declaration;
         let deadline = until.min(Instant::now() + self.table.timeout());
         let said = match (Submission::of(declaration, data, scrubber), &self.table.command, &self.table.url) {
             (Some(submission), Some(command), _) => self.run(command, &submission, deadline).await,
-            (Some(submission), None, Some(url)) => self.ask(url, &submission, deadline).await,
+            (Some(submission), None, Some(url)) => self.ask(attempted, url, &submission, deadline).await,
             (Some(_), None, None) => Err("there is none".to_owned()),
             (None, _, _) => Err("credentials cannot be taken out of what it would be asked about".to_owned()),
         };
@@ -197,12 +206,18 @@ impl Judge {
         }
     }
 
-    async fn ask(&self, url: &str, submission: &Submission, deadline: Instant) -> Result<Vec<u8>, String> {
+    async fn ask(
+        &self,
+        attempted: &Attempted,
+        url: &str,
+        submission: &Submission,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, String> {
         let uri = url.parse().map_err(|_bad| "its url is no address".to_owned())?;
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         if self.table.token.is_some() {
             let token = self.token.as_ref().ok_or("its token is missing")?;
-            let bearer = zeroize::Zeroizing::new(format!("Bearer {}", token.expose_for(submission)));
+            let bearer = zeroize::Zeroizing::new(format!("Bearer {}", token.expose_for(attempted)));
             let mut value = HeaderValue::from_str(&bearer).map_err(|_bad| "its token has signs that no token has")?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);

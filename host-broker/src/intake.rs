@@ -23,10 +23,10 @@ pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
 use crate::call;
 use crate::call::{Desk, Parsed};
+use crate::clean::Filters;
 use crate::config::flows::FlowsTable;
 use crate::config::{Config, UnknownRequests};
 use crate::event::{Event, Invocation, News};
-use crate::filter::finished::Filters;
 use crate::mailroom::Mailroom;
 use crate::own_secrets;
 use crate::providers::registry::Catalogue;

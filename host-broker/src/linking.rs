@@ -13,12 +13,12 @@
 mod said;
 
 use crate::broker::Broker;
-use crate::filter::finished::{Filtered, Outcome};
-use crate::filter::inspect::inspect_text;
+use crate::clean::{Filtered, Outcome};
 use crate::proposing::named_after;
 use crate::providers::linking::FLOW_LIFE;
 use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
+use filter::inspect::inspect_text;
 use kernel::Effect;
 use kernel::authorize::Refusal;
 use kernel::call::Call;

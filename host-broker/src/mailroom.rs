@@ -13,7 +13,7 @@ use shared::mailbox::{Directory, FileIdentity, MailboxError, RESPONSES, TASKS};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// How many documents of one group may be undecided at once; the rest waits unread.
@@ -47,6 +47,10 @@ pub struct Room {
     pub signing_key: Option<String>,
     path: PathBuf,
     handles: RwLock<Option<Arc<Handles>>>,
+    // The directories may have been replaced since they were opened.
+    may_be_replaced: AtomicBool,
+    // They were replaced, and nobody was told yet.
+    was_replaced: AtomicBool,
     taken: Mutex<HashMap<String, Taken>>,
     // The number of the listing that is under way.
     listing: AtomicU64,
@@ -166,6 +170,8 @@ impl Mailroom {
                 signing_key,
                 path,
                 handles: RwLock::new(handles),
+                may_be_replaced: AtomicBool::new(false),
+                was_replaced: AtomicBool::new(false),
                 taken: Mutex::default(),
                 listing: AtomicU64::new(0),
                 undecided: AtomicUsize::new(0),
@@ -229,22 +235,46 @@ impl Room {
         self.path.join(TASKS)
     }
 
-    /// Whether the directories behind the paths are still the open ones; opens them anew if not.
+    /// Notes that the directories may have been replaced.
+    pub fn may_be_replaced(&self) {
+        self.may_be_replaced.store(true, Ordering::Release);
+    }
+
+    /// The directories for a reply. If they may have been replaced, they are compared first: in a directory that the group
+    /// has replaced, nobody looks for a reply.
+    pub fn handles_for_reply(&self) -> Option<Arc<Handles>> {
+        if self.may_be_replaced.load(Ordering::Acquire)
+            && let Err(error) = self.open_again()
+        {
+            tracing::warn!(group = %self.group, %error, "the group's directory cannot be used");
+        }
+        self.handles()
+    }
+
+    /// Opens the directories again if they were replaced. Returns whether they were, since the last time.
     ///
     /// # Errors
     /// [`RoomError`] if what is there now cannot be used; the old handles stay.
     pub fn refresh(&self) -> Result<bool, RoomError> {
-        let now = Handles::open(&self.path)?;
+        self.open_again()?;
+        Ok(self.was_replaced.swap(false, Ordering::AcqRel))
+    }
+
+    fn open_again(&self) -> Result<(), RoomError> {
+        // ORDER: what is replaced while the directories are opened is noted again.
+        self.may_be_replaced.store(false, Ordering::Release);
+        let now = Handles::open(&self.path).inspect_err(|_error| self.may_be_replaced())?;
         let same = |a: &Directory, b: &Directory| a.identity().ok() == b.identity().ok();
         if let Some(old) = self.handles()
             && same(&now.root, &old.root)
             && same(&now.tasks, &old.tasks)
             && same(&now.responses, &old.responses)
         {
-            return Ok(false);
+            return Ok(());
         }
         *self.handles.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(now));
-        Ok(true)
+        self.was_replaced.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Returns how fast the documents of a lane are taken.

@@ -14,16 +14,15 @@
 
 mod alarm;
 pub mod courier;
-mod outgoing;
 mod text;
 
 use crate::broker::Broker;
 use crate::chat;
 use crate::config::channels::ChannelTable;
 use crate::questions::may_answer;
+use kernel::{Message, NoticeDraft, PendingNotice};
 use model::NoticeEvent;
 use model::approval::{Approval, State};
-use outgoing::Message;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use shared::digest::Digest;
@@ -35,8 +34,6 @@ use store::ledger::chain::{Draft, Kind};
 use store::state::approvals;
 use store::state::notices as stored;
 use stored::{Notice, Standing};
-
-pub use outgoing::Outgoing;
 
 /// More than this many wait for no channel.
 const QUEUE_MAX: usize = 1_000;
@@ -69,7 +66,12 @@ pub(crate) fn pause(attempts: u32) -> Duration {
 impl Broker {
     /// Decides who is told of what has happened, and takes what is due now: one notice of each channel that is free.
     /// `busy` has the notices that are under way, by channel.
-    pub(crate) fn tell(&mut self, tx: &Transaction<'_>, busy: &BTreeMap<String, i64>) -> Result<(), StoreError> {
+    pub(crate) fn tell<'tx>(
+        &self,
+        tx: &'tx Transaction<'_>,
+        busy: &BTreeMap<String, i64>,
+    ) -> Result<Vec<PendingNotice<'tx>>, StoreError> {
+        let mut pending = Vec::new();
         for (id, event, said) in stored::events(tx.view())? {
             match approvals::with_id(tx.view(), id) {
                 Ok(Some(approval)) => self.plan(tx, &approval, event, &said, busy)?,
@@ -91,12 +93,12 @@ impl Broker {
                     continue;
                 };
                 if let Some(outgoing) = self.take(tx, table, &notice)? {
-                    self.outgoing.push(outgoing);
+                    pending.push(outgoing);
                     break;
                 }
             }
         }
-        Ok(())
+        Ok(pending)
     }
 
     /// A notice for each channel that is concerned.
@@ -157,12 +159,12 @@ impl Broker {
     }
 
     /// Writes down that a notice is about to leave; `None` if it is not wanted any more, or too late.
-    fn take(
+    fn take<'tx>(
         &self,
-        tx: &Transaction<'_>,
+        tx: &'tx Transaction<'_>,
         table: &ChannelTable,
         notice: &Notice,
-    ) -> Result<Option<Outgoing>, StoreError> {
+    ) -> Result<Option<PendingNotice<'tx>>, StoreError> {
         let Some(approval) = approvals::with_id(tx.view(), notice.approval)? else {
             return give_up(tx, notice, "the question is gone").map(|()| None);
         };
@@ -189,13 +191,13 @@ impl Broker {
     }
 
     /// What a channel may say of it.
-    fn word(
+    fn word<'tx>(
         &self,
-        tx: &Transaction<'_>,
+        tx: &'tx Transaction<'_>,
         table: &ChannelTable,
         notice: &Notice,
         approval: &Approval,
-    ) -> Result<Outgoing, StoreError> {
+    ) -> Result<PendingNotice<'tx>, StoreError> {
         let inbox = self.config.web.as_ref().and_then(|web| web.public_url.as_ref().map(ToString::to_string));
         let link = self.config.notices.link_base.clone().or(inbox);
         let may_show = table.full_cards
@@ -226,7 +228,7 @@ impl Broker {
         }
         let (title, is_question) = (told.title(), notice.event == NoticeEvent::Asked);
         let message = Message { name, title, text, link, shows_card, is_question, document };
-        Ok(Outgoing::new(notice.id, &table.name, message))
+        Ok(kernel::announce(tx, NoticeDraft { id: notice.id, channel: table.name.clone(), message }))
     }
 }
 

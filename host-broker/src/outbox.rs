@@ -112,7 +112,7 @@ impl Outbox {
     /// Says that there is no evidence. A host that cannot record must not find the request again and execute it, so
     /// the request goes first.
     pub fn unrecorded(&mut self, origin: Origin, Unrecorded(reply): Unrecorded) {
-        let bytes = serde_json::to_vec(&reply).unwrap_or_default();
+        let bytes = reply.to_bytes();
         self.answer(origin, reply.request_id, bytes, None);
     }
 
@@ -221,7 +221,7 @@ impl Outbox {
 
     /// `false` if it is not there now.
     fn write(&self, group: &Group, name: &str, bytes: &[u8]) -> bool {
-        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles()) else { return false };
+        let Some(handles) = self.mailroom.room(group).and_then(|room| room.handles_for_reply()) else { return false };
         let written = handles.responses.write(name, bytes, MODE);
         if let Err(error) = &written {
             tracing::warn!(%group, %error, source = ?std::error::Error::source(error), "a reply cannot be written now");

@@ -6,8 +6,8 @@
 //! are searched when they are finished, because they show stored and remote data too.
 
 use crate::broker::Broker;
-use crate::filter::holds_own;
-use crate::filter::scrub::Scrubber;
+use filter::holds_own;
+use filter::scrub::Scrubber;
 use model::card::Card;
 use serde_json::{Value, json};
 

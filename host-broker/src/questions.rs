@@ -31,12 +31,12 @@ use model::approval::{Answered, Approval, Kind, Question, State};
 use model::card::Card;
 use serde_json::json;
 use shared::digest::Digest;
-use shared::reply::Evidence;
 use shared::time::Timestamp;
 use shared::{Action, Code, Group, Level, Provider, RequestId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use store::Receipt;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain::Draft;
@@ -509,7 +509,7 @@ fn asked(
     header: &Header,
     posed: &Posed<'_>,
     expires_at: Timestamp,
-) -> Result<Evidence, StoreError> {
+) -> Result<Receipt, StoreError> {
     tx.append(&Draft {
         provider: Some(posed.provider),
         action: Some(posed.action),

@@ -9,7 +9,6 @@
 
 use crate::authorize::Policy;
 use crate::broker::Broker;
-use crate::filter::inspect::{Reason, Verdict};
 use crate::proposing::named_after;
 use crate::providers::accepted::{Accepted, difference};
 use crate::providers::mcp::settings::Settings;
@@ -17,6 +16,7 @@ use crate::providers::mcp::tools::{self, Said, shown};
 use crate::providers::mcp::upstream::{Changed, Withdrawn};
 use crate::questions::Posed;
 use crate::terms::Terms;
+use filter::inspect::{Reason, Verdict};
 use kernel::call::{Header, Origin};
 use model::Caller;
 use model::Nonce;

@@ -2,8 +2,8 @@
 
 use crate::answers::success;
 use crate::broker::Broker;
+use crate::clean::Shown;
 use crate::directives::Said;
-use crate::filter::finished::Shown;
 use kernel::call::Header;
 use model::Caller;
 use serde_json::json;

@@ -4,17 +4,17 @@ pub mod by_person;
 
 use crate::answers::{outcome_row, reply_to, success};
 use crate::broker::{Broker, closed};
+use crate::clean::{Filtered, Outcome};
 use crate::event::Event;
-use crate::filter::finished::{Filtered, Outcome};
-use crate::filter::inspect::Reason;
 use crate::limits;
 use crate::questions;
+use filter::inspect::Reason;
 use kernel::contract::Aside;
 use kernel::{Answer, Effect, Probe, Step, Unwritten};
 use serde_json::{Value, json};
-use shared::reply::Evidence;
 use shared::{Code, Reply};
 use std::sync::Arc;
+use store::Receipt;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
@@ -109,7 +109,7 @@ fn settle(tx: &Transaction<'_>, filtered: &mut Filtered) -> Result<Option<Answer
 }
 
 /// A result that an agent does not get goes into quarantine, and its line says so.
-fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) -> Result<(), StoreError> {
+fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Receipt) -> Result<(), StoreError> {
     let (Some(kept), Effect::Run(call), Outcome::Succeeded(shown)) =
         (&filtered.kept_back, &filtered.effect, &mut filtered.outcome)
     else {
@@ -144,7 +144,7 @@ fn keep_back(tx: &Transaction<'_>, filtered: &mut Filtered, evidence: Evidence) 
 
 /// Puts the receipt into a result that takes it. Only when the row is there is it known; the row's digest of the result
 /// is of the result without it.
-fn receipt(data: &mut Value, evidence: Evidence) {
+fn receipt(data: &mut Value, evidence: Receipt) {
     if let Some(data) = data.as_object_mut() {
         let audit = json!({ "prev_hash": evidence.prev_hash, "event_hash": evidence.event_hash });
         data.insert("audit".into(), audit);
@@ -198,7 +198,7 @@ fn add_sight(tx: &Transaction<'_>, probe: &Probe, seen: &str) -> Result<(), Stor
     let reason = format!("{} The broker has looked at the target: {seen}", Code::OutcomeUnknown.meaning());
     let mut reply = Reply::of_reason(id.clone(), Code::OutcomeUnknown, &reason, tx.now());
     (reply.evidence, reply.notices) = (earlier.evidence, earlier.notices);
-    requests::amend_reply(tx, caller, id, &serde_json::to_vec(&reply).unwrap_or_default())
+    requests::amend_reply(tx, caller, id, &reply.to_bytes())
 }
 
 /// What is needed to ask what became of an unknown outcome, if it can be asked.

@@ -8,12 +8,11 @@
 //! ```
 
 use crate::authorize::Policy;
+use crate::clean::{Filters, Schemas};
 use crate::config::profiles::Written;
 use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
 use crate::event::{Event, Reports};
-use crate::filter::finished::{Filters, Schemas};
-use crate::filter::{declared, holds_own};
 use crate::host::{Effects, StartError};
 use crate::inspection::Inspector;
 use crate::providers::accepted::Accepted;
@@ -21,9 +20,10 @@ use crate::providers::mcp::tools::Said;
 use crate::providers::registry::Catalogue;
 use crate::providers::setup::{self, Anew, Running, Supplies};
 use crate::redefining::{Proposed, Redefined};
-use crate::secrets::Secrets;
+use filter::{declared, holds_own};
 use model::LedgerKey;
 use platform::home::Home;
+use secrets::Secrets;
 use serde_json::Value;
 use shared::Provider;
 use shared::digest::Digest;

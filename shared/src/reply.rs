@@ -158,9 +158,19 @@ pub struct Progress {
 }
 
 impl Reply {
+    /// Returns the reply's document.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        #[expect(
+            clippy::expect_used,
+            clippy::missing_panics_doc,
+            reason = "all names are texts, and writing to memory works"
+        )]
+        serde_json::to_vec(self).expect("a reply is JSON")
+    }
+
     /// Returns the document with this JSON as its data, whatever data the reply has.
     pub fn document_with(&self, data: &[u8]) -> Vec<u8> {
-        let rest = serde_json::to_vec(&Self { data: None, ..self.clone() }).unwrap_or_default();
+        let rest = Self { data: None, ..self.clone() }.to_bytes();
         // There is always a member behind the brace: the request's id.
         let rest = rest.strip_prefix(b"{").unwrap_or_default();
         [br#"{"data":"#, data, b",", rest].concat()

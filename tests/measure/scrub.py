@@ -340,7 +340,7 @@ def speed(arguments):
 
 def hostile(arguments):
     size = 10 << 20
-    listed = pathlib.Path(__file__).parents[2] / "host-broker/src/filter/values/rules.toml"
+    listed = pathlib.Path(__file__).parents[2] / "host-broker/filter/src/values/rules.toml"
     words = re.findall(r'"([^"\s]+)"', " ".join(re.findall(r"^words = (.*)$", listed.read_text(), re.M)))
     words += ["ghp_", "xoxb-", "sk-", "-----BEGIN PRIVATE KEY-----", "eyJhbGciOi", "://", "authorization: bearer "]
     units = {

@@ -3,11 +3,11 @@
 use crate::fakes::real_now;
 use crate::group::code;
 use crate::world::{CONFIG, World};
-use host_broker::identity::token::{LIFE, Wanted, claims, signed};
-use host_broker::keys;
 use model::ChatType;
 use platform::home::Home;
 use platform::sandbox::{Network, Sandbox};
+use secrets::identity::token::{LIFE, Wanted, claims, signed};
+use secrets::keys;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

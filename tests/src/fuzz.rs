@@ -1,25 +1,24 @@
 //! Every parser of bytes that somebody else chose, as one function of bytes: what `fuzz/` runs by the million, and one
 //! test by the thousand. A target panics where something is wrong: the parser itself, or what must hold of what it read.
 
-use host_broker::config::identity::IdentityTable;
-use host_broker::filter::mark::Stamp;
-use host_broker::filter::scrub::Scrubber;
-use host_broker::filter::{Rules, Strictness, clean, clean_text};
-use host_broker::identity;
-use host_broker::identity::issuers::{Issuers, OwnKey};
+use filter::scrub::Scrubber;
+use filter::{Rules, Strictness, clean, clean_text};
 use host_broker::providers::cloud_logs::fuzzing;
 use host_broker::providers::files::change::{Change, ChangeSet, FileState};
 use host_broker::providers::files::diff::{Diff, PREVIEW_MAX};
 use host_broker::providers::files::patch::{Limits, plan};
 use host_broker::providers::files::rules::{DENIED, PathRules};
-use host_broker::secrets::Secrets;
-use host_broker::secrets::source::{CommandOutput, Output, SecretSource};
 use mcp_shim::snapshot::View;
 use mcp_shim::tools;
 use mcp_shim::transport::Polite;
 use model::Person;
 use model::WorkspacePath;
 use rmcp::transport::Transport as _;
+use secrets::Secrets;
+use secrets::identity;
+use secrets::identity::issuers::{Issuers, OwnKey};
+use secrets::search::mark::Stamp;
+use secrets::source::{CommandOutput, Output, SecretSource};
 use serde_json::{Value, json};
 use shared::reply::Progress;
 use shared::snapshot::Snapshot;
@@ -68,7 +67,7 @@ pub fn json(bytes: &[u8]) {
 pub fn token(bytes: &[u8]) {
     static OWN: LazyLock<OwnKey> = LazyLock::new(|| OwnKey::new(&[7; 32]).expect("a key"));
     static ISSUERS: LazyLock<Issuers> =
-        LazyLock::new(|| Issuers::new(&OWN, &IdentityTable::default(), &Secrets::default()));
+        LazyLock::new(|| Issuers::new(&OWN, None, &BTreeMap::new(), &Secrets::default()));
     const NOW_S: i64 = 1_770_000_000;
     let (group, now): (Group, _) = ("family".parse().expect("a group"), Timestamp::from_millis(NOW_S * 1000));
     if let Ok(text) = std::str::from_utf8(bytes) {

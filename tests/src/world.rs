@@ -205,7 +205,7 @@ impl Builder {
         logs::listen();
         let root = tempfile::Builder::new().prefix("broker-world-").tempdir().unwrap();
         let home = root.path().join("home");
-        host_broker::host::make_private_directory(&home).unwrap();
+        platform::home::make_private_directory(&home).unwrap();
         std::fs::create_dir(root.path().join("logs")).unwrap();
         let uid = rustix::process::geteuid().as_raw();
         let mut config = format!("{}\n[people.operator]\nuid = {uid}\napproves = {{}}\n", self.config);

@@ -103,7 +103,12 @@ pub struct Executed {
     result: Result<Brought, Failure>,
     took: Duration,
     slots: Slots,
+    attempted: Attempted,
 }
+
+/// Proves that an effect was attempted: the key to the token of the classifier, which looks at what came back.
+#[derive(Debug)]
+pub struct Attempted(());
 
 /// What an effect brought back.
 pub enum Brought {
@@ -140,8 +145,8 @@ impl Executed {
     }
 
     /// Spends it.
-    pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration) {
-        (self.effect, self.intent, self.result, self.took)
+    pub fn into_parts(self) -> (Effect, Evidence, Result<Brought, Failure>, Duration, Attempted) {
+        (self.effect, self.intent, self.result, self.took, self.attempted)
     }
 
     /// What other crates have kept with the execution.
@@ -209,7 +214,7 @@ pub async fn execute(intended: Intended) -> Executed {
             (Effect::Probe(probe), result.map(Brought::Probe))
         }
     };
-    Executed { effect, intent, result, took: started.elapsed(), slots }
+    Executed { effect, intent, result, took: started.elapsed(), slots, attempted: Attempted(()) }
 }
 
 fn execution_for(call: &Call, slots: Slots) -> Execution {

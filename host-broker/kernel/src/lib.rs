@@ -17,10 +17,12 @@ pub mod execution;
 mod held;
 mod ledger;
 pub mod meanwhile;
+mod notice;
 mod proofs;
 mod slots;
 
 pub use held::Held;
 pub use ledger::{Batch, Ledger};
+pub use notice::{Message, NoticeDraft, OutgoingNotice, PendingNotice, announce};
 pub use proofs::*;
 pub use slots::Slots;

@@ -13,6 +13,7 @@ use crate::call::{Call, FileOrigin, Header};
 use crate::charge::charge;
 use crate::contract::{Invocation, Operation};
 use crate::meanwhile::Meanwhile;
+use crate::notice::{NoticeDraft, OutgoingNotice, PendingNotice};
 use model::EffectMarker;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
@@ -23,7 +24,7 @@ use store::ledger::chain::{Draft, Kind};
 use store::ledger::minor::MinorRow;
 use store::state::requests::{Handing, OpenIntent, keep_reply};
 use store::state::{approvals, external_grants, gates, proposals, requests, sessions};
-use store::{StoreError, Transaction};
+use store::{Receipt, StoreError, Transaction};
 
 /// What is to be attempted.
 pub enum Effect {
@@ -101,6 +102,8 @@ pub enum Step<'tx, E> {
     Wait(E, RequestId),
     /// A person is asked once this is durable; the request waits for the answer.
     Ask(Asking<'tx, E>),
+    /// The event is over, and notices leave once this is durable.
+    Notify(E, Vec<PendingNotice<'tx>>),
 }
 
 /// A question that is written here and not yet durable.
@@ -122,6 +125,8 @@ pub enum Committed<E> {
     Wait(E, RequestId),
     /// A person is asked about this event.
     Ask(E),
+    /// This event is over; send these.
+    Notify(E, Vec<OutgoingNotice>),
 }
 
 /// Turns events into rows. The broker does; the ledger only says when.
@@ -269,12 +274,12 @@ pub fn record_intent<'tx, E: From<Effect>>(
 ) -> Result<Pending<'tx>, Unwritten<E>> {
     let (effect, obligations) = authorized.into_parts();
     match intent(tx, &effect, &obligations) {
-        Ok(evidence) => Ok(Pending { effect, evidence, tx: PhantomData }),
+        Ok(row) => Ok(Pending { effect, evidence: *row, tx: PhantomData }),
         Err(error) => Err(Unwritten { event: effect.into(), error }),
     }
 }
 
-fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> Result<Evidence, StoreError> {
+fn intent(tx: &Transaction<'_>, effect: &Effect, obligations: &Obligations) -> Result<Receipt, StoreError> {
     let approval = obligations.spend_approval.as_ref();
     let evidence = match effect {
         Effect::Run(call) | Effect::Prepare(call) => tx.append(&Draft {
@@ -334,14 +339,9 @@ fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> O
 ///
 /// # Errors
 /// [`StoreError`]; the reply must not be handed over.
-pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<Answer, StoreError> {
-    reply.evidence = Some(evidence);
-    let answer = Answer {
-        seq: evidence.seq,
-        document: serde_json::to_vec(&reply).unwrap_or_default(),
-        request_id: reply.request_id,
-        folded: false,
-    };
+pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<Answer, StoreError> {
+    reply.evidence = Some(*row);
+    let answer = Answer { seq: row.seq, document: reply.to_bytes(), request_id: reply.request_id, folded: false };
     keep_reply(tx, answer.seq, caller, &answer.request_id, &answer.document, Handing::Due)?;
     Ok(answer)
 }
@@ -351,26 +351,26 @@ pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, evidence: Ev
 /// # Errors
 /// [`StoreError`]; the reply must not be handed over.
 pub fn answer_minor(tx: &Transaction<'_>, caller: &str, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
-    if row.is_folded() { Ok(answer_unkept(reply, row)) } else { answer(tx, caller, reply, row.evidence()) }
+    if row.is_folded() { Ok(answer_unkept(reply, row)) } else { answer(tx, caller, reply, row.receipt()) }
 }
 
 /// Answers without keeping the reply. The broker makes it again if the request is repeated.
 pub fn answer_unkept(mut reply: Reply, row: MinorRow) -> Answer {
-    reply.evidence = Some(row.evidence());
-    let document = serde_json::to_vec(&reply).unwrap_or_default();
+    reply.evidence = Some(*row.receipt());
+    let document = reply.to_bytes();
     answer_stored(reply.request_id, document, row)
 }
 
 /// Answers with data that is JSON already, and keeps no reply.
 pub fn answer_with(mut reply: Reply, data: &[u8], row: MinorRow) -> Answer {
-    reply.evidence = Some(row.evidence());
+    reply.evidence = Some(*row.receipt());
     let document = reply.document_with(data);
     answer_stored(reply.request_id, document, row)
 }
 
 /// Answers a repeated request with its stored reply.
 pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) -> Answer {
-    Answer { folded: row.is_folded(), ..answer_again(request_id, document, row.evidence().seq) }
+    Answer { folded: row.is_folded(), ..answer_again(request_id, document, row.receipt().seq) }
 }
 
 /// Answers with a copy of another request's reply. The ledger keeps a mark that the copy is due, and no second
@@ -381,7 +381,7 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
 pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
     // A caller at a connection gets the reply there or never, so no copy is due after a restart.
     if !row.is_folded() && header.caller.group().is_some() {
-        keep_reply(tx, row.evidence().seq, &header.caller_key, &header.request_id, &[], Handing::Due)?;
+        keep_reply(tx, row.receipt().seq, &header.caller_key, &header.request_id, &[], Handing::Due)?;
     }
     Ok(answer_unkept(reply, row))
 }
@@ -390,10 +390,10 @@ pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: Min
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, evidence: Evidence) -> Result<(), StoreError> {
-    reply.evidence = Some(evidence);
-    let document = serde_json::to_vec(&reply).unwrap_or_default();
-    keep_reply(tx, evidence.seq, caller, &reply.request_id, &document, Handing::Over)
+pub fn keep(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<(), StoreError> {
+    reply.evidence = Some(*row);
+    let document = reply.to_bytes();
+    keep_reply(tx, row.seq, caller, &reply.request_id, &document, Handing::Over)
 }
 
 /// A reply that rests on an earlier row, and is not kept again.
@@ -460,6 +460,7 @@ pub(crate) enum Parts<E> {
     Close(E, Option<Answer>),
     Wait(E, RequestId),
     Ask(E),
+    Notify(E, Vec<NoticeDraft>),
 }
 
 impl<E> Step<'_, E> {
@@ -469,6 +470,9 @@ impl<E> Step<'_, E> {
             Self::Close(closing) => Parts::Close(closing.source, closing.answer),
             Self::Wait(event, of) => Parts::Wait(event, of),
             Self::Ask(asking) => Parts::Ask(asking.source),
+            Self::Notify(event, pending) => {
+                Parts::Notify(event, pending.into_iter().map(|pending| pending.draft).collect())
+            }
         }
     }
 }
@@ -478,7 +482,7 @@ impl<E: From<Effect>> Parts<E> {
     pub(crate) fn undo(self) -> E {
         match self {
             Self::Start(effect, _) => effect.into(),
-            Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) => event,
+            Self::Close(event, _) | Self::Wait(event, _) | Self::Ask(event) | Self::Notify(event, _) => event,
         }
     }
 }
@@ -494,12 +498,13 @@ impl<E> Parts<E> {
         matches!(self, Self::Close(_, Some(answer)) if answer.seq > synced)
     }
 
-    /// Returns whether its commit must be synced: after it the request's file is removed, or an effect starts that is no
-    /// harmless read.
+    /// Returns whether its commit must be synced: after it the request's file is removed, a notice leaves, or an effect
+    /// starts that is no harmless read.
     pub(crate) fn cannot_wait(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Start(Effect::Probe(_), _) => true,
             Self::Start(Effect::Run(call) | Effect::Prepare(call), _) => !call.is_harmless_read(),
+            Self::Notify(_, notices) => !notices.is_empty(),
             Self::Close(..) | Self::Wait(..) => false,
         }
     }
@@ -509,7 +514,7 @@ impl<E> Parts<E> {
     pub(crate) fn waits(&self, synced: i64, bytes: usize) -> bool {
         match self {
             Self::Close(_, Some(answer)) => answer.seq > synced,
-            Self::Close(_, None) => bytes > 0,
+            Self::Close(_, None) | Self::Notify(..) => bytes > 0,
             Self::Ask(_) | Self::Start(..) | Self::Wait(..) => false,
         }
     }
@@ -521,6 +526,9 @@ impl<E> Parts<E> {
             Self::Close(event, answer) => Committed::Close(event, answer.map(Settled)),
             Self::Wait(event, of) => Committed::Wait(event, of),
             Self::Ask(event) => Committed::Ask(event),
+            Self::Notify(event, drafts) => {
+                Committed::Notify(event, drafts.into_iter().map(OutgoingNotice::committed).collect())
+            }
         }
     }
 }

@@ -80,3 +80,12 @@ impl Home {
         self.0.join("broker.sock")
     }
 }
+
+/// Makes a directory that only its owner may enter.
+///
+/// # Errors
+/// What the system said.
+pub fn make_private_directory(path: &Path) -> Result<(), std::io::Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

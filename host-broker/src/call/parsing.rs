@@ -7,11 +7,9 @@
 
 use super::{Directive, Order, Parsed, Rubbish};
 use crate::call::FlowOrder;
+use crate::clean::Filters;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, UnknownRequests};
-use crate::filter::finished::Filters;
-use crate::identity::issuers::Issuers;
-use crate::identity::token;
 use crate::intake::Inbound;
 use crate::own_secrets;
 use crate::providers::registry::{Catalogue, Entry};
@@ -24,6 +22,8 @@ use model::Nonce;
 use model::ParamError;
 use model::Random;
 use model::{Person, Subject, TokenError};
+use secrets::identity::issuers::Issuers;
+use secrets::identity::token;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::digest::Digest;

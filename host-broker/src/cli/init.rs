@@ -3,9 +3,10 @@
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, Environment, permissions, profiles, rules};
-use crate::host::{Office, make_private_directory};
+use crate::host::Office;
 use crate::mailroom::Mailroom;
 use clap::Args;
+use platform::home::make_private_directory;
 use serde_json::json;
 use shared::Group;
 use std::fs::OpenOptions;

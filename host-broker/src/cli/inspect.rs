@@ -2,8 +2,9 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::filter::inspect::{self, Verdict};
 use clap::Args;
+use filter::inspect;
+use filter::inspect::Verdict;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;

@@ -2,13 +2,13 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::filter::clean_whole;
-use crate::filter::mark::{Stamp, kind_of, marks_of};
-use crate::filter::scrub::Scrubber;
-use crate::filter::values::Formats;
 use crate::providers::setup;
-use crate::secrets::Secrets;
 use clap::Args;
+use filter::clean_whole;
+use filter::scrub::Scrubber;
+use filter::values::Formats;
+use secrets::Secrets;
+use secrets::search::mark::{Stamp, kind_of, marks_of};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;

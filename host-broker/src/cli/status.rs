@@ -6,11 +6,11 @@ use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
 use crate::config::Config;
 use crate::flows::issuers::without_right;
-use crate::identity::issuers;
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::setup::{self, Sight};
-use crate::secrets::{SecretFault, Secrets};
 use clap::Args;
+use secrets::identity::issuers;
+use secrets::{SecretFault, Secrets};
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
 use std::fmt::Write as _;
@@ -286,7 +286,7 @@ Ledger  {head}{written}{verified}{limits}",
             .identity
             .issuers
             .keys()
-            .filter_map(|issuer| issuers::fault(issuer, self.secrets).map(|fault| (issuer.as_str(), fault)))
+            .filter_map(|issuer| issuers::fault(issuer, self.secrets).map(|fault| (issuer.as_ref(), fault)))
     }
 
     fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {

@@ -4,13 +4,14 @@ use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, seconds};
 use crate::config::Config;
-use crate::identity::issuers::{Issuers, OwnKey, audience};
-use crate::identity::token::{self, LIFE_MAX, Wanted};
-use crate::keys;
 use crate::providers::setup;
 use clap::{Args, Subcommand};
 use model::Nonce;
 use model::{ChatType, Person};
+use secrets::identity::issuers::{Issuers, OwnKey, audience};
+use secrets::identity::token;
+use secrets::identity::token::{LIFE_MAX, Wanted};
+use secrets::keys;
 use serde_json::{Value, json};
 use shared::Group;
 use std::io::Read as _;
@@ -102,7 +103,7 @@ impl Token {
             Command::Verify { group } => verify(context, &context.config()?, &own()?, &group),
             Command::Key => {
                 let own = own()?;
-                let audience = audience(&own, &context.config()?.identity);
+                let audience = audience(&own, context.config()?.identity.audience.as_deref());
                 let document = json!({ "public_key": own.public_text(), "audience": audience });
                 context.output.show(&document, || format!("public key  {}\naudience    {audience}", own.public_text()));
                 Ok(())
@@ -174,5 +175,6 @@ fn text(person: &Person) -> String {
 }
 
 fn issuers(context: &Context, config: &Config, own: &OwnKey) -> Issuers {
-    Issuers::new(own, &config.identity, &setup::secrets_of_issuers(config, &context.effects))
+    let secrets = setup::secrets_of_issuers(config, &context.effects);
+    Issuers::new(own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets)
 }

@@ -13,10 +13,10 @@ pub(crate) mod fit;
 mod written;
 
 use crate::config::Config;
-use crate::secrets::source::SecretSource;
 use http::Uri;
 use model::NoticeEvent;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use shared::{Group, Level, Provider};
 use std::collections::{BTreeMap, BTreeSet};

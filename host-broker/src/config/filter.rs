@@ -1,7 +1,7 @@
 //! `[filter]`: what other people's credentials look like here, beside what the broker knows by itself.
 
-use crate::filter::values::rule::{Rule, RuleTable};
-use crate::filter::values::{Formats, gitleaks};
+use filter::values::rule::{Rule, RuleTable};
+use filter::values::{Formats, gitleaks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

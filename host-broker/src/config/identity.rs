@@ -1,9 +1,9 @@
 //! Who may say on whose behalf a group asks: `[identity]`.
 
 use crate::config::web::Loopback;
-use crate::identity::issuers::{OWN, public_key};
-use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
+use secrets::identity::issuers::IssuerTable;
+use secrets::identity::issuers::{OWN, public_key};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,19 +28,6 @@ pub struct IdentityTable {
     pub audience: Option<String>,
     /// The other issuers of context tokens, by a local name: lower-case letters, digits, `-` and `_`.
     pub issuers: BTreeMap<String, IssuerTable>,
-}
-
-/// An issuer of context tokens.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct IssuerTable {
-    /// The value of `iss` in the issuer's tokens; absent means its name in this table.
-    pub iss: Option<String>,
-    /// The issuer's Ed25519 public keys, each 32 bytes in base64url. Several keys allow a key rotation.
-    pub public_keys: Vec<String>,
-    /// The secret that the issuer shares with the broker, for HMAC-SHA256 tokens as Ash makes them. Every holder of the
-    /// secret can sign tokens.
-    pub secret: Option<SecretSource>,
 }
 
 impl IdentityTable {

@@ -1,8 +1,8 @@
 //! The content inspection of results: `[inspection]`.
 
-use crate::secrets::source::SecretSource;
 use model::Treatment;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::os::unix::fs::PermissionsExt as _;

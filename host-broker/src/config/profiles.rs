@@ -194,7 +194,7 @@ fn write_in(directory: &Path, group: &Group, text: &str) -> Result<(), ConfigErr
     use std::os::unix::fs::OpenOptionsExt as _;
     let path = directory.join(format!("{group}.toml"));
     let failed = |source| ConfigError::Write { path: path.clone(), source };
-    crate::host::make_private_directory(directory).map_err(failed)?;
+    platform::home::make_private_directory(directory).map_err(failed)?;
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     match made {
         Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed),

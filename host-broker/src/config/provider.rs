@@ -3,8 +3,8 @@
 use crate::config::{ConfigError, Environment};
 use crate::providers::mcp::settings as mcp;
 use crate::providers::{bridge, child, cloud_logs, files, github, mock};
-use crate::secrets::source::SecretSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use secrets::source::SecretSource;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;

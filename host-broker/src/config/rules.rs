@@ -53,7 +53,7 @@ pub fn furnish(home: &Home) -> Result<bool, ConfigError> {
     }
     let path = shipped(home);
     let failed = |source| ConfigError::Write { path: path.clone(), source };
-    crate::host::make_private_directory(&home.policy()).map_err(failed)?;
+    platform::home::make_private_directory(&home.policy()).map_err(failed)?;
     // A file that is there in part would be rules that nobody wrote.
     let beside = path.with_extension("new");
     write(&beside, SHIPPED).and_then(|()| std::fs::rename(&beside, &path)).map_err(failed)?;

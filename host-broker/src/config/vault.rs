@@ -1,7 +1,7 @@
 //! Where the master key of the vault comes from: `[vault]`.
 
-use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 
 /// The source of the master key that encrypts persons' credentials. Absent means the file `keys/vault.key` in the home.

@@ -7,6 +7,7 @@ use super::{Loop, TICK};
 use crate::event::Event;
 use crate::notices::Attempt;
 use futures_util::FutureExt as _;
+use kernel::OutgoingNotice;
 use shared::Timestamp;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -108,14 +109,13 @@ impl Loop {
         if is_due {
             self.handle(vec![Event::Telling(Box::new(self.notices.sending.clone()))]);
         }
-        self.set_out();
         self.notices.next = self.next_due()?;
         Ok(())
     }
 
     /// The row before each is durable: they leave.
-    fn set_out(&mut self) {
-        for outgoing in std::mem::take(&mut self.daemon.broker.outgoing) {
+    pub(super) fn set_out(&mut self, notices: Vec<OutgoingNotice>) {
+        for outgoing in notices {
             self.notices.sending.insert(outgoing.channel().to_owned(), outgoing.id());
             let (courier, reports) = (Arc::clone(&self.daemon.courier), self.daemon.reports.clone());
             self.daemon.runtime.spawn(async move {

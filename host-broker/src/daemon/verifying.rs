@@ -5,7 +5,8 @@
 
 use super::Loop;
 use crate::event::{Event, News};
-use crate::notices::{self, Outgoing};
+use crate::notices;
+use kernel::OutgoingNotice;
 use model::errors::chain;
 use std::sync::Arc;
 use store::StoreError;
@@ -86,8 +87,8 @@ impl Loop {
     }
 
     /// Sends the notices about the ledger itself, whose row is durable.
-    pub(super) fn send_alarms(&mut self) {
-        for outgoing in self.daemon.broker.take_alarms() {
+    pub(super) fn send_alarms(&self, notices: Vec<OutgoingNotice>) {
+        for outgoing in notices {
             let courier = Arc::clone(&self.daemon.courier);
             self.daemon.runtime.spawn(async move { send(&courier, &outgoing).await });
         }
@@ -140,7 +141,7 @@ impl Loop {
     }
 }
 
-async fn send(courier: &crate::notices::courier::Courier, outgoing: &Outgoing) {
+async fn send(courier: &crate::notices::courier::Courier, outgoing: &OutgoingNotice) {
     for attempt in 1..=ATTEMPTS_MAX {
         let Err(reason) = courier.carry(outgoing).await else { return };
         tracing::warn!(channel = outgoing.channel(), %reason, "a notice about the ledger could not be sent");

@@ -127,6 +127,7 @@ impl Queue {
     /// Notes that the group's directories may have been replaced.
     pub(super) fn refresh_later(&mut self) {
         self.refresh.is_due = true;
+        self.room.may_be_replaced();
     }
 
     /// Returns when to look whether the group's directories were replaced, if they may have been.

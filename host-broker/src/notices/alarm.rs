@@ -1,7 +1,8 @@
 //! A notice that the evidence itself is not right. It is about no question, so every channel is told.
 
-use super::{Message, Outgoing};
 use crate::broker::Broker;
+use crate::config::channels::ChannelTable;
+use kernel::{Message, NoticeDraft, PendingNotice};
 use serde_json::json;
 use store::StoreError;
 use store::Transaction;
@@ -11,7 +12,11 @@ use store::ledger::health::Verification;
 
 impl Broker {
     /// Writes the result of the verification of all rows. If something is wrong, words a notice for each channel.
-    pub(crate) fn alarm(&mut self, tx: &Transaction<'_>, found: &Verification) -> Result<(), StoreError> {
+    pub(crate) fn alarm<'tx>(
+        &self,
+        tx: &'tx Transaction<'_>,
+        found: &Verification,
+    ) -> Result<Vec<PendingNotice<'tx>>, StoreError> {
         let (title, row, error, then) = match found {
             Verification::Broken { row, error } => {
                 let then = "No call is admitted. Keep the ledger as it is, and compare it with a backup or an export.";
@@ -21,12 +26,12 @@ impl Broker {
                 ("EVIDENCE UNREADABLE", row, error, "Look at the error, and verify: host-broker evidence verify")
             }
             Verification::Whole { .. } => {
-                return append(tx, found).map(drop);
+                return append(tx, found).map(|()| Vec::new());
             }
-            Verification::Waiting | Verification::Running { .. } => return Ok(()),
+            Verification::Waiting | Verification::Running { .. } => return Ok(Vec::new()),
         };
-        let seq = append(tx, found)?;
-        for table in &self.config.channels {
+        append(tx, found)?;
+        let notice = |table: &ChannelTable| {
             let text = format!("[{title}] row {row}\n{error}\n{then}");
             let name = format!("evidence-{row}");
             let document = json!({
@@ -41,20 +46,15 @@ impl Broker {
                 is_question: true,
                 document,
             };
-            self.alarms.push((seq, Outgoing::new(0, &table.name, message)));
-        }
-        Ok(())
-    }
-
-    /// Takes the notices about the ledger itself, whose rows are durable.
-    pub fn take_alarms(&mut self) -> Vec<Outgoing> {
-        std::mem::take(&mut self.alarms).into_iter().map(|(_, outgoing)| outgoing).collect()
+            kernel::announce(tx, NoticeDraft { id: 0, channel: table.name.clone(), message })
+        };
+        Ok(self.config.channels.iter().map(notice).collect())
     }
 }
 
-/// Appends the row that says so, and returns its number.
-fn append(tx: &Transaction<'_>, found: &Verification) -> Result<i64, StoreError> {
+/// Appends the row that says so.
+fn append(tx: &Transaction<'_>, found: &Verification) -> Result<(), StoreError> {
     broken::note(tx, found)?;
-    let row = tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
-    Ok(row.seq)
+    tx.append(&Draft { body: json!({ "verification": found }), ..Draft::new(Kind::Noted, "broker") })?;
+    Ok(())
 }

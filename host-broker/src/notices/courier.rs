@@ -1,17 +1,17 @@
 //! Carries notices out: a program, a request, a document. Nothing here waits longer than ten seconds.
 
-use super::Outgoing;
 use crate::config::Config;
 use crate::config::channels::fit::is_closed;
 use crate::config::channels::{ChannelTable, Format, Way};
 use crate::host::Effects;
-use crate::secrets::{Secret, Secrets};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kernel::{Message, OutgoingNotice};
 use model::Clock;
 use platform::commands::{Command, CommandError, Commands, Ending};
 use platform::http::{Http, Post};
+use secrets::{Secret, Secrets};
 use serde_json::json;
 use sha2::Sha256;
 use shared::mailbox::Directory;
@@ -82,7 +82,7 @@ impl Courier {
     /// # Errors
     /// One sentence for the operator, without anything of the notice or of what came back. It may have arrived all the
     /// same.
-    pub async fn carry(&self, outgoing: &Outgoing) -> Result<(), String> {
+    pub async fn carry(&self, outgoing: &OutgoingNotice) -> Result<(), String> {
         let Some(channel) = self.channels.get(outgoing.channel()) else {
             return Err("the channel is not configured".to_owned());
         };
@@ -118,7 +118,7 @@ impl Courier {
         }
     }
 
-    async fn run(&self, command: &[String], outgoing: &Outgoing, deadline: Instant) -> Result<(), String> {
+    async fn run(&self, command: &[String], outgoing: &OutgoingNotice, deadline: Instant) -> Result<(), String> {
         let Some((program, arguments)) = command.split_first() else { return Err("there is no program".to_owned()) };
         let mut command = arguments.iter().fold(Command::new(program, deadline), Command::arg);
         let mut document = outgoing.message().document.to_string().into_bytes();
@@ -141,10 +141,10 @@ impl Courier {
         channel: &Channel,
         url: &str,
         format: Format,
-        outgoing: &Outgoing,
+        outgoing: &OutgoingNotice,
         deadline: Instant,
     ) -> Result<(), String> {
-        let (body, mut headers) = body(format, outgoing)?;
+        let (body, mut headers) = body(format, outgoing.message())?;
         if let Some(secret) = channel.secret("bearer")? {
             let bearer = Zeroizing::new(format!("Bearer {}", secret.expose_to(outgoing)));
             let not_a_token = |_bad| "its secret `bearer` has characters that no token has; set it again".to_owned();
@@ -176,7 +176,7 @@ impl Channel {
 }
 
 /// What is posted, and with which headers.
-fn body(format: Format, outgoing: &Outgoing) -> Result<(Vec<u8>, HeaderMap), String> {
+fn body(format: Format, message: &Message) -> Result<(Vec<u8>, HeaderMap), String> {
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: &str| match HeaderValue::from_str(value) {
@@ -188,20 +188,20 @@ fn body(format: Format, outgoing: &Outgoing) -> Result<(Vec<u8>, HeaderMap), Str
     };
     let body = match format {
         Format::Json => {
-            set("idempotency-key", &outgoing.message().name)?;
-            outgoing.message().document.to_string()
+            set("idempotency-key", &message.name)?;
+            message.document.to_string()
         }
         Format::Ntfy => {
-            set("title", &outgoing.message().title)?;
-            set("priority", if outgoing.message().is_question { "high" } else { "default" })?;
-            if let Some(link) = &outgoing.message().link {
+            set("title", &message.title)?;
+            set("priority", if message.is_question { "high" } else { "default" })?;
+            if let Some(link) = &message.link {
                 set("click", link)?;
             }
-            outgoing.message().text.clone()
+            message.text.clone()
         }
         // What is between these signs would be a link or a call to everybody.
         Format::Slack => {
-            let text = outgoing.message().text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let text = message.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             json!({ "text": text, "mrkdwn": false }).to_string()
         }
     };
@@ -249,11 +249,10 @@ fn put(directory: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notices::outgoing::Message;
     use serde_json::Value;
 
-    fn outgoing(text: &str) -> Outgoing {
-        let message = Message {
+    fn message(text: &str) -> Message {
+        Message {
             name: "ask-1-asked".to_owned(),
             title: "APPROVAL REQUIRED: demo.charge (L2)".to_owned(),
             text: text.to_owned(),
@@ -261,21 +260,20 @@ mod tests {
             shows_card: false,
             is_question: true,
             document: json!({ "type": "approval_notice", "text": text }),
-        };
-        Outgoing::new(1, "c", message)
+        }
     }
 
     #[test]
     fn each_format_says_the_same_in_its_own_way() {
-        let outgoing = outgoing("<!channel> a & b");
-        let (slack, _) = body(Format::Slack, &outgoing).unwrap();
+        let message = message("<!channel> a & b");
+        let (slack, _) = body(Format::Slack, &message).unwrap();
         let slack: Value = serde_json::from_slice(&slack).unwrap();
         assert_eq!(slack, json!({ "text": "&lt;!channel&gt; a &amp; b", "mrkdwn": false }));
-        let (ntfy, headers) = body(Format::Ntfy, &outgoing).unwrap();
+        let (ntfy, headers) = body(Format::Ntfy, &message).unwrap();
         assert_eq!(ntfy, b"<!channel> a & b");
         assert_eq!(headers["click"], "https://broker/inbox");
-        let (json, headers) = body(Format::Json, &outgoing).unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), outgoing.message().document);
+        let (json, headers) = body(Format::Json, &message).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), message.document);
         assert_eq!(headers["idempotency-key"], "ask-1-asked");
     }
 

@@ -3,8 +3,8 @@
 //! A program could say one thing when it is looked at and another when it is used; what counts is what a person has seen.
 //! It lies in the home, one file a provider, as the program wrote it, and only `provider accept` writes there.
 
-use crate::host::make_private_directory;
 use model::card::Change;
+use platform::home::make_private_directory;
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use std::collections::{BTreeMap, BTreeSet};

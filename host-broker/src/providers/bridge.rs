@@ -16,19 +16,14 @@ pub mod definitions;
 pub mod envelope;
 mod linking;
 
-use crate::filter::scrub::Scrubber;
-use crate::filter::{COMPLAINT_MAX, complaint};
-use crate::identity::issuers::OwnKey;
-use crate::identity::token::{self, Wanted};
 use crate::providers::child::Child;
 use crate::providers::linking::address::Hosts;
 use crate::providers::native::faults;
 use crate::providers::schemas::validator;
-use crate::secrets::Secret;
-use crate::vault::Vault;
-use crate::vault::witness::Witness;
 use definitions::Registered;
 use envelope::{Answer, Method, Violation};
+use filter::scrub::Scrubber;
+use filter::{COMPLAINT_MAX, complaint};
 use jsonschema::Validator;
 use kernel::contract::{Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared};
 use kernel::execution::Execution;
@@ -42,6 +37,12 @@ use model::RecordKind;
 use model::{Declaration, Exposes, Exposure, ParamError};
 use platform::commands::{Command, CommandError, Commands, Ending, Finished, Stream};
 use schemars::JsonSchema;
+use secrets::Secret;
+use secrets::identity::issuers::OwnKey;
+use secrets::identity::token;
+use secrets::identity::token::Wanted;
+use secrets::vault::Vault;
+use secrets::vault::witness::Witness;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::{Action, Code, Level, Provider, Timestamp};
@@ -310,7 +311,7 @@ impl Bridge {
     fn cleaned(&self, text: &str, execution: Option<&Execution>) -> String {
         const NOT_SHOWN: &str = "(it cannot be searched for the credential)";
         let Some(scrubber) = &self.scrubber else { return complaint(text, None) };
-        match execution.map_or(Ok(None), |execution| Witness::of(execution.slots()).beside(scrubber)) {
+        match execution.map_or(Ok(None), |execution| scrubber.with_seen(&Witness::of(execution.slots()))) {
             Ok(wider) => complaint(text, Some(wider.as_ref().unwrap_or(scrubber))),
             Err(_too_long) => NOT_SHOWN.to_owned(),
         }

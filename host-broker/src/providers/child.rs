@@ -2,14 +2,14 @@
 
 pub(crate) mod interpreter;
 
-use crate::secrets::Secret;
-use crate::secrets::source::SecretSource;
 use kernel::execution::Execution;
 use platform::commands::{Command, Ending, Finished, installed};
 use platform::egress::{HOSTS_MAX, Host};
 use platform::resources::{PRLIMIT, ResourceLimits};
 use platform::sandbox::{BWRAP, Network, Sandbox};
 use schemars::JsonSchema;
+use secrets::Secret;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -51,7 +51,6 @@ mod standin_tests;
 mod wire_tests;
 
 use crate::providers::native::{BadDeclaration, operation};
-use crate::secrets::Secret;
 use base::{BadBaseUrl, BaseUrl};
 use client::{Client, NoClient, Session};
 use fields::text;
@@ -62,6 +61,7 @@ use model::Clock;
 use model::Exposure;
 use params::Repo;
 use schemars::JsonSchema;
+use secrets::Secret;
 use serde::{Deserialize, Serialize};
 use shared::Provider;
 use std::sync::Arc;

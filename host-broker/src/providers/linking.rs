@@ -21,8 +21,6 @@ mod auth_poll;
 mod auth_unlink;
 
 use crate::providers::native;
-use crate::vault::witness::Credential;
-use crate::vault::{Vault, VaultFault};
 use address::{Brought, Hosts};
 use kernel::contract::{Aside, Failure, Found, Operation, Progress};
 use kernel::execution::Execution;
@@ -31,6 +29,8 @@ use model::Clock;
 use model::Declaration;
 use model::Random;
 use model::{Ciphertext, Place, RecordKind};
+use secrets::vault::witness::Credential;
+use secrets::vault::{Vault, VaultFault};
 use serde_json::{Map, Value, json};
 use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
 use std::fmt::Display;

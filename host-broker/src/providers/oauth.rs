@@ -20,8 +20,6 @@ pub use settings::Settings;
 
 use crate::providers::linking::address::Brought;
 use crate::providers::linking::{Given, Linker, Linking, Opened, Polled};
-use crate::secrets::Secret;
-use crate::vault::Vault;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use claims::{claims, named, shown};
@@ -40,6 +38,8 @@ use oauth2::{
     StandardDeviceAuthorizationResponse, StandardRevocableToken, StandardTokenResponse, TokenResponse as _, TokenUrl,
 };
 use platform::http::{Http, HttpFault, Post};
+use secrets::Secret;
+use secrets::vault::Vault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{Code, Provider, Timestamp};

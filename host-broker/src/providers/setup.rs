@@ -3,19 +3,14 @@
 //! A provider that cannot be set up is listed with the reason and takes no calls; it does not keep the others
 //! from working.
 
+use crate::clean::{Filters, Schemas};
 use crate::config::Config;
 use crate::config::inspection::CLASSIFIER_TOKEN;
 use crate::config::provider::{Kind, ProviderTable, Reach};
 use crate::config::web::Loopback;
-use crate::filter::finished::{Filters, Schemas};
-use crate::filter::mark::Stamp;
-use crate::filter::scrub::Scrubber;
-use crate::filter::values::Formats;
 use crate::host::{Effects, StartError};
 use crate::http::callback;
-use crate::identity::issuers::{self, OwnKey};
 use crate::inspection::Inspector;
-use crate::keys;
 use crate::providers::accepted::Accepted;
 use crate::providers::bridge::definitions::{self, Registered};
 use crate::providers::bridge::{self, Bridge, Vouching};
@@ -28,15 +23,21 @@ use crate::providers::mcp::upstream::{self, Pinned, Upstream};
 use crate::providers::oauth::{OAuth, Renewing};
 use crate::providers::registry::{Catalogue, Listed};
 use crate::providers::{cloud_logs, files, github, mcp, mock};
-use crate::secrets::source::{CommandOutput, Output, SecretSource};
-use crate::secrets::{Secret, SecretFault, Secrets};
-use crate::vault;
-use crate::vault::Vault;
+use filter::scrub::Scrubber;
+use filter::values::Formats;
 use kernel::contract::Operation;
 use model::LedgerKey;
 use platform::commands::{Command, Commands, Ending};
 use platform::home::Home;
 use policy::facts::Outage;
+use secrets::identity::issuers;
+use secrets::identity::issuers::OwnKey;
+use secrets::keys;
+use secrets::search::mark::Stamp;
+use secrets::source::{CommandOutput, Output, SecretSource};
+use secrets::vault;
+use secrets::vault::Vault;
+use secrets::{Secret, SecretFault, Secrets};
 use shared::{Group, Provider};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

@@ -5,8 +5,9 @@ use kernel::authorize::Refusal;
 use kernel::call::Header;
 use model::approval::{Approval, Kind, State};
 use serde_json::json;
-use shared::reply::{ApprovalRef, Evidence};
+use shared::reply::ApprovalRef;
 use shared::{Code, Reply, RequestId, limits};
+use store::Receipt;
 use store::StoreError;
 use store::Transaction;
 use store::ledger::chain;
@@ -62,7 +63,7 @@ pub(crate) fn answer(
     header: &Header,
     asked: bool,
     reply: Reply,
-    evidence: Evidence,
+    evidence: Receipt,
 ) -> Result<Option<Answer>, StoreError> {
     let caller = &header.caller_key;
     if !asked {

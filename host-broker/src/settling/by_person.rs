@@ -1,8 +1,8 @@
 //! A person records what became of a call whose outcome nobody knew.
 
 use crate::answers::success;
+use crate::clean::Shown;
 use crate::directives::Said;
-use crate::filter::finished::Shown;
 use kernel::call::Header;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -22,5 +22,5 @@ pub use error::{DatabaseError, StoreError};
 pub use open::{at_rest, reader};
 pub use steady::estimate as steady_estimate;
 pub use store::{ClockCheck, Durability, Store, Tally, Undone};
-pub use transaction::Transaction;
+pub use transaction::{Receipt, Transaction};
 pub use view::View;

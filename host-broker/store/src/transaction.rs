@@ -7,6 +7,22 @@ use rusqlite::params;
 use shared::Timestamp;
 use shared::reply::Evidence;
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+
+/// Proves that a row was appended to this ledger. [`Evidence`] is its form in a reply, which everybody can write.
+///
+/// Only [`Transaction::append`] makes one. It becomes worthless if the transaction is undone, and so does everything that
+/// was made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt(Evidence);
+
+impl Deref for Receipt {
+    type Target = Evidence;
+
+    fn deref(&self) -> &Evidence {
+        &self.0
+    }
+}
 
 /// One open transaction. Only [`Store::transaction`](crate::Store::transaction) makes one.
 #[derive(Debug)]
@@ -77,7 +93,7 @@ impl<'c> Transaction<'c> {
     ///
     /// # Errors
     /// [`StoreError`]; nothing was written.
-    pub fn append(&self, draft: &Draft<'_>) -> Result<Evidence, StoreError> {
+    pub fn append(&self, draft: &Draft<'_>) -> Result<Receipt, StoreError> {
         let head = self.head.get();
         let mut row = Row {
             seq: head.seq + 1,
@@ -106,7 +122,7 @@ impl<'c> Transaction<'c> {
         self.insert(&row)?;
         self.charge_row(&row, draft.kind)?;
         self.head.set(Head { seq: row.seq, hash: row.event_hash, ts: row.ts });
-        Ok(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash })
+        Ok(Receipt(Evidence { seq: row.seq, event_hash: row.event_hash, prev_hash: row.prev_hash }))
     }
 
     fn insert(&self, row: &Row) -> Result<(), StoreError> {

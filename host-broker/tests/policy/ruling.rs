@@ -4,7 +4,6 @@
 use crate::policy::world::{START, World, with_mock};
 use host_broker::authorize::{Policy, judge};
 use host_broker::call::{Desk, hypothetical};
-use host_broker::identity::issuers::Issuers;
 use host_broker::providers::registry::{Catalogue, Listed};
 use host_broker::providers::{github, mock};
 use kernel::call::Call;
@@ -14,6 +13,7 @@ use policy::explain::explain;
 use policy::facts::RulesFact;
 use policy::profile::{ApprovalMode, Profile, Profiles};
 use rules::{RuleFile, Rules, Vocabulary};
+use secrets::identity::issuers::Issuers;
 use serde_json::{Value, json};
 use shared::{Code, Provider, Timestamp};
 use std::collections::BTreeSet;

@@ -1,16 +1,15 @@
 //! A home with a ledger, a clock that stands still, and a broker on a small catalogue; what it does goes through
 //! the same transactions as everything else.
 
+use filter::values::Formats;
 use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
 use host_broker::call::Parsed;
 use host_broker::config::{Config, Environment};
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
-use host_broker::filter::values::Formats;
 use host_broker::providers::registry::{Catalogue, Listed};
 use host_broker::providers::setup::scrubber;
-use host_broker::secrets::Secrets;
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
@@ -24,6 +23,7 @@ use model::Nonce;
 use model::Random;
 use model::{Declaration, Exposure, ParamError, Refusal, Tier};
 use policy::profile::{ApprovalMode, Profile, Profiles};
+use secrets::Secrets;
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Code, Level, Timestamp};

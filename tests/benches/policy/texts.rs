@@ -1,13 +1,13 @@
 //! What looking at texts costs: ordinary ones of a usual and of the largest size, and hostile ones of ten megabytes.
 
 use crate::{ms, share};
-use host_broker::filter::clean_whole;
-use host_broker::filter::inspect::inspect_text;
-use host_broker::filter::mark::Stamp;
-use host_broker::filter::scrub::Scrubber;
-use host_broker::filter::values::Formats;
-use host_broker::filter::values::rule::{Rule, RuleTable};
-use host_broker::secrets::Secrets;
+use filter::clean_whole;
+use filter::inspect::inspect_text;
+use filter::scrub::Scrubber;
+use filter::values::Formats;
+use filter::values::rule::{Rule, RuleTable};
+use secrets::Secrets;
+use secrets::search::mark::Stamp;
 use serde_json::json;
 use shared::limits::DATA_BYTES_MAX;
 use std::time::{Duration, Instant};

@@ -15,11 +15,11 @@ mod files;
 mod outside;
 mod servers;
 
-use host_broker::filter::mark::Stamp;
-use host_broker::filter::scrub::Scrubber;
-use host_broker::filter::{Rules, Strictness, clean};
-use host_broker::secrets::Secrets;
-use host_broker::secrets::source::{CommandOutput, Output, SecretSource};
+use filter::scrub::Scrubber;
+use filter::{Rules, Strictness, clean};
+use secrets::Secrets;
+use secrets::search::mark::Stamp;
+use secrets::source::{CommandOutput, Output, SecretSource};
 use serde_json::{Value, json};
 use shared::reply::Notice;
 use shared::{Timestamp, limits};

@@ -4,9 +4,9 @@ mod hostile;
 mod resources;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host_broker::identity::token::{LIFE, Wanted, legacy, legacy_claims};
 use model::ChatType;
 use platform::commands::installed;
+use secrets::identity::token::{LIFE, Wanted, legacy, legacy_claims};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::collections::BTreeSet;
@@ -344,7 +344,7 @@ fn a_bridge_that_shares_an_issuers_secret_is_for_that_issuers_persons() {
     };
     let wanted = Wanted { sub: "user-1".into(), chat_id: Some("c7".into()), ..Wanted::default() };
     let claims = legacy_claims(&wanted, "j-1".into(), world.now(), LIFE);
-    let key = host_broker::identity::shared_secret::key(SHARED);
+    let key = secrets::identity::shared_secret::key(SHARED);
     let of_ash = legacy(&claims, |bytes| {
         let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
         mac.chain_update(bytes).finalize().into_bytes().to_vec()

@@ -282,6 +282,21 @@ fn a_group_that_replaces_its_responses_is_heard_at_once() {
     assert_eq!(code(&developer.call("echo", json!({}))), "executed");
 }
 
+/// The directories are looked at once a second at most. A reply is not written into one that was replaced meanwhile.
+#[test]
+fn a_reply_does_not_lie_in_a_directory_that_was_replaced_just_before() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    for n in 0..3 {
+        let responses = developer.directory().join("responses");
+        std::fs::rename(&responses, developer.directory().join(format!("aside-{n}"))).unwrap();
+        std::fs::create_dir(&responses).unwrap();
+        assert_eq!(code(&developer.call("echo", json!({}))), "executed", "after replacement {n}");
+    }
+    let noted = || world.query("SELECT seq FROM ledger WHERE body LIKE '%reopened%'").into_iter().next();
+    until("the change is noted", noted);
+}
+
 #[test]
 fn a_group_that_replaces_its_responses_again_and_again_causes_few_rows() {
     let world = World::with_grant();

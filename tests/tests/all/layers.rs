@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the workspace crates that it may use. The page has the same table.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("shared", &[]),
     ("mcp-shim", &["shared"]),
     ("model", &["shared"]),
@@ -15,8 +15,25 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("rules", &["model", "policy", "shared"]),
     ("store", &["model", "platform", "shared"]),
     ("kernel", &["model", "policy", "shared", "store"]),
-    ("host-broker", &["kernel", "model", "platform", "policy", "rules", "shared", "store"]),
-    ("tests", &["host-broker", "kernel", "mcp-shim", "model", "platform", "policy", "rules", "shared", "store"]),
+    ("secrets", &["kernel", "model", "platform", "shared"]),
+    ("filter", &["model", "secrets", "shared"]),
+    ("host-broker", &["filter", "kernel", "model", "platform", "policy", "rules", "secrets", "shared", "store"]),
+    (
+        "tests",
+        &[
+            "filter",
+            "host-broker",
+            "kernel",
+            "mcp-shim",
+            "model",
+            "platform",
+            "policy",
+            "rules",
+            "secrets",
+            "shared",
+            "store",
+        ],
+    ),
 ];
 
 fn root() -> &'static Path {

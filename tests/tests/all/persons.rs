@@ -1,11 +1,11 @@
 //! Persons: what a context token opens, and that nothing else does; two of them in one group reach nothing of each
 //! other's.
 
-use host_broker::identity::issuers::OwnKey;
-use host_broker::identity::token::{LIFE, Wanted, claims, signed};
-use host_broker::keys;
 use model::ChatType;
 use platform::home::Home;
+use secrets::identity::issuers::OwnKey;
+use secrets::identity::token::{LIFE, Wanted, claims, signed};
+use secrets::keys;
 use serde_json::{Value, json};
 use shared::Timestamp;
 use std::os::unix::fs::PermissionsExt as _;

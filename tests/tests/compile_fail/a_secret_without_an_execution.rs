@@ -1,4 +1,4 @@
-use host_broker::secrets::Secret;
+use secrets::Secret;
 
 fn read(secret: &Secret) -> &str {
     secret.expose()

@@ -64,7 +64,7 @@ impl Stage {
         let mut name = [0; 6];
         effects.ids.fill(&mut name).map_err(|error| Fault::internal(&error))?;
         let home = std::env::temp_dir().join(format!("host-broker-demo-{}", base16ct::lower::encode_string(&name)));
-        crate::host::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
+        platform::home::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
         let github = effects.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
         let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
         let uid = rustix::process::geteuid().as_raw();

@@ -6,10 +6,10 @@ use crate::cli::output::{Fault, Output};
 use crate::cli::reading::unknown;
 use crate::config::Config;
 use crate::config::provider::Kind;
-use crate::keys;
 use crate::providers::bridge::checks::Report;
 use crate::providers::setup;
 use clap::Args;
+use secrets::keys;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! A channel as it is written in the file: flat, so that an unknown key is named with the nearest known one.
 
 use super::{ChannelTable, Format, NoticeEvent, Way, is_safe};
-use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use shared::{Group, Level, Provider};
 use std::collections::BTreeSet;

@@ -4,12 +4,13 @@
 //! bridge believes, and one of an unknown person. The signing key is good for a check and for nothing else.
 
 use super::{Bridge, Fault, PUBLIC_KEY, Vouching, answer, definitions};
-use crate::identity::issuers::OwnKey;
-use crate::identity::token::{self, Wanted};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use definitions::{Definition, Operation, Registered};
 use model::ChatType;
+use secrets::identity::issuers::OwnKey;
+use secrets::identity::token;
+use secrets::identity::token::Wanted;
 use serde_json::{Value, json};
 use shared::{Provider, Timestamp};
 use std::collections::BTreeSet;

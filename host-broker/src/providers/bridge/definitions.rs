@@ -2,8 +2,8 @@
 //!
 //! A fault anywhere refuses the whole of it, and all faults are told at once: an author mends them in one go.
 
-use crate::filter::inspect::{Reason, Verdict, inspect_definition};
 use crate::providers::schemas::validator;
+use filter::inspect::{Reason, Verdict, inspect_definition};
 use model::ChatType;
 use model::Tier;
 use serde::{Deserialize, Deserializer, Serialize};

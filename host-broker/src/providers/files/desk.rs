@@ -148,7 +148,7 @@ impl Spot {
             tracing::error!(path = %self.journal.display(), %fault, "the journal of a workspace cannot be used");
             Failure::Unavailable { message: "the journal of the workspace cannot be used; ask the operator".into() }
         };
-        crate::host::make_private_directory(&self.journal).map_err(|error| failed(&error))?;
+        platform::home::make_private_directory(&self.journal).map_err(|error| failed(&error))?;
         Journal::open(&self.journal).map_err(|fault| failed(&fault))
     }
 }

@@ -1,6 +1,5 @@
 //! Describing a change: what a person is shown, what is kept, and what the agent hears.
 
-use crate::filter::mark::marks_of;
 use crate::providers::files::change::{Change, ChangeSet, FileState};
 use crate::providers::files::desk::{Desk, no};
 use crate::providers::files::diff::Diff;
@@ -10,6 +9,7 @@ use kernel::contract::{Aside, Failure, Proposed};
 use model::ProposalId;
 use model::card::DIFF_BYTES_MAX;
 use schemars::JsonSchema;
+use secrets::search::mark::marks_of;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use shared::Code;

@@ -8,8 +8,8 @@ use crate::providers::github::{
     list_repos, operations,
 };
 use crate::providers::native::NativeAction;
-use crate::secrets::Secret;
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed};
+use secrets::Secret;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use shared::{Code, Level};

@@ -9,12 +9,12 @@ use crate::providers::github::{
     Github, Settings, close_issue, comment_issue, comment_pr, create_branch, create_issue, create_pr,
 };
 use crate::providers::native::NativeAction;
-use crate::secrets::Secret;
 use kernel::contract::Failure;
 use model::Nonce;
 use model::SealedRequest;
 use model::card::Card;
 use platform::random::SystemRandom;
+use secrets::Secret;
 use serde_json::{Value, json};
 use shared::{Code, Level};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! `auth_begin`.
 
 use super::{Desk, FLOW_LIFE, Opened, aside, bad_answer};
-use crate::filter::inspect::inspect_text;
 use crate::linking::handle;
 use crate::linking::{BEGUN_MAX, too_many_flows};
 use crate::providers::native::NativeAction;
+use filter::inspect::inspect_text;
 use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
 use kernel::execution::Execution;
 use model::{Declaration, Exposure, Refusal};

@@ -2,9 +2,9 @@
 
 use super::tools::ToolTable;
 use crate::providers::oauth;
-use crate::secrets::source::SecretSource;
 use http::Uri;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use shared::{Action, Level, Provider};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The tools of a server: what it says of each, which of them are offered, and what tells one from another.
 
 use super::settings::Wanted;
-use crate::filter::inspect::{Reason, Verdict, inspect_definition};
 use crate::providers::schemas::validator;
+use filter::inspect::{Reason, Verdict, inspect_definition};
 use model::{Exposes, Tier};
 use rmcp::model::Tool;
 use schemars::JsonSchema;

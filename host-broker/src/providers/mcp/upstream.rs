@@ -2,12 +2,10 @@
 
 use super::link::{Link, Looked};
 use super::tools::{self, Said};
-use crate::filter::scrub::Scrubber;
-use crate::filter::{complaint, holds_own};
 use crate::providers::accepted::Accepted;
 use crate::providers::child::Child;
-use crate::secrets::Secret;
-use crate::vault::witness::Witness;
+use filter::scrub::Scrubber;
+use filter::{complaint, holds_own};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use kernel::contract::Failure;
@@ -15,6 +13,8 @@ use kernel::execution::Execution;
 use model::Refusal;
 use platform::commands::{Command, CommandError, Commands};
 use platform::http::Http;
+use secrets::Secret;
+use secrets::vault::witness::Witness;
 use serde::Serialize;
 use serde_json::Value;
 use shared::digest::Digest;
@@ -235,7 +235,7 @@ impl Upstream {
             Ok(Reach::Child(_)) => Err("it is a program, which has no accounts".to_owned()),
             Err(why) => Err(why.clone()),
         };
-        let wider = self.scrubber.as_ref().map(|base| Witness::of(execution.slots()).beside(base));
+        let wider = self.scrubber.as_ref().map(|base| base.with_seen(&Witness::of(execution.slots())));
         let (reach, scrubber) = match wider {
             Some(Ok(Some(wider))) => (reach, Some(Arc::new(wider))),
             // Nothing is connected whose complaints could not be cleaned of the token.

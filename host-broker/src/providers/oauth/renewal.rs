@@ -1,7 +1,6 @@
 //! How what an account is worked with is opened, and kept fresh.
 
 use super::{Carrier, Kept, OAuth, Registered, TokenFault, fresh_until, unlinked};
-use crate::vault::witness::{Credential, Unfit};
 use kernel::contract::Failure;
 use kernel::execution::Execution;
 use model::RecordKind;
@@ -9,6 +8,7 @@ use model::Renewal;
 use model::{Ciphertext, Place};
 use oauth2::basic::BasicErrorResponseType;
 use oauth2::{RefreshToken, RequestTokenError};
+use secrets::vault::witness::{Credential, Unfit};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use shared::Provider;

@@ -1,8 +1,8 @@
 //! What an operator says of an OAuth server.
 
 use crate::providers::linking::address::Hosts;
-use crate::secrets::source::SecretSource;
 use schemars::JsonSchema;
+use secrets::source::SecretSource;
 use serde::{Deserialize, Serialize};
 use url::Url;
 

@@ -4,11 +4,11 @@
 //! later row says how many they were. So no caller can fill the disk that all depend on. A crash loses the count of the
 //! last minute at most, never the row that stands for it.
 
+use crate::Receipt;
 use crate::StoreError;
 use crate::Transaction;
 use crate::ledger::chain::{Draft, Kind};
 use serde_json::json;
-use shared::reply::Evidence;
 use shared::{Code, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub struct Folding(BTreeMap<Key, Fold>);
 
 #[derive(Debug)]
 struct Fold {
-    first: Evidence,
+    first: Receipt,
     since: Timestamp,
     more: u64,
 }
 
 impl Folding {
     /// Counts one more, if a row of the last minute stands for it. Returns that row as its evidence.
-    pub(crate) fn count(&mut self, key: &Key, now: Timestamp) -> Option<Evidence> {
+    pub(crate) fn count(&mut self, key: &Key, now: Timestamp) -> Option<Receipt> {
         let fold = self.0.get_mut(key)?;
         if now.since(fold.since) >= WINDOW {
             return None;
@@ -41,7 +41,7 @@ impl Folding {
     }
 
     /// Makes this row stand for the others of the next minute. Returns the count of the last one, to be written.
-    pub(crate) fn begin(&mut self, key: Key, first: Evidence, now: Timestamp) -> Option<Counted> {
+    pub(crate) fn begin(&mut self, key: Key, first: Receipt, now: Timestamp) -> Option<Counted> {
         let last = self.0.insert(key.clone(), Fold { first, since: now, more: 0 })?;
         Counted::of(key, &last)
     }

@@ -1,12 +1,12 @@
 //! Minor rows: rows about requests that changed nothing. A caller that causes too many shares one row for them.
 
+use crate::Receipt;
 use crate::StoreError;
 use crate::Transaction;
 use crate::ledger::budget::Budgets;
 use crate::ledger::chain::{Draft, Kind, Row};
 use crate::ledger::folding::Folding;
 use crate::state::external_grants::counted_as;
-use shared::reply::Evidence;
 use std::time::Duration;
 
 /// The bounds of minor rows: each caller's budget, and the requests that share a row.
@@ -19,14 +19,14 @@ pub(crate) struct Minor {
 /// The evidence of a request that changed nothing: its own row, or one that it shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinorRow {
-    evidence: Evidence,
+    receipt: Receipt,
     folded: bool,
 }
 
 impl MinorRow {
     /// Makes a row of the request's own.
-    pub fn own(evidence: Evidence) -> Self {
-        Self { evidence, folded: false }
+    pub fn own(receipt: Receipt) -> Self {
+        Self { receipt, folded: false }
     }
 
     /// Returns whether the caller has caused too many rows.
@@ -35,8 +35,8 @@ impl MinorRow {
     }
 
     /// Returns the row.
-    pub fn evidence(&self) -> Evidence {
-        self.evidence
+    pub fn receipt(&self) -> Receipt {
+        self.receipt
     }
 }
 
@@ -59,15 +59,15 @@ impl Transaction<'_> {
     /// [`StoreError`]; nothing was written.
     pub fn append_counted(&self, draft: &Draft<'_>) -> Result<MinorRow, StoreError> {
         let key = (draft.caller.to_owned(), draft.kind.word(), draft.reason_code);
-        if let Some(evidence) = self.minor.borrow_mut().folding.count(&key, self.steady()) {
-            return Ok(MinorRow { evidence, folded: true });
+        if let Some(receipt) = self.minor.borrow_mut().folding.count(&key, self.steady()) {
+            return Ok(MinorRow { receipt, folded: true });
         }
-        let evidence = self.append(draft)?;
-        let before = self.minor.borrow_mut().folding.begin(key, evidence, self.steady());
+        let receipt = self.append(draft)?;
+        let before = self.minor.borrow_mut().folding.begin(key, receipt, self.steady());
         if let Some(before) = before {
             before.write(self)?;
         }
-        Ok(MinorRow { evidence, folded: self.folds(draft.caller)? })
+        Ok(MinorRow { receipt, folded: self.folds(draft.caller)? })
     }
 
     /// Writes how many requests shared a row, for the minutes that are over or for all.

@@ -2,8 +2,8 @@
 
 use super::{Parts, warning};
 use crate::cli::output::Output;
-use crate::filter::inspect::Verdict;
 use crate::providers::bridge::definitions::{Operation, Registered};
+use filter::inspect::Verdict;
 use model::Tier;
 use model::card::visible;
 use serde_json::{Value, json};

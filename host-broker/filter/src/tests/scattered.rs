@@ -1,0 +1,161 @@
+//! Secrets in up to five parts in random documents; ordinary documents that hold pieces of secrets by chance; the cost.
+
+use super::placements::Random;
+use super::seams::{Units, fault, forms};
+use super::*;
+use std::time::Instant;
+
+const DOCUMENTS: usize = 4_000;
+
+const SECRETS: [&str; 5] = [
+    TOKEN,
+    "nightly-build-credential-7",
+    "correct horse battery staple",
+    "пароль-ключ-и-секрет",
+    "deadbeef0123456789abcdef00112233",
+];
+
+const NOISE: [&str; 8] = ["and then", "log", "x", "2026-11-24T10:00:00Z", "", "a note: see below", "{}", "zzzzzz"];
+
+/// Cuts a form into so many parts, at any seams that leave the least units to each part.
+fn cut(units: &Units, count: usize, least: usize, random: &mut Random) -> Vec<Units> {
+    let (mut parts, mut rest) = (Vec::new(), units.as_slice());
+    for left in (1..count).rev() {
+        let part = least + random.below(rest.len() - (left + 1) * least + 1);
+        parts.push(rest[..part].to_vec());
+        rest = &rest[part..];
+    }
+    parts.push(rest.to_vec());
+    parts
+}
+
+fn noise(random: &mut Random) -> Value {
+    match random.below(5) {
+        0 => json!(random.below(1000)),
+        1 => json!(null),
+        2 => json!({"note": random.pick(&NOISE)}),
+        3 => json!([random.pick(&NOISE), true]),
+        _ => json!(random.pick(&NOISE)),
+    }
+}
+
+/// A value that holds the part at an edge of a piece or of a line: at both, if it has more than the secret.
+fn place(part: &str, n: usize, has_more: bool, random: &mut Random) -> Value {
+    match random.below(if has_more { 5 } else { 7 }) {
+        0 => json!(part),
+        1 => json!({part: noise(random)}),
+        2 => json!({"t": random.pick(&NOISE), "line": part}),
+        3 => json!([[noise(random)], [part]]),
+        4 => json!(format!("{}\n{part}\n", random.pick(&NOISE))),
+        5 => json!(format!("{n}: {part}")),
+        _ => json!(format!("first\n{n}: {part}\nlast")),
+    }
+}
+
+fn document(parts: &[String], has_more: bool, random: &mut Random) -> Value {
+    let mut items: Vec<Value> = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        items.extend((0..random.below(4)).map(|_| noise(random)));
+        items.push(place(part, n, has_more && n + 1 == parts.len(), random));
+    }
+    for at in (1..items.len()).rev().filter(|_| parts.len().is_multiple_of(2)) {
+        items.swap(at, random.below(at + 1));
+    }
+    match random.below(3) {
+        0 => json!(items),
+        1 => Value::Object(items.into_iter().enumerate().map(|(n, item)| (format!("m{n}"), item)).collect()),
+        _ => json!({"content": items, "isError": false}),
+    }
+}
+
+#[test]
+fn a_secret_in_up_to_five_parts_is_found_in_any_document() {
+    let scrubber = scrubber(&SECRETS);
+    let forms: Vec<_> = SECRETS.into_iter().flat_map(forms).collect();
+    let (mut random, mut tried, mut faults) = (Random(7), 0, Vec::new());
+    while tried < DOCUMENTS {
+        let (form, units) = &forms[random.below(forms.len())];
+        let count = 2 + random.below(4);
+        // The ends of base64 depend on the bytes beside the secret, also those of base64 in it.
+        let least = if form.contains("base64") { 14 } else { 5 };
+        if units.len() < count * least {
+            continue;
+        }
+        tried += 1;
+        let parts = cut(units, count, least, &mut random);
+        let texts: Vec<String> = parts.iter().map(|part| part.concat()).collect();
+        let telling = parts.iter().zip(&texts).filter(|(part, _)| part.len() * 5 > units.len() && part.len() > 6);
+        let telling: Vec<&str> = telling.map(|(_, text)| text.as_str()).collect();
+        // Bytes that are encoded after the secret are text like any other.
+        let has_more = form.contains("shifted") || form.contains("twice");
+        let document = document(&texts, has_more, &mut random);
+        if let Some(fault) = fault(&document, &telling, &scrubber) {
+            faults.push(format!("{fault}: {form}, {texts:?}, {document}"));
+        }
+    }
+    let shown = faults.iter().take(25).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.is_empty(), "{} of {tried} leak\n{shown}", faults.len());
+}
+
+fn text_of(alphabet: &[u8], length: usize, random: &mut Random) -> String {
+    (0..length).map(|_| char::from(random.pick(alphabet))).collect()
+}
+
+const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// A hundred secrets, half of them of eight to fifteen bytes.
+fn hundred(random: &mut Random) -> Vec<String> {
+    (0..100).map(|n| text_of(LETTERS, if n < 50 { 8 + n % 8 } else { 40 }, random)).collect()
+}
+
+#[test]
+fn lists_of_random_texts_hold_no_scattered_secret() {
+    let mut random = Random(11);
+    let secrets = hundred(&mut random);
+    let scrubber = scrubber(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+    let size = if cfg!(debug_assertions) { 1 << 18 } else { 1 << 20 };
+    for (name, alphabet, length) in [
+        ("digests", &b"0123456789abcdef"[..], 64),
+        ("short hexadecimal numbers", &b"0123456789abcdef"[..], 4),
+        ("short digits", &b"0123456789"[..], 4),
+        ("short texts", LETTERS, 4),
+        ("words", &b"etaoinshrdlu"[..], 7),
+    ] {
+        let items: Vec<String> = (0..size / length).map(|_| text_of(alphabet, length, &mut random)).collect();
+        let found = scrubber.find_scattered(&items.join(&secrets::search::view::SEAM.to_string()));
+        assert!(found.is_empty(), "{name}: {found:?}");
+    }
+}
+
+/// The time is printed and not asserted, as in `measured`.
+#[test]
+fn a_hundred_secrets_take_a_part_of_the_time() {
+    let mut random = Random(13);
+    let secrets = hundred(&mut random);
+    let scrubber = scrubber(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+    let size = if cfg!(debug_assertions) { 1 << 18 } else { 1 << 20 };
+    for length in [4, 40, 1000] {
+        let items: Vec<String> = (0..size / length).map(|_| text_of(LETTERS, length, &mut random)).collect();
+        let text = items.join(&secrets::search::view::SEAM.to_string());
+        // The first search builds what the next ones use.
+        scrubber.find_scattered(&text);
+        let start = Instant::now();
+        let found = scrubber.find_scattered(&text);
+        let scattered = start.elapsed();
+        let mut value = json!(items);
+        let start = Instant::now();
+        let outcome = credentials::scrub(&mut value, &scrubber, Extent::All);
+        println!("{size} bytes in items of {length}: {scattered:.2?} of {:.2?}, {outcome:?}", start.elapsed());
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn lines_of_a_message_are_searched_before_they_are_joined() {
+    let scrubber = scrubber(&[TOKEN]);
+    let (first, rest) = TOKEN.split_at(7);
+    let (second, third) = rest.split_at(6);
+    let shown = clean_text(&format!("1: {first}\n2: {second}\n3: {third}"), 1000, &scrubber);
+    assert!([first, second, third].iter().all(|part| !shown.contains(part)), "{shown}");
+    assert!(shown.starts_with("1: <redacted: S0"), "{shown}");
+}

@@ -1,0 +1,199 @@
+//! Credentials of other people, known by the name beside them: `DB_PASSWORD=…`, `"apiKey": "…"`, `Cookie: …`,
+//! `<password>…</password>`, `define('AUTH_KEY', '…')`.
+//!
+//! One pass over what can stand between a name and a value. The name is read to its left, the value to its right, both
+//! within bounds. The list of names is that of JSON's members (`names`); what a value must be like is in `plausible`.
+
+use super::overlaps;
+use super::plausible::{self, Written};
+use secrets::names;
+use secrets::names::{NAME_BYTES_MAX, Name, Sort};
+use secrets::search::Found;
+use secrets::search::mark::Stamp;
+use std::ops::Range;
+
+/// The most blanks between a name, what separates it from its value, and the value.
+const BLANKS_MAX: usize = 16;
+
+/// The most bytes of an opening tag.
+const TAG_BYTES_MAX: usize = 160;
+
+/// The most bytes of a value.
+const VALUE_BYTES_MAX: usize = 16 << 10;
+
+/// Finds every value that is a credential by the name beside it.
+pub(super) fn find(text: &str, stamp: &Stamp, marks: &[Range<usize>], found: &mut Vec<Found>) {
+    let mut from = 0;
+    for (at, separator) in text.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'=' | b':' | b'>' | b',' | b'('))
+    {
+        if at < from {
+            continue;
+        }
+        let Some((name, after, is_tight)) = named(text, at, separator) else { continue };
+        let Some(value) = value(text, after, name, separator) else { continue };
+        from = value.range.end;
+        let (Some(secret), false) = (text.get(value.range.clone()), overlaps(marks, &value.range)) else { continue };
+        let written = Written {
+            is_quoted: value.is_quoted,
+            is_tight,
+            is_setting: is_tight && matches!(separator, b'=' | b':') && is_variable(text, at),
+            next: text.as_bytes().get(value.range.end).copied(),
+        };
+        if plausible::in_text(secret, name.sort, written) {
+            found.push(Found { range: value.range, mark: stamp.mark(name.kind, secret) });
+        }
+    }
+}
+
+/// Returns whether the name before the separator is one of the environment's, in capitals and of several words.
+fn is_variable(text: &str, at: usize) -> bool {
+    let name = name_before(text, at).and_then(|(name, _)| text.get(name)).unwrap_or_default();
+    name.contains('_') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Returns the name before the separator at this place, where the separator ends, and whether no blanks surround it.
+fn named(text: &str, at: usize, separator: u8) -> Option<(Name, usize, bool)> {
+    let bytes = text.as_bytes();
+    let next = |offset: usize| bytes.get(at + offset).copied();
+    let before = at.checked_sub(1).and_then(|before| bytes.get(before)).copied();
+    let after = match (separator, next(1)) {
+        // Comparisons and paths.
+        (b'=', Some(b'=' | b'~')) | (b':', Some(b':')) => return None,
+        (b'=', _) if matches!(before, Some(b'=' | b'!' | b'<' | b'>' | b'~')) => return None,
+        (b'=', Some(b'>')) | (b':', Some(b'=')) => at + 2,
+        _ => at + 1,
+    };
+    if separator == b'>' {
+        return Some((names::ending(tag(text, at)?)?, after, true));
+    }
+    // A colon separates a header's name from its value; with another separator, such a name is a variable's.
+    let takes =
+        |name: Name| name.sort != Sort::Header || separator == b':' || text.get(after..).is_some_and(begins_quoted);
+    let (name, is_quoted) = name_before(text, at)?;
+    match separator {
+        // The second argument of a call whose first is the name.
+        b',' => {
+            let quote = name.start.checked_sub(1)?;
+            let open = (quote - blanks_before(bytes, quote)).checked_sub(1)?;
+            if !is_quoted || bytes.get(open) != Some(&b'(') {
+                return None;
+            }
+        }
+        // `setPassword("…")`, not `pass("…")`.
+        b'(' if is_quoted || name.len() <= 4 || bytes.get(name.clone())?.ends_with(b".pass") => return None,
+        _ => {}
+    }
+    let is_blank = |byte: Option<u8>| matches!(byte, Some(b' ' | b'\t'));
+    // `password: …` is how settings are written, `password = …` how programs are.
+    let is_tight = !is_blank(before) && (separator == b':' || !is_blank(bytes.get(after).copied()));
+    if let Some(listed) = names::ending(text.get(name.clone())?) {
+        return takes(listed).then_some((listed, after, is_tight));
+    }
+    // `password: str = "…"`: the word before the separator is the name's type.
+    let of_type = name.start - bytes.get(..name.start)?.iter().rev().take_while(|byte| **byte == b'&').count();
+    let colon = of_type - blanks_before(bytes, of_type);
+    let colon = colon.checked_sub(1).filter(|colon| separator == b'=' && bytes.get(*colon) == Some(&b':'))?;
+    let (name, _) = name_before(text, colon)?;
+    names::ending(text.get(name)?).filter(|listed| takes(*listed)).map(|listed| (listed, after, false))
+}
+
+fn begins_quoted(text: &str) -> bool {
+    text.trim_start_matches([' ', '\t']).trim_start_matches('\\').starts_with(['"', '\'', '`'])
+}
+
+/// Returns the name of the tag that ends here.
+fn tag(text: &str, end: usize) -> Option<&str> {
+    let from = text.floor_char_boundary(end.saturating_sub(TAG_BYTES_MAX));
+    let tag = text.get(from..end)?;
+    let tag = tag.get(tag.rfind('<')? + 1..)?;
+    tag.split([' ', '\t', '\n']).next().filter(|name| name.bytes().all(is_name_byte))
+}
+
+/// Returns the place of the name before this place, and whether the name is quoted.
+fn name_before(text: &str, at: usize) -> Option<(Range<usize>, bool)> {
+    let bytes = text.as_bytes();
+    let mut end = at - blanks_before(bytes, at);
+    let is_closing = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b']' | b'\\' | b'?');
+    let closing = bytes.get(..end)?.iter().rev().take(8).take_while(|byte| is_closing(byte)).count();
+    end -= closing;
+    let length = bytes.get(..end)?.iter().rev().take(NAME_BYTES_MAX).take_while(|byte| is_name_byte(**byte)).count();
+    (length > 0).then_some((end - length..end, closing > 0))
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
+}
+
+fn blanks_before(bytes: &[u8], at: usize) -> usize {
+    let before = bytes.get(..at).unwrap_or_default();
+    before.iter().rev().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+struct Value {
+    range: Range<usize>,
+    is_quoted: bool,
+}
+
+/// Returns the value from this place on.
+fn value(text: &str, from: usize, name: Name, separator: u8) -> Option<Value> {
+    let rest = text.get(from..)?;
+    let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let rest = rest.get(blanks..)?;
+    let rest_at = from + blanks;
+    // `b"…"`, `f"…"`, `@"…"`, `\"…\"`.
+    let prefix =
+        rest.bytes().take(2).take_while(|byte| matches!(byte, b'b' | b'r' | b'f' | b'u' | b'L' | b'@' | b'&')).count();
+    let opening = rest.get(prefix..)?;
+    let escapes = opening.bytes().take(8).take_while(|byte| *byte == b'\\').count();
+    let quote = opening.as_bytes().get(escapes).copied().filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
+    if let Some(quote) = quote {
+        let start = prefix + escapes + 1;
+        let length = quoted(rest.get(start..)?, quote, escapes > 0)?;
+        // `storePassword("user", "…")`: the first of several arguments is something else.
+        let after = rest.get(start + length..)?.trim_start_matches(['\\', '"', '\'', '`', ' ']);
+        if separator == b'(' && after.starts_with(',') {
+            return None;
+        }
+        return Some(Value { range: rest_at + start..rest_at + start + length, is_quoted: true });
+    }
+    // Only a literal can be an argument.
+    if matches!(separator, b',' | b'(') {
+        return None;
+    }
+    let ends = |byte: &u8| match name.sort {
+        Sort::Header => matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`' | b'<' | b'\\'),
+        Sort::Password | Sort::Key => {
+            byte.is_ascii_whitespace()
+                || matches!(
+                    byte,
+                    b'"' | b'\'' | b'`' | b'<' | b'>' | b',' | b';' | b')' | b'}' | b']' | b'&' | b'|' | b'\\'
+                )
+        }
+    };
+    let length = rest.bytes().take(VALUE_BYTES_MAX).take_while(|byte| !ends(byte)).count();
+    let length = rest.get(..length).map_or(0, |value| value.trim_end().len());
+    let is_tagged = separator == b'>';
+    if length == 0 || is_tagged && !rest.get(length..)?.starts_with("</") {
+        return None;
+    }
+    Some(Value { range: rest_at..rest_at + length, is_quoted: is_tagged })
+}
+
+/// Returns the length of a quoted value. In a text within a text, the quotes are escaped, and the value ends at such a
+/// quote.
+fn quoted(text: &str, quote: u8, is_escaped: bool) -> Option<usize> {
+    let mut after_backslash = false;
+    for (at, byte) in text.bytes().enumerate().take(VALUE_BYTES_MAX) {
+        match byte {
+            b'\n' | b'\r' => return None,
+            _ if byte == quote && is_escaped => return Some(text.get(..at)?.trim_end_matches('\\').len()),
+            _ if byte == quote && !after_backslash => return Some(at),
+            _ => {}
+        }
+        after_backslash = byte == b'\\' && !after_backslash;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! The look of a credential beside its name: a value chosen or made to be secret. Words of a program, references to a
+//! secret and placeholders of a manual are none.
+
+use super::checks;
+use secrets::names;
+use secrets::names::{NAME_BYTES_MAX, Sort};
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    /// Between quotes, or between tags.
+    pub(super) is_quoted: bool,
+    /// Without blanks around what separates it from its name.
+    pub(super) is_tight: bool,
+    /// After the name of a variable of the environment, as `DB_PASSWORD=…`.
+    pub(super) is_setting: bool,
+    /// The byte that follows it.
+    pub(super) next: Option<u8>,
+}
+
+/// Words of which a placeholder has one.
+const PLACEHOLDER_WORDS: [&str; 35] = [
+    "example",
+    "sample",
+    "(?",
+    "('",
+    "(\"",
+    "dummy",
+    "fake",
+    "a1b2c3",
+    "placeholder",
+    "changeme",
+    "change_me",
+    "change-me",
+    "changeit",
+    "replace",
+    "your",
+    "insert",
+    "redacted",
+    "hidden",
+    "masked",
+    "required",
+    "optional",
+    "undefined",
+    "secret_here",
+    "goes_here",
+    "goes-here",
+    "xxxx",
+    "****",
+    "....",
+    "1234567890",
+    "abcdef",
+    "foobar",
+    "lorem",
+    "notasecret",
+    "not-a-secret",
+    "not_a_secret",
+];
+
+/// Words beside the names of passwords that are types, labels, placeholders and words of programs.
+const COMMON_WORDS: &str = "password passwords passwd pass passphrase pwd secret secrets token tokens key keys string text \
+    varchar char bytes object hidden input field value values type name none null true false test \
+    testing default empty unset hash hashed plain digest bcrypt argon scrypt crypt encrypted file path \
+    prompt stdin env config basic bearer login user username admin root auth new old current confirm \
+    confirmation invalid wrong incorrect valid missing reset forgot change update auto always never \
+    optional required my some the any foo bar baz credentials";
+
+/// Beginnings of values that refer to the place of a secret.
+const REFERENCES: [&str; 22] = [
+    "/",
+    "./",
+    "../",
+    "~/",
+    "$",
+    "%",
+    "<",
+    "{",
+    "[",
+    "(",
+    "#",
+    "@",
+    "*",
+    "http://",
+    "https://",
+    "file:",
+    "env:",
+    "op://",
+    "arn:",
+    "vault:",
+    "ref:",
+    "projects/",
+];
+
+/// The fewest bytes of a password, of one in a setting, of one with signs and no digit, of a key in quotes, of a key
+/// without.
+const PASSWORD_BYTES_MIN: usize = 5;
+const SETTING_BYTES_MIN: usize = 4;
+const SIGNED_BYTES_MIN: usize = 8;
+const KEY_BYTES_MIN: usize = 10;
+const BARE_KEY_BYTES_MIN: usize = 16;
+
+/// Returns whether a value in a text is a credential.
+pub(super) fn in_text(value: &str, sort: Sort, written: Written) -> bool {
+    match sort {
+        Sort::Header => header(value),
+        Sort::Password if written.is_quoted => {
+            password(value) && (written.is_setting || !is_about_credentials(value))
+                || written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+        }
+        // `password = pass1`, `f(password=pass1)`: variables of programs.
+        Sort::Password => {
+            ends_there(written.next)
+                && is_bare(value)
+                && (written.is_setting && is_chosen_word(value, SETTING_BYTES_MIN)
+                    || has_letter_and_digit(value)
+                        && password(value)
+                        && !is_constant(value)
+                        && (written.is_tight || key(value, BARE_KEY_BYTES_MIN) || value.bytes().any(is_strong_sign)))
+        }
+        Sort::Key if written.is_quoted => key(value, KEY_BYTES_MIN),
+        Sort::Key => ends_there(written.next) && is_bare(value) && key(value, BARE_KEY_BYTES_MIN),
+    }
+}
+
+/// Returns whether the value of a member of JSON is a credential, where the name is not enough.
+pub(crate) fn in_json(value: &str, sort: Sort) -> bool {
+    in_text(value, sort, Written { is_quoted: true, is_tight: true, is_setting: false, next: None })
+}
+
+/// Returns whether a word may be a password that a person chose.
+pub(super) fn password(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let has_sign = value.bytes().any(is_strong_sign);
+    value.len() >= PASSWORD_BYTES_MIN
+        && !is_placeholder(value)
+        && !has_blank(value)
+        && (has_letter_and_digit(value)
+            || digits == value.len() && digits >= 6
+            || has_sign && value.len() >= SIGNED_BYTES_MIN && value.bytes().any(|byte| byte.is_ascii_alphabetic()))
+        && (has_sign || !value.contains('/'))
+        && !is_word_with_number(value)
+}
+
+/// Returns whether a text was made at random: a key, a token.
+pub(super) fn key(value: &str, least: usize) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let strange = value.bytes().filter(|byte| is_strong_sign(*byte)).count();
+    // A short text cannot have more.
+    let least_surprise = if value.len() < 20 { 2.7 } else { 3.0 };
+    value.len() >= least
+        && !is_placeholder(value)
+        && (!has_blank(value) || strange >= 6)
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
+        && (digits >= 2 || strange >= 4 && value.len() >= 24 || is_unspeakable(value))
+        && surprise(value) >= least_surprise
+        && !is_made_of_words(value)
+        && !is_camel_case(value)
+}
+
+/// Returns whether a header carries more than its name and a placeholder. A comment, a pointer and a type are none.
+fn header(value: &str) -> bool {
+    let is_attribute = |name: &str| {
+        ["path", "domain", "expires", "max-age", "samesite", "version"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let is_basic = value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("basic "));
+    let parts = value.split([';', ',', ' ']).map(str::trim).filter(|part| !part.is_empty());
+    let mut credentials = parts.map(|part| part.split_once('=').unwrap_or(("", part)));
+    let told = |(name, text): (&str, &str)| {
+        let text = text.trim_matches(['"', '\'']);
+        let is_random = text.len() >= 8 && password(text) && !is_made_of_words(text) && !is_counted(text);
+        !is_attribute(name) && (checks::is_user_and_password(text) || is_random && !is_basic)
+    };
+    let is_code = value.starts_with(['#', '*', '&', '[', '@', '/']) || value.contains(['(', '{', '[', ')', '}']);
+    let is_reference = ["<redacted: ", "::", "...", "…", " = "].iter().any(|sign| value.contains(sign));
+    !is_code && !is_reference && credentials.any(told)
+}
+
+/// `123456789`: digits in their order.
+fn is_counted(value: &str) -> bool {
+    value.bytes().zip(value.bytes().skip(1)).all(|(one, next)| next == one + 1)
+}
+
+/// `D3DKMT_DEFRAG_ESCAPE_OPERATION`: a constant of a program.
+fn is_constant(value: &str) -> bool {
+    let least = if value.ends_with(|c: char| c.is_ascii_digit()) { 2 } else { 1 };
+    value.bytes().filter(|byte| *byte == b'_').count() >= least
+        && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Returns whether a word of small letters may be a password: `hunter`, `correct-horse`. Common words of programs and
+/// manuals are none.
+pub(super) fn is_chosen_word(value: &str, least: usize) -> bool {
+    value.len() >= least
+        && value.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-'))
+        && !is_placeholder(value)
+        && !value.split(['_', '-']).any(|part| part.is_empty() || COMMON_WORDS.split(' ').any(|word| word == part))
+}
+
+/// Returns whether the value stands for a credential, or says where it is.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_lowercase();
+    REFERENCES.iter().any(|start| lower.starts_with(start))
+        || PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
+        || ["${", "$(", "{{", "%s", "%(", "#{", "<%", "://", "->", "::", "()", "...", "…"]
+            .iter()
+            .any(|sign| lower.contains(sign))
+        || is_monotonous(&lower)
+        || lower.matches("\\x").count() >= 2
+}
+
+/// Returns whether the whole value names a variable or a gap: `${TOKEN}`, `Bearer $TOKEN`, `{{ token }}`, `<token>`.
+pub(crate) fn is_reference(value: &str) -> bool {
+    let value = ["Bearer ", "Basic ", "token "].iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
+    let is_name = |name: &str| {
+        let name = name.trim();
+        (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.' | b' '))
+    };
+    let within = |open: &str, close: &str| value.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    let named = [("${{", "}}"), ("{{", "}}"), ("${", "}"), ("<", ">"), ("%", "%"), ("$", "")];
+    named.iter().find_map(|(open, close)| within(open, close)).is_some_and(is_name)
+}
+
+/// Returns whether the value repeats one letter, or one short row of letters.
+fn is_monotonous(value: &str) -> bool {
+    let mut letters: Vec<char> = value.chars().filter(|c| c.is_alphanumeric()).collect();
+    letters.sort_unstable();
+    letters.dedup();
+    letters.len() < 4
+}
+
+fn has_blank(value: &str) -> bool {
+    value.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn has_letter_and_digit(value: &str) -> bool {
+    value.bytes().any(|byte| byte.is_ascii_digit()) && value.chars().any(char::is_alphabetic)
+}
+
+/// Signs that names of programs do not have.
+fn is_strong_sign(byte: u8) -> bool {
+    byte.is_ascii_punctuation()
+        && !matches!(byte, b'_' | b'-' | b'.' | b',' | b'/' | b':' | b'*' | b'"' | b'\'' | b'\\')
+}
+
+/// Returns whether the value is no call, no index and no path of names.
+fn is_bare(value: &str) -> bool {
+    let is_name = |part: &str| part.len() < 24 && part.starts_with(|c: char| c.is_ascii_alphabetic());
+    let ends_in_name = value.ends_with(|c: char| c.is_ascii_alphabetic()) && names::ending(value).is_some();
+    let is_path = value.contains('.') && (ends_in_name || value.split('.').all(is_name));
+    !value.contains(['(', '[', '{', '*']) && !is_path && !value.starts_with("0x")
+}
+
+/// Returns whether a value of a settings file, a command or an address ends here. In a program, other bytes follow.
+fn ends_there(next: Option<u8>) -> bool {
+    next.is_none_or(|next| {
+        next.is_ascii_whitespace() || matches!(next, b'&' | b'"' | b'\'' | b'`' | b'<' | b'\\' | b';')
+    })
+}
+
+/// `sha256`, `utf8`, `password1`: a word and a number that programs and manuals have.
+fn is_word_with_number(value: &str) -> bool {
+    const WORDS: [&str; 41] = [
+        "sha",
+        "utf",
+        "int",
+        "uint",
+        "md",
+        "base",
+        "oauth",
+        "http",
+        "ipv",
+        "aes",
+        "rsa",
+        "ed",
+        "char",
+        "varchar",
+        "float",
+        "arg",
+        "param",
+        "val",
+        "var",
+        "str",
+        "tok",
+        "key",
+        "pass",
+        "test",
+        "password",
+        "passwd",
+        "mypassword",
+        "secret",
+        "mysecret",
+        "token",
+        "mytoken",
+        "user",
+        "string",
+        "none",
+        "null",
+        "foo",
+        "bar",
+        "abc",
+        "default",
+        "fake",
+        "mock",
+    ];
+    let word = value.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_'));
+    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// `testpass123`, `user1_pwd`, `my-secret-token-2`: nothing but words that tests and manuals make such values of, with
+/// at most four digits.
+pub(super) fn is_about_credentials(value: &str) -> bool {
+    const WORDS: &str = "password passwd pass pwd pw secret token key api user username admin root test testing tester my \
+        the new old valid invalid wrong right correct bad good fake mock dummy demo foo bar baz abc xyz some super db \
+        database proxy socks client server app auth access refresh bearer basic session bot login name id value string \
+        default temp tmp initial first second third another other different updated changed original current strong \
+        weak secure simple plain random hello world for not real is this a";
+    const DIGITS_MAX: usize = 4;
+    let lower = value.to_ascii_lowercase();
+    let digits = lower.bytes().filter(u8::is_ascii_digit).count();
+    digits <= DIGITS_MAX
+        && lower.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'!'))
+        && lower
+            .split(|c: char| !c.is_ascii_alphabetic())
+            .filter(|part| !part.is_empty())
+            .all(|part| is_joined_of(part, WORDS))
+}
+
+/// Returns whether the letters are one or several of the words, one after the other.
+fn is_joined_of(letters: &str, words: &str) -> bool {
+    // Whether the letters up to each place are.
+    let mut reached = vec![false; letters.len() + 1];
+    reached.iter_mut().take(1).for_each(|place| *place = true);
+    for at in 0..letters.len() {
+        if !reached.get(at).copied().unwrap_or_default() {
+            continue;
+        }
+        let rest = letters.get(at..).unwrap_or_default();
+        for word in words.split_ascii_whitespace().filter(|word| rest.starts_with(word)) {
+            reached.iter_mut().skip(at + word.len()).take(1).for_each(|place| *place = true);
+        }
+    }
+    reached.last().copied().unwrap_or_default()
+}
+
+/// Words with signs between them, and numbers of a few digits: names of things.
+pub(super) fn is_made_of_words(value: &str) -> bool {
+    let is_word = |part: &str| {
+        let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        part.len() <= 4
+            || letters.bytes().all(|byte| byte.is_ascii_alphabetic()) && letters.len() == part.len()
+            || letters.bytes().all(|byte| byte.is_ascii_lowercase()) && part.len() <= 10
+    };
+    let parts: Vec<&str> =
+        value.split(['-', '_', '.', ':', '/', '#', '@', '~']).filter(|part| !part.is_empty()).collect();
+    parts.len() > 1 && parts.iter().all(|part| is_word(part)) && !is_uuid(&parts)
+}
+
+/// `Curve25519SeedBin`: words that begin with capitals, and one number.
+fn is_camel_case(value: &str) -> bool {
+    let runs = |is: fn(&u8) -> bool| {
+        value.as_bytes().chunk_by(|a, b| is(a) == is(b)).filter(|run| run.first().is_some_and(is)).count()
+    };
+    let words = value.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
+    let is_one_word = value.bytes().all(|byte| !byte.is_ascii_uppercase());
+    value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && (!is_one_word || value.ends_with(|c: char| c.is_ascii_digit()))
+        && runs(u8::is_ascii_digit) <= 1
+        && words.map(str::len).min().is_some_and(|shortest| shortest >= 2)
+}
+
+/// `gcperfxrtqymqmluvskxzyiyxxfnjduz`: letters of one case that no language writes in this order.
+fn is_unspeakable(value: &str) -> bool {
+    const BYTES_MIN: usize = 20;
+    const ROW_MIN: usize = 6;
+    let is_vowel = |byte: &u8| matches!(byte.to_ascii_lowercase(), b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+    let is_one_case =
+        value.bytes().all(|byte| byte.is_ascii_lowercase()) || value.bytes().all(|byte| byte.is_ascii_uppercase());
+    let mut rows = value.as_bytes().split(is_vowel);
+    value.len() >= BYTES_MIN && is_one_case && rows.any(|row| row.len() >= ROW_MIN)
+}
+
+fn is_uuid(parts: &[&str]) -> bool {
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Returns Shannon's entropy, in bits a byte.
+fn surprise(value: &str) -> f64 {
+    super::rule::entropy(value.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

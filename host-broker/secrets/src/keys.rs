@@ -1,0 +1,305 @@
+//! The keys that the broker makes for itself: 32 random bytes each, in files that only its own user may read.
+
+use crate::identity::issuers::OwnKey;
+use crate::vault::{self, KeyBytes};
+use model::LedgerKey;
+use model::{NoRandomness, Random};
+use platform::home::make_private_directory;
+use platform::home::{Home, quoted};
+use shared::digest::Digest;
+use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The reason why a key of the broker cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A key file.
+    #[error("the key file {path} cannot be used: {fault}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: String,
+    },
+    /// The random source of the system failed.
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+}
+
+/// The key of digests: without it, what was small could be guessed from its digest.
+///
+/// # Errors
+/// [`KeyError::File`], [`KeyError::Randomness`]; a key that was not there may then have been made.
+pub fn ledger(home: &Home, ids: &dyn Random) -> Result<LedgerKey, KeyError> {
+    key(home, LEDGER, ids).map(|mut bytes| LedgerKey::new(std::mem::take(&mut *bytes)))
+}
+
+/// Lists the keys and files that a used home lacks, one sentence each. An absent key counts only if there is a ledger.
+/// An absent ledger counts only if there are keys. `own_vault` says that the vault's key lies in the home.
+///
+/// # Errors
+/// [`KeyError::File`]: there is a ledger, and its key is gone. No key is made then: a new key would match no digest of
+/// an earlier row.
+pub fn continuity(home: &Home, own_vault: bool) -> Result<Vec<String>, KeyError> {
+    let is_there = |name: &str| home.keys().join(name).exists();
+    let place = |name: &str| home.keys().join(name).display().to_string();
+    let ledger = home.path().join("ledger.db");
+    // A first start that died before it made the tables leaves an empty file.
+    if !std::fs::metadata(&ledger).is_ok_and(|found| found.len() > 0) {
+        let left: Vec<String> = KEYS.into_iter().filter(|name| is_there(name)).map(place).collect();
+        let note = format!(
+            "{} is missing and is made new, but there is {}; if this home had a ledger, stop and restore it, because \
+             grants, approvals and evidence are in it",
+            ledger.display(),
+            left.join(", ")
+        );
+        return Ok(if left.is_empty() { Vec::new() } else { vec![note] });
+    }
+    if !is_there(LEDGER) {
+        let path = home.keys().join(LEDGER);
+        let fault = format!(
+            "it is missing, and {} was written with it; restore it from a backup, or, if it is lost, begin with another \
+             one, which matches no digest of earlier rows: (umask 077; head -c 32 /dev/urandom > {})",
+            ledger.display(),
+            quoted(&path)
+        );
+        return Err(KeyError::File { path, fault });
+    }
+    let lost = [
+        (IDENTITY, true, "tokens that were signed with the old one"),
+        (VAULT, own_vault, "what was encrypted under the old one"),
+    ];
+    let missing = lost.into_iter().filter(|(name, ours, _)| *ours && !is_there(name));
+    let note = |(name, _, what): (&str, bool, &str)| {
+        format!(
+            "{} is missing and is made new; if there was one, stop and restore it: {what} is not accepted",
+            place(name)
+        )
+    };
+    Ok(missing.map(note).collect())
+}
+
+/// The key that signs context tokens.
+///
+/// # Errors
+/// As [`ledger`].
+pub fn identity(home: &Home, ids: &dyn Random) -> Result<OwnKey, KeyError> {
+    let bytes = key(home, IDENTITY, ids)?;
+    OwnKey::new(&bytes).map_err(|fault| KeyError::File { path: home.keys().join(IDENTITY), fault })
+}
+
+/// The master keys of the vault that lie in the home: the present one, made if there is none, and the one before it, while
+/// a new one takes over.
+///
+/// # Errors
+/// As [`ledger`].
+pub fn vault(home: &Home, ids: &dyn Random) -> Result<(KeyBytes, Option<KeyBytes>), KeyError> {
+    let sized = |bytes: &Zeroizing<Vec<u8>>| {
+        let fault = "it does not hold 32 bytes; restore it from a backup".to_owned();
+        let bytes = <[u8; vault::KEY]>::try_from(bytes.as_slice()).map(KeyBytes::new);
+        bytes.map_err(|_length| KeyError::File { path: home.keys().join(VAULT), fault })
+    };
+    let current = sized(&key(home, VAULT, ids)?)?;
+    let previous = home.keys().join(VAULT_BEFORE);
+    let previous = if previous.exists() { Some(sized(&key(home, VAULT_BEFORE, ids)?)?) } else { None };
+    Ok((current, previous))
+}
+
+/// Whether the home has a master key of its own.
+pub fn has_vault(home: &Home) -> bool {
+    home.keys().join(VAULT).exists()
+}
+
+/// Returns a master key that is stored nowhere, as a start would make it. Another process may make and use the real one at
+/// the same time.
+///
+/// # Errors
+/// As [`ledger`]: a start could not make it.
+pub fn unstored_vault(home: &Home, ids: &dyn Random) -> Result<KeyBytes, KeyError> {
+    let path = home.keys().join(VAULT);
+    let fault = |error: std::io::Error| KeyError::File { path: path.clone(), fault: error.to_string() };
+    let mut bytes = KeyBytes::new([0; vault::KEY]);
+    ids.fill(bytes.as_mut())?;
+    let trial = beside(&path, bytes.as_ref());
+    std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial)).map_err(fault)?;
+    Ok(bytes)
+}
+
+/// Puts a new master key in the place of the present one, which stays beside it until everything is sealed anew. If that
+/// was begun before, nothing is changed: it goes on.
+///
+/// # Errors
+/// As [`ledger`]; the present key is there as it was, or as the one before.
+pub fn renew_vault(home: &Home, ids: &dyn Random) -> Result<(), KeyError> {
+    let (current, before) = (home.keys().join(VAULT), home.keys().join(VAULT_BEFORE));
+    let now = key(home, VAULT, ids)?;
+    if before.exists() && *key(home, VAULT_BEFORE, ids)? != *now {
+        return Ok(());
+    }
+    let fault = |error: std::io::Error| KeyError::File { path: current.clone(), fault: error.to_string() };
+    let mut bytes = Zeroizing::new([0; vault::KEY]);
+    ids.fill(bytes.as_mut())?;
+    let new = current.with_extension("new");
+    for left in [&new, &before] {
+        std::fs::remove_file(left).ok();
+    }
+    // ORDER: the old key has its second name before the new one takes its first.
+    std::fs::hard_link(&current, &before).map_err(fault)?;
+    make(&new, bytes.as_ref()).map_err(fault)?;
+    std::fs::rename(&new, &current).map_err(fault)?;
+    std::fs::File::open(home.keys()).and_then(|directory| directory.sync_all()).map_err(fault)
+}
+
+/// Removes the master key before the present one, under which nothing is sealed any more.
+///
+/// # Errors
+/// What the system said; it is there as it was.
+pub fn drop_vault_before(home: &Home) -> Result<(), std::io::Error> {
+    match std::fs::remove_file(home.keys().join(VAULT_BEFORE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The key of digests, and the one that signs.
+const LEDGER: &str = "ledger.key";
+const IDENTITY: &str = "identity.key";
+/// The vault's master key, and the one before it.
+const VAULT: &str = "vault.key";
+const VAULT_BEFORE: &str = "vault-before.key";
+/// Every key that a home has once it was used.
+const KEYS: [&str; 3] = [LEDGER, IDENTITY, VAULT];
+
+/// The key of this name, made if there is none.
+fn key(home: &Home, name: &str, ids: &dyn Random) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    let path = home.keys().join(name);
+    let fault = |fault: String| KeyError::File { path: path.clone(), fault };
+    if !path.exists() {
+        let mut bytes = Zeroizing::new([0; 32]);
+        ids.fill(bytes.as_mut())?;
+        make(&path, bytes.as_ref()).map_err(|error| fault(error.to_string()))?;
+    }
+    let bytes = Zeroizing::new(std::fs::read(&path).map_err(|error| fault(error.to_string()))?);
+    if bytes.len() != 32 {
+        return Err(fault("it does not hold 32 bytes; restore it from a backup".into()));
+    }
+    private(&path).map_err(fault)?;
+    Ok(bytes)
+}
+
+/// Whole or not at all, and not in place of another's: two commands may be the first ones at the same time.
+fn make(path: &Path, bytes: &[u8]) -> Result<(), std::io::Error> {
+    let directory = path.parent().unwrap_or(path);
+    make_private_directory(directory)?;
+    let new = beside(path, bytes);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let made = options.open(&new).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()?;
+        std::fs::hard_link(&new, path)
+    });
+    std::fs::remove_file(&new).ok();
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => std::fs::File::open(directory)?.sync_all(),
+    }
+}
+
+/// Nobody else's: its name is made of what will be in it.
+fn beside(path: &Path, bytes: &[u8]) -> PathBuf {
+    let unique: String = Digest::of(bytes).hex().chars().take(16).collect();
+    path.with_extension(format!("{unique}.new"))
+}
+
+fn private(path: &Path) -> Result<(), String> {
+    let mode = std::fs::metadata(path).map_err(|error| error.to_string())?.permissions().mode();
+    if mode.trailing_zeros() >= 6 { Ok(()) } else { Err(format!("others may read it; chmod 600 {}", path.display())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::random::SystemRandom;
+
+    #[test]
+    fn whoever_comes_first_at_the_same_time_has_the_same_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let keys = || identity(&home, &SystemRandom).unwrap().public();
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..16).map(|_| scope.spawn(keys)).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|key| *key == found[0]));
+        let names: Vec<_> = std::fs::read_dir(home.keys()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["identity.key"]);
+        let mode = std::fs::metadata(home.keys().join("identity.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_renewal_goes_on_wherever_it_was_broken_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let keys = || vault(&home, &SystemRandom).unwrap();
+        let (first, none) = keys();
+        assert!(none.is_none());
+        // Broken off before there was a new key.
+        std::fs::hard_link(home.keys().join(VAULT), home.keys().join(VAULT_BEFORE)).unwrap();
+        renew_vault(&home, &SystemRandom).unwrap();
+        let (second, before) = keys();
+        assert!(*second != *first && *before.unwrap() == *first);
+        // Broken off before everything was under it: what was made stays.
+        renew_vault(&home, &SystemRandom).unwrap();
+        let (again, before) = keys();
+        assert!(*again == *second && *before.unwrap() == *first);
+        drop_vault_before(&home).unwrap();
+        drop_vault_before(&home).unwrap();
+        let (left, none) = keys();
+        assert!(*left == *second && none.is_none());
+        let mut names: Vec<_> =
+            std::fs::read_dir(home.keys()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [VAULT]);
+    }
+
+    #[test]
+    fn a_key_is_not_made_silently_where_there_is_a_ledger_nor_a_ledger_where_there_are_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        let notes = || continuity(&home, true).unwrap();
+        assert_eq!(notes(), [""; 0], "an empty home has everything made");
+        ledger(&home, &SystemRandom).unwrap();
+        let [note] = &notes()[..] else { panic!("one note") };
+        assert!(note.contains("ledger.db is missing") && note.contains("ledger.key"), "{note}");
+        std::fs::write(directory.path().join("ledger.db"), "rows").unwrap();
+        let [identity, vault] = &notes()[..] else { panic!("two notes") };
+        assert!(identity.contains("identity.key is missing") && vault.contains("vault.key is missing"));
+        assert_eq!(
+            continuity(&home, false).unwrap(),
+            std::slice::from_ref(identity),
+            "a vault's key that lies elsewhere is not made"
+        );
+        std::fs::remove_file(home.keys().join(LEDGER)).unwrap();
+        let fault = continuity(&home, true).unwrap_err().to_string();
+        for part in ["ledger.key", "restore it from a backup", "head -c 32 /dev/urandom >"] {
+            assert!(fault.contains(part), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_or_that_is_cut_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path().to_path_buf());
+        ledger(&home, &SystemRandom).unwrap();
+        let path = home.keys().join("ledger.key");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(ledger(&home, &SystemRandom).unwrap_err().to_string().contains("chmod 600"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, [7; 31]).unwrap();
+        assert!(ledger(&home, &SystemRandom).unwrap_err().to_string().contains("32 bytes"));
+    }
+}

@@ -1,0 +1,223 @@
+//! What an account is worked with, and what of it must not come back.
+
+use crate::SECRET_CHARS_MIN;
+use crate::names::is_credential_key;
+use kernel::Slots;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zeroize::Zeroizing;
+
+/// So many texts of a credential are kept out of what comes back, and so many bytes of them. A search for more would take
+/// longer than the call.
+const TEXTS_MAX: usize = 32;
+const BYTES_MAX: usize = 6 * 1024;
+
+/// What an account is worked with, as the vault keeps it.
+#[derive(Serialize, Deserialize)]
+pub struct Credential {
+    /// The texts in it that must not come back.
+    pub(super) hidden: Vec<String>,
+    /// What the provider gave.
+    pub given: Value,
+}
+
+/// Why a credential is not kept. The messages quote nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is too much to be looked for.
+    #[error(
+        "its credential is more than {TEXTS_MAX} texts or {BYTES_MAX} bytes, which is more than can be kept out of results"
+    )]
+    TooMuch,
+    /// It is too little to be looked for.
+    #[error("its credential has fewer than {SECRET_CHARS_MIN} characters, so it could not be kept out of results")]
+    TooShort,
+    /// A part of it is in what is shown.
+    #[error("what it says of the account holds a part of its credential")]
+    Shown,
+}
+
+impl Credential {
+    /// What a provider gave for this account, of which it says this. Hidden is everything but what is no secret by its name and
+    /// stands in what is shown, and the account's own name.
+    ///
+    /// # Errors
+    /// [`Unfit`]; it is not to be kept.
+    pub fn new(given: Value, account: &str, shown: &Value) -> Result<Self, Unfit> {
+        let mut texts = Vec::new();
+        collect("", &given, &mut texts)?;
+        let mut hidden: Vec<String> = Vec::new();
+        for (name, text) in texts {
+            let plain = text == account || PLAIN.contains(&name.as_str()) && is_leaf(shown, &text);
+            if plain || hidden.contains(&text) {
+                continue;
+            }
+            if is_within(shown, &text) {
+                return Err(Unfit::Shown);
+            }
+            hidden.push(text);
+        }
+        Ok(Self { hidden, given })
+    }
+}
+
+impl Drop for Credential {
+    fn drop(&mut self) {
+        use zeroize::Zeroize as _;
+        self.hidden.zeroize();
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential(…)")
+    }
+}
+
+/// The texts of credentials that an execution has seen.
+#[derive(Clone, Default)]
+pub struct Witness(Arc<Mutex<Vec<Zeroizing<String>>>>);
+
+impl Witness {
+    /// The texts that an execution has seen.
+    pub fn of(slots: &Slots) -> Self {
+        slots.get()
+    }
+
+    /// Notes texts that must not come back.
+    pub(super) fn note(&self, texts: &[String]) {
+        let mut seen = self.seen();
+        for text in texts {
+            if !seen.iter().any(|known| **known == *text) {
+                seen.push(Zeroizing::new(text.clone()));
+            }
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.seen().is_empty()
+    }
+
+    /// The texts, for the search alone.
+    pub(crate) fn texts(&self) -> MutexGuard<'_, Vec<Zeroizing<String>>> {
+        self.seen()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Zeroizing<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness(…)")
+    }
+}
+
+/// What is kept beside a credential and may be nobody's secret: whose it is, what it allows, until when.
+const PLAIN: [&str; 13] = [
+    "account",
+    "account_email",
+    "account_name",
+    "email",
+    "expires_at",
+    "expiry",
+    "name",
+    "provider",
+    "scope",
+    "scopes",
+    "token_type",
+    "token_uri",
+    "type",
+];
+
+/// Every text in a credential that is long enough to be told from ordinary text, with the name of its member.
+fn collect(name: &str, value: &Value, texts: &mut Vec<(String, String)>) -> Result<(), Unfit> {
+    let text = match value {
+        Value::Null | Value::Bool(_) => return Ok(()),
+        // What is written in digits may be said in digits.
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => return items.iter().try_for_each(|item| collect(name, item, texts)),
+        Value::Object(members) => {
+            return members.iter().try_for_each(|(name, item)| collect(name, item, texts));
+        }
+    };
+    if text.chars().count() < SECRET_CHARS_MIN {
+        return if is_credential_key(name) && !text.is_empty() { Err(Unfit::TooShort) } else { Ok(()) };
+    }
+    let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
+    if texts.len() >= TEXTS_MAX || bytes + text.len() > BYTES_MAX {
+        return Err(Unfit::TooMuch);
+    }
+    texts.push((name.to_owned(), text));
+    Ok(())
+}
+
+fn is_leaf(shown: &Value, text: &str) -> bool {
+    match shown {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(said) => said == text,
+        Value::Array(items) => items.iter().any(|item| is_leaf(item, text)),
+        Value::Object(members) => members.values().any(|item| is_leaf(item, text)),
+    }
+}
+
+fn is_within(shown: &Value, text: &str) -> bool {
+    match shown {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => number.to_string() == text,
+        Value::String(said) => said.contains(text),
+        Value::Array(items) => items.iter().any(|item| is_within(item, text)),
+        Value::Object(members) => members.iter().any(|(name, item)| name.contains(text) || is_within(item, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn hidden(given: &Value, shown: &Value) -> Result<Vec<String>, Unfit> {
+        Credential::new(given.clone(), "worker@example.com", shown).map(|credential| credential.hidden.clone())
+    }
+
+    #[test]
+    fn what_is_secret_in_a_credential_is_hidden_and_what_is_shown_of_the_account_is_not() {
+        let given = json!({
+            "access_token": "ya29.hunter2hunter2",
+            "refresh": ["1//0ghunter2", {"deeper": "hunter2-in-the-deep"}],
+            "username": "worker@example.com",
+            "email": "other@example.com",
+            "name": "hunter2-in-the-name",
+            "scope": "https://mail.example.com/",
+            "pin": 1_234_567_890_123_456_u64,
+            "token_type": "Bearer",
+            "expires_in": 3600,
+        });
+        let shown = json!({"email": "other@example.com", "scopes": ["https://mail.example.com/"]});
+        let mut found = hidden(&given, &shown).unwrap();
+        found.sort();
+        let expected =
+            ["1//0ghunter2", "1234567890123456", "hunter2-in-the-deep", "hunter2-in-the-name", "ya29.hunter2hunter2"];
+        assert_eq!(found, expected);
+        assert!(!format!("{:?}", Credential::new(given, "a", &shown)).contains("hunter2"));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_out_of_results_is_not_kept() {
+        let with = |given: Value, shown: Value| hidden(&given, &shown);
+        assert_eq!(with(json!({"password": "pw-4711"}), json!({})), Err(Unfit::TooShort));
+        assert_eq!(with(json!({"region": "eu"}), json!({})), Ok(Vec::new()));
+        let leaks = json!({"note": "its token is hunter2hunter2."});
+        assert_eq!(with(json!({"token": "hunter2hunter2"}), leaks), Err(Unfit::Shown));
+        assert_eq!(with(json!({"token": "hunter2hunter2"}), json!({"of hunter2hunter2": 1})), Err(Unfit::Shown));
+        assert_eq!(with(json!({"email": "hunter2hunter2"}), json!({"a": "hunter2hunter2 too"})), Err(Unfit::Shown));
+        assert_eq!(with(json!({"token": "x".repeat(BYTES_MAX + 1)}), json!({})), Err(Unfit::TooMuch));
+        let many: Vec<String> = (0..=TEXTS_MAX).map(|n| format!("text number {n}")).collect();
+        assert_eq!(with(json!(many), json!({})), Err(Unfit::TooMuch));
+    }
+}

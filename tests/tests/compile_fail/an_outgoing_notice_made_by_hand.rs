@@ -1,0 +1,7 @@
+use kernel::{NoticeDraft, OutgoingNotice};
+
+fn forge(draft: NoticeDraft) -> OutgoingNotice {
+    OutgoingNotice(draft)
+}
+
+fn main() {}
