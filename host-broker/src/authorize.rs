@@ -1,4 +1,7 @@
-//! Gathers the facts of a call in the transaction of its decision. `kernel::authorize` decides.
+//! Gathers the facts of a call in the transaction of its decision.
+//!
+//! [`judge`] decides for the preparations: a dry run, and what is handed to a permitted call. `kernel::authorize` decides
+//! again on the same facts, and only that makes a permit.
 
 mod external;
 

@@ -550,7 +550,7 @@ fn write(
     let answer = questions::answer(tx, header, directive.asked, reply, evidence)?;
     Ok(match leaving {
         Some(leaving) => {
-            let document = serde_json::to_vec(&leaving).unwrap_or_default();
+            let document = leaving.to_bytes();
             answer.map(|_kept| kernel::answer_again(leaving.request_id, document, evidence.seq))
         }
         None => answer,

@@ -241,12 +241,11 @@ impl Room {
     }
 
     /// The directories for a reply. If they may have been replaced, they are compared first: in a directory that the group
-    /// has replaced, nobody looks for a reply.
+    /// has replaced, nobody looks for a reply. `None` while there is no directory; the reply is then tried again.
     pub fn handles_for_reply(&self) -> Option<Arc<Handles>> {
-        if self.may_be_replaced.load(Ordering::Acquire)
-            && let Err(error) = self.open_again()
-        {
-            tracing::warn!(group = %self.group, %error, "the group's directory cannot be used");
+        if self.may_be_replaced.load(Ordering::Acquire) {
+            // The next look at the directories says why.
+            self.open_again().ok()?;
         }
         self.handles()
     }

@@ -78,7 +78,7 @@ pub struct Header {
     pub arrived: Instant,
     /// How long the caller still waits, from `arrived` on.
     pub patience: Duration,
-    /// The memory that it takes, counted against its group.
+    /// The memory that it takes, counted against its group. Only a request from a mailbox has it.
     pub weight: Option<InFlightGuard>,
 }
 

@@ -106,7 +106,8 @@ pub struct Executed {
     attempted: Attempted,
 }
 
-/// Proves that an effect was attempted: the key to the token of the classifier, which looks at what came back.
+/// Proves that an effect was attempted: the key to the token of the classifier, which looks at what came back. It does not
+/// prove that the text for the classifier is clean; `inspection` takes credentials out of it.
 #[derive(Debug)]
 pub struct Attempted(());
 

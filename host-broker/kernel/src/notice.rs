@@ -1,4 +1,7 @@
-//! Notices that leave: each only after the row that announces it is durable.
+//! Notices that leave: each only after the transaction that announces it is durable.
+//!
+//! A repeated attempt with the same text rests on the row of the first one, so no receipt is asked for. To audit: `announce(`
+//! is called in `Broker::word` and `Broker::alarm` only, in the transaction that writes the row or has found it.
 
 use serde_json::Value;
 use std::fmt;
@@ -33,18 +36,18 @@ pub struct Message {
     pub document: Value,
 }
 
-/// A notice whose row is written in this transaction and not yet durable.
+/// A notice that is announced in this transaction and must not leave yet.
 #[must_use]
 pub struct PendingNotice<'tx> {
     pub(crate) draft: NoticeDraft,
     tx: PhantomData<&'tx Transaction<'tx>>,
 }
 
-/// A notice whose row is durable: the only key to the secrets of its channel.
+/// A notice whose transaction is durable: the only key to the secrets of its channel.
 #[must_use]
 pub struct OutgoingNotice(NoticeDraft);
 
-/// Marks a notice to be sent once this transaction is durable. The caller appends the row that announces it.
+/// Marks a notice to be sent once this transaction is durable. The caller has appended the row that announces it.
 pub fn announce<'tx>(_: &'tx Transaction<'_>, draft: NoticeDraft) -> PendingNotice<'tx> {
     PendingNotice { draft, tx: PhantomData }
 }

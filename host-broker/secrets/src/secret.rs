@@ -31,7 +31,7 @@ use zeroize::Zeroizing;
 pub const SECRET_CHARS_MIN: usize = 8;
 
 /// One credential. It cannot be printed, copied or serialized; its text can be had only with an
-/// [`Execution`], that is, after the intent to use it has become durable.
+/// [`Execution`], an [`OutgoingNotice`] or an [`Attempted`], that is, after a row that says so has become durable.
 pub struct Secret(SecretString);
 
 impl Secret {

@@ -6,7 +6,7 @@ use super::{ParseWorker, UnknownRequests};
 use crate::call;
 use crate::call::{Desk, Parsed};
 use crate::event::Event;
-use crate::mailroom::{Room, RoomError};
+use crate::mailroom::{Handles, Room, RoomError};
 use kernel::call::Lane;
 use kernel::call::Origin;
 use model::Clock;
@@ -65,7 +65,8 @@ pub(super) struct Queue {
     parses_from: Instant,
     // More names than fit, or a file that could not be read yet: list again.
     again: bool,
-    listing: Option<Listing>,
+    // With the directories that it is of.
+    listing: Option<(Arc<Handles>, Listing)>,
     lists_from: Instant,
     spent: Duration,
     // Other groups are served now.
@@ -227,13 +228,16 @@ impl Queue {
             self.again = false;
             return Ok(());
         };
-        let listing = if let Some(listing) = &mut self.listing {
-            listing
-        } else {
-            self.again = false;
-            let listing = handles.tasks.list()?;
-            self.room.begin_listing();
-            self.listing.insert(listing)
+        // A reply may have opened the directories again; the listing is then of the earlier one.
+        drop(self.listing.take_if(|(of, _)| !Arc::ptr_eq(of, &handles)));
+        let (_, listing) = match &mut self.listing {
+            Some(listing) => listing,
+            none => {
+                self.again = false;
+                let listing = handles.tasks.list()?;
+                self.room.begin_listing();
+                none.insert((Arc::clone(&handles), listing))
+            }
         };
         let mut found = Vec::new();
         let more = listing.next_names(LISTED_MAX, |name| {

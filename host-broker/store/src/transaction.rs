@@ -11,8 +11,8 @@ use std::ops::Deref;
 
 /// Proves that a row was appended to this ledger. [`Evidence`] is its form in a reply, which everybody can write.
 ///
-/// Only [`Transaction::append`] makes one. It becomes worthless if the transaction is undone, and so does everything that
-/// was made of it.
+/// Only [`Transaction::append`] makes one. Nothing forbids to keep one over a rollback: only the counts of minor rows do so,
+/// and they are forgotten with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt(Evidence);
 
