@@ -342,8 +342,12 @@ fn responses_swapped_for_a_link_receives_nothing_and_the_host_goes_on() {
     std::fs::rename(&responses, &aside).unwrap();
     symlink(siege.world.outside().join("folder"), &responses).unwrap();
     siege.attacker.send(with(call("echo", json!({})), "request_id", "swapped"));
-    until("the reply is where it was opened", || aside.join("swapped.json").exists().then_some(()));
+    until("an outcome", || {
+        siege.world.kinds_of(&siege.attacker, "swapped").contains(&"succeeded".to_owned()).then_some(())
+    });
     siege.withstood();
+    // The reply waits until there is a directory again.
+    assert!(!aside.join("swapped.json").exists());
     std::fs::remove_file(&responses).unwrap();
     std::fs::rename(&aside, &responses).unwrap();
     assert_eq!(code(&siege.attacker.reply("swapped")), "executed");
