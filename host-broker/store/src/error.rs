@@ -37,7 +37,10 @@ pub enum StoreError {
         source: DatabaseError,
     },
     /// The database is another version's.
-    #[error("the ledger has schema version {found}; this host-broker knows version {known}")]
+    #[error(
+        "the ledger has schema version {found}, and this host-broker knows version {known}; run the host-broker that wrote \
+         it, or name another home with --home"
+    )]
     Version {
         /// The version found.
         found: i64,
