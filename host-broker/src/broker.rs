@@ -32,7 +32,7 @@ use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
 use kernel::contract::{Invocation, Needs};
 use kernel::execution::execute;
-use kernel::meanwhile::Meanwhile;
+use kernel::run_handle::RunHandle;
 use kernel::{Answer, Intended, Probe, Scribe, Step, Unwritten};
 use model::Caller;
 use model::EffectMarker;
@@ -76,7 +76,7 @@ pub struct Broker {
     /// and by which row.
     pub(crate) cancelled: BTreeMap<(Arc<str>, RequestId), i64>,
     /// Calls that run, and what passes between them and whoever waits.
-    pub(crate) under_way: BTreeMap<(Arc<str>, RequestId), Arc<Meanwhile>>,
+    pub(crate) under_way: BTreeMap<(Arc<str>, RequestId), Arc<RunHandle>>,
     /// Requests that wait for another one. They have no row yet.
     pub(crate) parked: BTreeMap<(Arc<str>, RequestId), Parked>,
     /// Requests about which a person was asked, and that are decided on again now.

@@ -35,7 +35,7 @@ use crate::terms::{Foundation, Terms};
 pub use exchanging::Exchange;
 use kernel::Held;
 use kernel::call::{Header, Origin};
-use kernel::meanwhile::Meanwhile;
+use kernel::run_handle::RunHandle;
 use kernel::{Batch, Ledger};
 use kernel::{Committed, Effect, Intended, Settled};
 use model::Clock;
@@ -211,7 +211,7 @@ impl Daemon {
 /// Says now and then that a call still runs, to whoever waits for it.
 async fn with_progress(
     running: impl Future<Output = Event>,
-    talk: Option<(Group, RequestId, Arc<Meanwhile>, Reports)>,
+    talk: Option<(Group, RequestId, Arc<RunHandle>, Reports)>,
 ) -> Event {
     let mut running = std::pin::pin!(running);
     let started = Instant::now();
@@ -219,11 +219,11 @@ async fn with_progress(
         match tokio::time::timeout(PROGRESS, &mut running).await {
             Ok(event) => return event,
             Err(_elapsed) => {
-                let Some((group, id, meanwhile, reports)) = &talk else { continue };
+                let Some((group, id, run_handle, reports)) = &talk else { continue };
                 let message = format!("running for {} s", started.elapsed().as_secs());
-                let steps = meanwhile.steps();
-                let (done, of) = (steps.map(|steps| steps.done), steps.and_then(|steps| steps.of));
-                let progress = Progress { message, progress: done, total: of };
+                let reported = run_handle.progress();
+                let (done, total) = (reported.map(|run| run.done), reported.and_then(|run| run.total));
+                let progress = Progress { message, progress: done, total };
                 reports.send(News::Runs(group.clone(), id.clone(), progress));
             }
         }
@@ -531,13 +531,13 @@ impl Loop {
         }
         let filters = Arc::clone(&self.daemon.terms.filters);
         let reports = self.daemon.reports.clone();
-        let meanwhile = intended.meanwhile().map(Arc::clone);
+        let run_handle = intended.run_handle().map(Arc::clone);
         let talk = intended
             .caller_group()
-            .zip(meanwhile.clone())
-            .map(|(group, meanwhile)| (group, intended.request_id().clone(), meanwhile, reports.clone()));
-        if let Some((key, meanwhile)) = intended.call_key().zip(meanwhile) {
-            self.daemon.broker.under_way.insert(key, meanwhile);
+            .zip(run_handle.clone())
+            .map(|(group, run_handle)| (group, intended.request_id().clone(), run_handle, reports.clone()));
+        if let Some((key, run_handle)) = intended.call_key().zip(run_handle) {
+            self.daemon.broker.under_way.insert(key, run_handle);
         }
         let mut effect: Pin<Box<dyn Future<Output = Event> + Send>> =
             Box::pin(async move { with_progress(run(intended, &filters), talk).await });

@@ -465,7 +465,7 @@ impl Broker {
                 said(true, "preparing", "It had not started and will not.")
             }
             // What was begun is begun: an action that listens may end sooner, and what it says then is what counts.
-            Some(_) if self.under_way.get(&key).is_some_and(|meanwhile| meanwhile.unwant()) => {
+            Some(_) if self.under_way.get(&key).is_some_and(|run_handle| run_handle.cancel()) => {
                 said(false, "running", "It has started; its provider is asked to stop, and its outcome counts.")
             }
             Some(_) => said(false, "running", "It has started and is not stopped."),

@@ -1,7 +1,7 @@
 //! A call: who asks, where the reply goes, what is asked. Nothing here decides.
 
 use crate::contract::{Invocation, Operation, Supplied};
-use crate::meanwhile::Meanwhile;
+use crate::run_handle::RunHandle;
 use model::{Caller, EffectMarker, ParamError, ProposalId, SealedRequest, Subject};
 use policy::facts::{EgressFact, Outage};
 use serde_json::{Map, Value};
@@ -174,8 +174,8 @@ pub struct Call {
     pub flow: Option<FlowId>,
     /// The request that a person was asked about, which alone may be sent.
     pub sealed: Option<SealedRequest>,
-    /// What passes between it and whoever waits for it while it runs.
-    pub meanwhile: Arc<Meanwhile>,
+    /// Its progress while it runs, and the way to cancel it.
+    pub run_handle: Arc<RunHandle>,
     /// What its reply says beside the result.
     pub notices: Vec<Notice>,
     /// Which tool an external agent called it by.

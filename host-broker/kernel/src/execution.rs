@@ -4,8 +4,8 @@
 
 use crate::call::Call;
 use crate::contract::{Failure, Invocation, Probed, Success};
-use crate::meanwhile::Meanwhile;
 use crate::proofs::{Effect, Intended};
+use crate::run_handle::RunHandle;
 use crate::slots::Slots;
 use futures_util::FutureExt as _;
 use model::EffectMarker;
@@ -31,7 +31,7 @@ pub struct Execution {
     idempotency_key: Option<IdempotencyKey>,
     deadline: Instant,
     sealed: Option<SealedRequest>,
-    meanwhile: Arc<Meanwhile>,
+    run_handle: Arc<RunHandle>,
     slots: Slots,
 }
 
@@ -78,9 +78,9 @@ impl Execution {
         self.idempotency_key.as_ref()
     }
 
-    /// What passes between the action and whoever waits for it.
-    pub fn meanwhile(&self) -> &Arc<Meanwhile> {
-        &self.meanwhile
+    /// The progress of the action, and the way to cancel it.
+    pub fn run_handle(&self) -> &Arc<RunHandle> {
+        &self.run_handle
     }
 
     /// What other crates keep with it.
@@ -207,7 +207,7 @@ pub async fn execute(intended: Intended) -> Executed {
                 idempotency_key: None,
                 deadline,
                 sealed: None,
-                meanwhile: Arc::default(),
+                run_handle: Arc::default(),
                 slots: slots.clone(),
             };
             let handle: Value = probe.handle.clone();
@@ -235,7 +235,7 @@ fn execution_for(call: &Call, slots: Slots) -> Execution {
             call.header.provider_deadline()
         },
         sealed: call.sealed.clone(),
-        meanwhile: Arc::clone(&call.meanwhile),
+        run_handle: Arc::clone(&call.run_handle),
         slots,
     }
 }

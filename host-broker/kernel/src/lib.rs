@@ -1,5 +1,5 @@
-//! The chain of proofs: from a permitted call to its durable intent, its execution, and from the durable outcome to the
-//! reply. Every type that proves something stands here, with the only function that makes it.
+//! The chain of proofs: a permit, a durable intent, an execution, a durable reply, a notice. Each proof is beside the only
+//! function that makes it. Two proofs are elsewhere: `store::Receipt` of a row, and `Filtered` of the daemon.
 //!
 //! ```text
 //! Facts ─► authorize ─► Authorized<'tx> ─► record_intent ─► Pending<'tx> ─ commit ─► Intended ─► execute ─► Executed
@@ -16,7 +16,7 @@ pub mod contract;
 pub mod execution;
 mod held;
 mod ledger;
-pub mod meanwhile;
+pub mod run_handle;
 mod notice;
 mod proofs;
 mod slots;

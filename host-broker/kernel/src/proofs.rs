@@ -12,8 +12,8 @@ use crate::authorize::{Authorized, Obligations};
 use crate::call::{Call, FileOrigin, Header};
 use crate::charge::charge;
 use crate::contract::{Invocation, Operation};
-use crate::meanwhile::Meanwhile;
 use crate::notice::{NoticeDraft, OutgoingNotice, PendingNotice};
+use crate::run_handle::RunHandle;
 use model::EffectMarker;
 use serde_json::{Value, json};
 use shared::reply::Evidence;
@@ -46,7 +46,7 @@ pub struct Probe {
     pub planted: EffectMarker,
     /// Who had asked for the effect, as the ledger writes it.
     pub asked_by: String,
-    /// The intent whose outcome is unknown; `None` where the broker looks at something of its own accord.
+    /// The intent whose outcome is unknown; `None` where nobody asked for the effect.
     pub of: Option<i64>,
 }
 
@@ -85,7 +85,7 @@ pub struct Answer {
     folded: bool,
 }
 
-/// A reply whose evidence is durable: the only thing that may be handed over.
+/// A reply whose evidence is durable: only this may leave.
 #[must_use]
 #[derive(Debug)]
 pub struct Settled(Answer);
@@ -119,7 +119,7 @@ pub struct Asking<'tx, E> {
 pub enum Committed<E> {
     /// Start this.
     Start(Intended),
-    /// This event is over; hand over the reply if there is one.
+    /// This event is over; send the reply, if there is one.
     Close(E, Option<Settled>),
     /// This event waits for that request.
     Wait(E, RequestId),
@@ -225,10 +225,10 @@ impl Intended {
         }
     }
 
-    /// What passes between the effect and whoever waits for it; `None` where nobody does.
-    pub fn meanwhile(&self) -> Option<&Arc<Meanwhile>> {
+    /// The progress of the effect, and the way to cancel it; `None` for a probe.
+    pub fn run_handle(&self) -> Option<&Arc<RunHandle>> {
         match &self.effect {
-            Effect::Run(call) | Effect::Prepare(call) => Some(&call.meanwhile),
+            Effect::Run(call) | Effect::Prepare(call) => Some(&call.run_handle),
             Effect::Probe(_) => None,
         }
     }
@@ -338,7 +338,7 @@ fn open_intent<'a>(effect: &'a Effect, seq: i64, handle: Option<&'a Value>) -> O
 /// Keeps a reply with the row it rests on.
 ///
 /// # Errors
-/// [`StoreError`]; the reply must not be handed over.
+/// [`StoreError`]; the reply must not leave.
 pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt) -> Result<Answer, StoreError> {
     reply.evidence = Some(*row);
     let answer = Answer { seq: row.seq, document: reply.to_bytes(), request_id: reply.request_id, folded: false };
@@ -349,7 +349,7 @@ pub fn answer(tx: &Transaction<'_>, caller: &str, mut reply: Reply, row: Receipt
 /// Answers a request that changed nothing. The reply is kept only with a row of the request's own.
 ///
 /// # Errors
-/// [`StoreError`]; the reply must not be handed over.
+/// [`StoreError`]; the reply must not leave.
 pub fn answer_minor(tx: &Transaction<'_>, caller: &str, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
     if row.is_folded() { Ok(answer_unkept(reply, row)) } else { answer(tx, caller, reply, row.receipt()) }
 }
@@ -377,7 +377,7 @@ pub fn answer_stored(request_id: RequestId, document: Vec<u8>, row: MinorRow) ->
 /// document. The row names the request whose reply it is.
 ///
 /// # Errors
-/// [`StoreError`]; the reply must not be handed over.
+/// [`StoreError`]; the reply must not leave.
 pub fn answer_copy(tx: &Transaction<'_>, header: &Header, reply: Reply, row: MinorRow) -> Result<Answer, StoreError> {
     // A caller at a connection gets the reply there or never, so no copy is due after a restart.
     if !row.is_folded() && header.caller.group().is_some() {

@@ -253,7 +253,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         applies: None,
         flow: None,
         sealed: None,
-        meanwhile: Arc::default(),
+        run_handle: Arc::default(),
         notices: Vec::new(),
         tool: None,
     }))

@@ -188,7 +188,7 @@ impl Invocation for Asked {
     fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
         Box::pin(async move {
             let Self { tool, accepted, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
-            execution.meanwhile().listen();
+            execution.run_handle().listen();
             let upstream = match &accounts {
                 Some(accounts) => {
                     // What keeps the token out of the log takes a while to build.
@@ -213,7 +213,7 @@ impl Invocation for Asked {
             if let Some(refusal) = upstream.withdrawn(&tool, &accepted) {
                 return Err(Failure::Guard(refusal));
             }
-            if execution.meanwhile().is_unwanted() {
+            if execution.run_handle().is_cancelled() {
                 let message = "it had not been asked yet".to_owned();
                 return Err(Failure::Said { code: Code::Cancelled, message });
             }

@@ -122,7 +122,7 @@ impl Store {
         self.begin(Durability::Full)?;
         let turned = self.view.connection().execute("UPDATE delivered SET turn = 1 - turn", []);
         if let Err(error) = turned {
-            self.view.connection().execute_batch("ROLLBACK").ok();
+            self.roll_back();
             return Err(at("write")(error));
         }
         self.commit(self.head)

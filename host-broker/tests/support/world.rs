@@ -311,7 +311,7 @@ impl World {
             applies: None,
             flow: None,
             sealed: None,
-            meanwhile: Arc::default(),
+            run_handle: Arc::default(),
             notices: Vec::new(),
             tool: None,
             header,

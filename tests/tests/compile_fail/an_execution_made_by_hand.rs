@@ -11,7 +11,7 @@ fn forge(planted: EffectMarker) -> Execution {
         idempotency_key: None,
         deadline: Instant::now(),
         sealed: None,
-        meanwhile: Default::default(),
+        run_handle: Default::default(),
     }
 }
 

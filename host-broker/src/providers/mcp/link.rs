@@ -129,7 +129,7 @@ impl Link {
         !self.closed.is_cancelled() && !self.peer.is_transport_closed()
     }
 
-    /// Whether a call is under way: a server that does one thing after the other answers nothing else meanwhile.
+    /// Whether a call is under way: a server that does one thing after the other answers nothing else until then.
     pub(super) fn is_busy(&self) -> bool {
         Arc::strong_count(&self.calls) > 1
     }
@@ -202,11 +202,11 @@ impl Link {
         let sent = sent.map_err(|_gone| CallFault::NotSent)?;
         let _under_way = Arc::clone(&self.calls);
         let mut unwanted = Unwanted { link: self, id: Some(sent.id.clone()) };
-        let _followed = self.listener.follow(sent.progress_token.clone(), execution.meanwhile().clone());
+        let _followed = self.listener.follow(sent.progress_token.clone(), execution.run_handle().clone());
         let mut answering = std::pin::pin!(sent.await_response());
         let answer = tokio::select! {
             answer = &mut answering => answer,
-            () = execution.meanwhile().unwanted() => {
+            () = execution.run_handle().cancelled() => {
                 unwanted.tell();
                 if !changes {
                     return Err(CallFault::Unwanted);

@@ -1,7 +1,7 @@
 //! What a server may say by itself, and what becomes of it: of progress the numbers, of its tools that they have changed;
 //! whatever it asks is refused.
 
-use kernel::meanwhile::{Meanwhile, Steps};
+use kernel::run_handle::{RunHandle, RunProgress};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation,
@@ -22,7 +22,7 @@ struct Heard {
     // How often the server has said that its tools are others.
     generation: AtomicU64,
     stirred: Notify,
-    followed: Mutex<HashMap<ProgressToken, Arc<Meanwhile>>>,
+    followed: Mutex<HashMap<ProgressToken, Arc<RunHandle>>>,
 }
 
 impl Listener {
@@ -42,8 +42,8 @@ impl Listener {
     }
 
     /// Passes the progress under this token on, until what is returned is dropped.
-    pub(super) fn follow(&self, token: ProgressToken, meanwhile: Arc<Meanwhile>) -> Followed {
-        self.0.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), meanwhile);
+    pub(super) fn follow(&self, token: ProgressToken, run_handle: Arc<RunHandle>) -> Followed {
+        self.0.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), run_handle);
         Followed { heard: Arc::clone(&self.0), token }
     }
 }
@@ -83,9 +83,9 @@ impl ClientHandler for Listener {
 
     async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let followed = self.0.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(meanwhile) = followed.get(&said.progress_token) {
+        if let Some(run_handle) = followed.get(&said.progress_token) {
             // SECURITY: its message is not passed on. Nobody has looked at it.
-            meanwhile.report(Steps { done: said.progress, of: said.total });
+            run_handle.report(RunProgress { done: said.progress, total: said.total });
         }
     }
 
