@@ -409,9 +409,11 @@ impl Intake {
         let Some(room) = self.queues.get(index).map(|queue| Arc::clone(queue.room())) else { return };
         let changes = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         self.watch(index, Watched::Tasks, &room.tasks_path(), changes | WatchFlags::CLOSE_WRITE);
-        self.watch(index, Watched::Root, room.path(), changes | WatchFlags::CREATE);
+        // A directory that was moved away is still open, so that is noticed before another one is made.
+        let replaced = changes | WatchFlags::CREATE | WatchFlags::MOVED_FROM;
+        self.watch(index, Watched::Root, room.path(), replaced);
         if let Some(all) = room.path().parent() {
-            self.watch(index, Watched::All, all, changes | WatchFlags::CREATE);
+            self.watch(index, Watched::All, all, replaced);
         }
     }
 

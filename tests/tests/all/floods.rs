@@ -297,6 +297,20 @@ fn a_reply_does_not_lie_in_a_directory_that_was_replaced_just_before() {
     until("the change is noted", noted);
 }
 
+/// Between the two steps of a replacement there is no directory. The reply waits for the next one.
+#[test]
+fn a_reply_waits_while_its_directory_is_moved_away() {
+    let world = World::with_grant();
+    let developer = world.group("developer");
+    let (responses, aside) = (developer.directory().join("responses"), developer.directory().join("aside"));
+    std::fs::rename(&responses, &aside).unwrap();
+    let id = developer.send(call("echo", json!({})));
+    until("an outcome", || world.kinds_of(&developer, &id).contains(&"succeeded".to_owned()).then_some(()));
+    std::fs::create_dir(&responses).unwrap();
+    assert_eq!(code(&developer.reply(&id)), "executed");
+    assert!(!aside.join(format!("{id}.json")).exists());
+}
+
 #[test]
 fn a_group_that_replaces_its_responses_again_and_again_causes_few_rows() {
     let world = World::with_grant();
