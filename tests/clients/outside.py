@@ -78,7 +78,7 @@ async def main():
         with is_("ended is ended, in the middle of a conversation"):
             broker("flow", "grant", "revoke", access["grant"]["grant_id"])
             result = await called(client, "echo", {"text": "x"})
-            assert result["isError"] and "was ended" in result["content"][0]["text"], result
+            assert result["structuredContent"]["code"] == "FLOW_EXTERNAL_GRANT_REVOKED", result
             same((await client.list_tools()).tools, [])
     with is_("without a bearer nobody is served"):
         try:
