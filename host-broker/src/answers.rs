@@ -4,7 +4,6 @@
 
 use crate::broker::{Broker, Parked};
 use crate::clean::{Filtered, Outcome, Shown};
-use crate::providers::files;
 use crate::questions;
 use filter::inspect::Reason;
 use kernel::authorize::Refusal;
@@ -18,12 +17,11 @@ use serde_json::{Map, Value, json};
 use shared::reply::{Notice, Status};
 use shared::{Code, Reply, RequestId, limits};
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain::{Draft, Kind};
 use store::ledger::minor::MinorRow;
 use store::state::requests;
 use store::state::requests::Earlier;
+use store::{StoreError, Transaction};
 
 /// When to ask again for a request that is not over yet.
 const STILL_RUNNING_RETRY_MS: u64 = 1_000;
@@ -175,11 +173,8 @@ pub(crate) fn refused(tx: &Transaction<'_>, call: &Call, refusal: &Refusal) -> R
 /// Adds the call's public members to the body of a row. A call of files whose parameters do not fit has them too.
 fn about(body: Value, call: &Call) -> Value {
     let mut body = with_about(body, call.target.invocation());
-    if let (None, Some(params), Some(members)) = (call.target.invocation(), call.params.members(), body.as_object_mut())
-    {
-        members.extend(
-            files::about_unparsed(&call.provider, &call.action, params).map(|about| ("about".to_owned(), about)),
-        );
+    if let (None, Some(about), Some(members)) = (call.target.invocation(), &call.about_unparsed, body.as_object_mut()) {
+        members.insert("about".to_owned(), about.clone());
     }
     body
 }

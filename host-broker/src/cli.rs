@@ -47,8 +47,6 @@ pub mod token;
 pub mod vault;
 pub mod web;
 
-use crate::config::Environment;
-use crate::host::Effects;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use output::{Fault, Output};
 use platform::clock::SystemClock;
@@ -56,6 +54,7 @@ use platform::commands::SystemCommands;
 use platform::home::{Home, quoted};
 use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use platform::{Environment, Platform};
 use secrets::keys::KeyError;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -167,7 +166,7 @@ pub struct Context {
     /// Whether an argument named the home. The next command then needs the argument too; a variable is still set.
     pub home_is_argument: bool,
     /// Time, randomness, environment.
-    pub effects: Effects,
+    pub platform: Platform,
     /// Where results go.
     pub output: Output,
 }
@@ -226,7 +225,7 @@ pub fn run(environment: Environment) -> ExitCode {
         home: Home::at(std::path::absolute(&home).unwrap_or(home)),
         home_is_chosen,
         home_is_argument,
-        effects: Effects {
+        platform: Platform {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemRandom),
             environment: Arc::new(environment),

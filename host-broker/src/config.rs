@@ -18,7 +18,7 @@ pub mod vault;
 pub mod warnings;
 pub mod web;
 
-use crate::providers::mcp::settings::Address;
+use self::provider::ProviderTable;
 use ::filter::values::Formats;
 use ::rules::RulesError;
 use administrators::Administrators;
@@ -28,8 +28,8 @@ use flows::FlowsTable;
 use identity::IdentityTable;
 use inspection::InspectionTable;
 use model::external;
+use platform::Environment;
 use policy::limits::Limits;
-use provider::{Kind, ProviderTable, Reach};
 use schemars::JsonSchema;
 use secrets::identity::issuers::OWN;
 use serde::{Deserialize, Serialize};
@@ -349,9 +349,6 @@ fn remedy(path: &Path, source: &std::io::Error) -> &'static str {
     }
 }
 
-/// The environment, as `main` read it.
-pub type Environment = BTreeMap<String, String>;
-
 impl Config {
     /// Reads and checks the file, and applies the environment.
     ///
@@ -479,8 +476,7 @@ impl Config {
     fn check_providers(&self) -> Result<(), String> {
         let mut places: BTreeMap<&str, &Provider> = BTreeMap::new();
         for (name, table) in &self.providers {
-            let Kind::Mcp(_, Reach::Address(Address { oauth: Some(oauth), .. })) = &table.kind else { continue };
-            let Some(place) = oauth.redirect_url.as_deref() else { continue };
+            let Some(place) = table.configured.redirect_url() else { continue };
             if let Some(other) = places.insert(place, name) {
                 return Err(format!(
                     "providers.{name}.oauth.redirect_url: providers.{other} has the same value, so one server could receive \
@@ -495,21 +491,13 @@ impl Config {
         }
         for (name, table) in &self.providers {
             let owner = name.namespace().and_then(|namespace| self.bridge(namespace));
-            if let (Some((bridge, _)), false) = (owner, matches!(table.kind, Kind::Bridge(..))) {
+            if let (Some((bridge, _)), false) = (owner, table.configured.is_namespace()) {
                 return Err(format!(
                     "providers.{name}: the prefix is that of providers.{bridge}, a bridge; choose another name"
                 ));
             }
-            if let Kind::Mcp(settings, reach) = &table.kind {
-                let (reached, of_persons) = match reach {
-                    Reach::Address(address) => (address.check(), address.oauth.is_some()),
-                    Reach::Child(_) => (Ok(()), false),
-                };
-                settings.check(name, of_persons).and(reached).map_err(|fault| format!("providers.{name}.{fault}"))?;
-            }
-            let Kind::Bridge(settings, _) = &table.kind else { continue };
-            settings.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
-            if let Some(issuer) = &settings.shares_secret_of
+            table.configured.check(name).map_err(|fault| format!("providers.{name}.{fault}"))?;
+            if let Some(issuer) = table.configured.shares_secret_of()
                 && self.identity.issuers.get(issuer).is_none_or(|issuer| issuer.secret.is_none())
             {
                 return Err(format!(
@@ -538,7 +526,7 @@ impl Config {
     }
 
     fn bridge(&self, name: &str) -> Option<(&Provider, &ProviderTable)> {
-        self.providers.iter().find(|(own, table)| own.as_str() == name && matches!(table.kind, Kind::Bridge(..)))
+        self.providers.iter().find(|(own, table)| own.as_str() == name && table.configured.is_namespace())
     }
 
     /// Whether this is the name of a person, as the ledger writes persons: an issuer that is known, and what it calls whom.
@@ -636,10 +624,7 @@ impl Config {
 
     /// Where the configuration puts the groups' files; a group without a line has its directory in the home.
     pub fn workspaces(&self) -> impl Iterator<Item = &BTreeMap<Group, PathBuf>> {
-        self.providers.values().filter_map(|table| match &table.kind {
-            Kind::Files(settings) => Some(&settings.workspaces),
-            Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
-        })
+        self.providers.values().filter_map(|table| table.configured.workspaces())
     }
 
     /// Returns whether this is the name of a group, or of all external agents.
@@ -655,6 +640,11 @@ impl Config {
     /// Whether this is the main group.
     pub fn is_main(&self, group: &Group) -> bool {
         self.groups.get(group).is_some_and(|table| table.main)
+    }
+
+    /// Returns how long people are asked about a call, unless its action says otherwise.
+    pub fn approval_expiry(&self) -> Duration {
+        Duration::from_secs(self.approvals.expires_s)
     }
 
     /// How long a caller waits unless its provider says otherwise.

@@ -10,6 +10,7 @@ pub use listening::listen;
 
 use crate::broker::{Broker, run};
 use crate::call::{Directive, FlowOrder, Order, Parsed, Rubbish};
+use crate::catalogue::Catalogue;
 use crate::chat::{self, Relayed};
 use crate::config::channels::is_identity;
 use crate::config::{Config, ROOT, unlisted};
@@ -19,28 +20,18 @@ use crate::host::StartError;
 use crate::host::reload::Reload;
 use crate::http::web::entrance::Entrance;
 use crate::inspection::Inspector;
-use crate::providers::mcp::looking::{Looking, Told};
-use crate::providers::mcp::upstream::START_PATIENCE;
-use crate::providers::registry::Catalogue;
 use crate::questions::Given;
 use crate::settling::by_person::Finding;
 use crate::terms::Foundation;
 use filter::holds_own;
 use filter::scrub::Scrubber;
-use kernel::Ledger;
 use kernel::call::{Header, Origin};
-use kernel::{Committed, Probe};
-use model::EffectMarker;
-use model::LedgerKey;
-use model::NoRandomness;
-use model::Nonce;
-use model::ProposalId;
-use model::Random;
-use model::Share;
-use model::Subject;
-use model::TokenId;
-use model::{Caller, KillScope};
+use kernel::{Committed, Ledger, Probe};
+use model::{
+    Caller, EffectMarker, KillScope, LedgerKey, NoRandomness, Nonce, ProposalId, Random, Share, Subject, TokenId,
+};
 use own::Own;
+use provider::definitions::{LISTING_TIMEOUT, Listing};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::digest::Digest;
@@ -315,16 +306,16 @@ impl Clerk {
     }
 
     /// A look at what a server says of its tools, as an event, and what is seen.
-    fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Told>), String> {
+    fn look(&self, person: String, provider: &Provider) -> Result<(Event, oneshot::Receiver<Listing>), String> {
         let catalogue = Arc::clone(&self.catalogue.borrow());
-        let upstream = catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
-        let upstream = upstream.ok_or_else(|| {
+        let source = catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
+        let source = source.ok_or_else(|| {
             format!("the daemon knows no MCP server {provider}; after a change of broker.toml: host-broker reload")
         })?;
         if self.config.table_of(provider).is_none_or(|(_, table)| !table.enabled) {
             return Err(format!("{provider} is switched off by the configuration"));
         }
-        let (operation, seen) = Looking::at(upstream);
+        let (operation, seen) = Arc::clone(source).list();
         let nonce = Nonce::fresh(self.ids.as_ref()).map_err(|none| none.to_string())?;
         #[expect(clippy::expect_used, reason = "letters, digits and a hyphen satisfy the grammar")]
         let request_id = format!("look-{}", nonce.as_str()).parse().expect("a request id");
@@ -536,7 +527,7 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
         Err(source) => return Err(failed(source)),
     };
     let looks = matches!(control, Control::Look { .. });
-    let patience = if looks { START_PATIENCE + limits::PROVIDER_MARGIN } else { limits::PATIENCE_DEFAULT };
+    let patience = if looks { LISTING_TIMEOUT + limits::PROVIDER_MARGIN } else { limits::PATIENCE_DEFAULT };
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     let mut line = serde_json::to_vec(control).unwrap_or_default();
     line.push(b'\n');
@@ -551,7 +542,7 @@ pub fn send(socket: &Path, control: &Control) -> Result<Option<serde_json::Value
     Err(ControlError::NoAnswer { fault: answer.chars().take(200).collect() })
 }
 
-fn seen_as_reply(seen: Result<Told, oneshot::error::RecvError>) -> serde_json::Value {
+fn seen_as_reply(seen: Result<Listing, oneshot::error::RecvError>) -> serde_json::Value {
     match seen {
         Ok(Ok(accepted)) => json!({ "status": "executed", "data": accepted.said() }),
         Ok(Err(why)) => json!({ "status": "failed", "error": why }),
@@ -633,9 +624,9 @@ pub fn administer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Environment;
-    use crate::providers::setup;
+    use crate::assembly::filters::scrubber;
     use filter::values::Formats;
+    use platform::Environment;
     use platform::random::SystemRandom;
     use secrets::Secrets;
 
@@ -647,7 +638,7 @@ mod tests {
         Clerk {
             config: Arc::new(config),
             catalogue,
-            scrubber: setup::scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
+            scrubber: scrubber(&Secrets::default(), &key, Formats::with([]).unwrap()).unwrap(),
             key,
             ids: Arc::new(SystemRandom),
             uid: 1,

@@ -3,11 +3,15 @@
 mod inbox;
 pub mod reload;
 
+use crate::assembly::catalogue::create_directories;
+use crate::assembly::filters::scrubber;
+use crate::assembly::secrets::load_secrets;
+use crate::assembly::vault::{checked_vault, open_vault};
 use crate::broker::Broker;
 use crate::call::Desk;
 use crate::config::socket::group_number;
 use crate::config::warnings::warnings;
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::{Config, ConfigError};
 use crate::config::{permissions, profiles, rules};
 use crate::control::{self, Clerk};
 use crate::daemon::Daemon;
@@ -18,24 +22,18 @@ use crate::intake::{Intake, ParseWorker};
 use crate::mailroom::{Mailroom, RoomError};
 use crate::notices::courier::Courier;
 use crate::outbox::{Outbox, sweep};
-use crate::providers::setup::{self, Running};
 use crate::terms::{Foundation, Terms};
 use inbox::Inbox;
 use kernel::Ledger;
-use model::Clock;
-use model::LedgerKey;
-use model::NoRandomness;
-use model::Nonce;
-use model::Random;
-use platform::commands::Commands;
+use model::{Clock, LedgerKey, NoRandomness, Nonce, Random};
+use platform::Platform;
 use platform::home::Home;
-use platform::http::Http;
+use provider::kind::RuntimeDeps;
 use reload::Reload;
 use secrets::identity::issuers::Issuers;
 use secrets::keys;
 use secrets::keys::KeyError;
-use secrets::vault::Vault;
-use secrets::vault::key_names;
+use secrets::vault::{Vault, key_names};
 use shared::snapshot::{HostInfo, PROTOCOL};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -51,23 +49,6 @@ use store::state::linking::ciphertexts;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-
-/// The effects that everything is given.
-#[derive(Clone)]
-pub struct Effects {
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness.
-    pub ids: Arc<dyn Random>,
-    /// The environment, as it was at the start.
-    pub environment: Arc<Environment>,
-    /// Child processes.
-    pub commands: Arc<dyn Commands>,
-    /// Posting to the outside.
-    pub http: Arc<dyn Http>,
-    /// Where effects run.
-    pub runtime: Handle,
-}
 
 /// What a home holds, loaded and checked: what every command needs that does not only read rows.
 pub struct Office {
@@ -168,37 +149,37 @@ impl Office {
     ///
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
-    pub fn open(home: Home, effects: &Effects) -> Result<Self, StartError> {
-        Self::load(home, effects, setup::vault)
+    pub fn open(home: Home, platform: &Platform) -> Result<Self, StartError> {
+        Self::load(home, platform, open_vault)
     }
 
     /// Loads a home to find out whether it can be opened. Makes no master key.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn check(home: Home, effects: &Effects) -> Result<Self, StartError> {
-        Self::load(home, effects, setup::checked_vault)
+    pub fn check(home: Home, platform: &Platform) -> Result<Self, StartError> {
+        Self::load(home, platform, checked_vault)
     }
 
     fn load(
         home: Home,
-        effects: &Effects,
-        open_vault: fn(&Config, &Home, &Effects) -> Result<Arc<Vault>, StartError>,
+        platform: &Platform,
+        open_vault: fn(&Config, &Home, &Platform) -> Result<Arc<Vault>, StartError>,
     ) -> Result<Self, StartError> {
         permissions::check(&home)?;
-        let config = Arc::new(Config::load(&home.config(), &effects.environment)?);
+        let config = Arc::new(Config::load(&home.config(), &platform.environment)?);
         permissions::check_named(&home, &config)?;
         let notes = keys::continuity(&home, config.vault.key.is_none())?;
-        let key = Arc::new(keys::ledger(&home, effects.ids.as_ref())?);
-        let own = Arc::new(keys::identity(&home, effects.ids.as_ref())?);
-        let secrets = setup::secrets(&config, effects);
+        let key = Arc::new(keys::ledger(&home, platform.ids.as_ref())?);
+        let own = Arc::new(keys::identity(&home, platform.ids.as_ref())?);
+        let secrets = load_secrets(&config, platform);
         let issuers =
             Arc::new(Issuers::new(&own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets));
-        let scrubber = setup::scrubber(&secrets, &key, config.formats(&home.config())?)?;
-        let vault = open_vault(&config, &home, effects)?;
-        let courier = Arc::new(Courier::new(&config, &secrets, effects));
-        let running = Running { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
-        let foundation = Arc::new(Foundation::lay((&home, &config), effects, secrets, running, &key)?);
+        let scrubber = scrubber(&secrets, &key, config.formats(&home.config())?)?;
+        let vault = open_vault(&config, &home, platform)?;
+        let courier = Arc::new(Courier::new(&config, &secrets, platform));
+        let running = RuntimeDeps { scrubber, own, vault: Arc::clone(&vault), renewing: Arc::default() };
+        let foundation = Arc::new(Foundation::lay((&home, &config), platform, secrets, running, &key)?);
         let terms = foundation.terms()?;
         Ok(Self { home, config, terms, foundation, courier, key, vault, issuers, notes, reload: None })
     }
@@ -220,13 +201,13 @@ impl Office {
     }
 
     /// Who turns a person's words into events.
-    pub fn clerk(&self, effects: &Effects) -> Clerk {
+    pub fn clerk(&self, platform: &Platform) -> Clerk {
         Clerk {
             config: Arc::clone(&self.config),
             catalogue: watch::channel(Arc::clone(&self.terms.catalogue)).1,
             key: Arc::clone(&self.key),
             scrubber: Arc::clone(&self.terms.filters.scrubber),
-            ids: Arc::clone(&effects.ids),
+            ids: Arc::clone(&platform.ids),
             uid: rustix::process::geteuid().as_raw(),
             inbox: None,
             callback: None,
@@ -235,7 +216,7 @@ impl Office {
             reload: None,
             start: String::new(),
             health: watch::channel(Health::default()).1,
-            limits: effects.commands.limits_in_force(),
+            limits: platform.commands.limits_in_force(),
         }
     }
 }
@@ -248,8 +229,8 @@ impl Host {
     ///
     /// # Errors
     /// [`StartError`]; nothing is running then.
-    pub fn start(office: &Office, effects: &Effects) -> Result<Self, StartError> {
-        let runtime = &effects.runtime;
+    pub fn start(office: &Office, platform: &Platform) -> Result<Self, StartError> {
+        let runtime = &platform.runtime;
         if profiles::furnish(&office.home, &office.config)? {
             let path = office.home.profiles();
             tracing::warn!(path = %path.display(), "every write of every group takes a person now; relax it there");
@@ -257,7 +238,7 @@ impl Host {
         if rules::furnish(&office.home)? {
             tracing::info!(path = %office.home.policy().display(), "the rules that ship with the broker are written down");
         }
-        if let Err(error) = setup::furnish(&office.config, &office.home) {
+        if let Err(error) = create_directories(&office.config, &office.home) {
             tracing::warn!(%error, "a workspace cannot be made");
         }
         for note in &office.notes {
@@ -266,9 +247,9 @@ impl Host {
         for (group, provider, why) in office.terms.policy.profiles.waivers() {
             tracing::warn!(%group, %provider, why, "what the group calls there may bring all three together unasked");
         }
-        let mut ledger = office.ledger(Arc::clone(&effects.clock))?;
+        let mut ledger = office.ledger(Arc::clone(&platform.clock))?;
         ledger.set_hourly_budget(office.config.broker.evidence_mib_per_hour.saturating_mul(1024 * 1024));
-        has_present_keys(office, effects)?;
+        has_present_keys(office, platform)?;
         every_record_opens(office)?;
         let mailroom = Mailroom::open(&office.home, &office.config)?;
         for warning in warnings(&office.home, &office.config)? {
@@ -280,7 +261,7 @@ impl Host {
             catalogue: Arc::clone(&office.terms.catalogue),
             key: Arc::clone(&office.key),
             issuers: Arc::clone(&office.issuers),
-            ids: Arc::clone(&effects.ids),
+            ids: Arc::clone(&platform.ids),
             patience: office.config.patience(),
             unknown_requests: office.config.broker.unknown_requests,
             filters: Some(Arc::clone(&office.terms.filters)),
@@ -288,7 +269,7 @@ impl Host {
         let info = HostInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL.to_owned(),
-            started_at: effects.clock.now(),
+            started_at: platform.clock.now(),
         };
         let host_info = serde_json::to_vec(&info).unwrap_or_default();
         let outbox = Outbox::new(mailroom.clone());
@@ -296,13 +277,13 @@ impl Host {
         let (questions, changes) = watch::channel(0);
         let (health, seen) = watch::channel(Health::default());
         let (catalogue, listed) = watch::channel(Arc::clone(&office.terms.catalogue));
-        let served = Inbox::open(office, effects)?;
-        let callback = callback_address(office, effects)?;
+        let served = Inbox::open(office, platform)?;
+        let callback = callback_address(office, platform)?;
         let (worker, parse) = ParseWorker::new(reports.clone());
         let daemon = Daemon {
             ledger,
-            broker: office.broker(&effects.ids),
-            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&effects.clock), worker),
+            broker: office.broker(&platform.ids),
+            intake: Intake::new(mailroom.clone(), desk, Arc::clone(&platform.clock), worker),
             news,
             reports: reports.clone(),
             outbox,
@@ -310,7 +291,7 @@ impl Host {
             terms: office.terms.clone(),
             foundation: Arc::clone(&office.foundation),
             catalogue,
-            clock: Arc::clone(&effects.clock),
+            clock: Arc::clone(&platform.clock),
             courier: Arc::clone(&office.courier),
             runtime: runtime.clone(),
             questions,
@@ -321,13 +302,13 @@ impl Host {
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
         let group = group.map_err(|fault| ConfigError::Inconsistent { path: office.home.config(), fault })?;
         let listener = bind(&socket, group, runtime)?;
-        let mut clerk = office.clerk(effects);
+        let mut clerk = office.clerk(platform);
         clerk.catalogue = listed;
         clerk.health = seen;
         clerk.foundation = Some(Arc::clone(&office.foundation));
         clerk.inspector = Some(Arc::clone(&office.terms.filters.inspector));
         clerk.reload.clone_from(&office.reload);
-        Nonce::fresh(effects.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
+        Nonce::fresh(platform.ids.as_ref())?.as_str().clone_into(&mut clerk.start);
         clerk.callback = callback.as_ref().map(|(_, address)| http::callback::url(*address));
         clerk.inbox = served.as_ref().map(|inbox| Arc::clone(&inbox.entrance));
         runtime.spawn(control::listen(listener, clerk.clone(), reports.clone()));
@@ -341,9 +322,9 @@ impl Host {
             Err(_gone) => return Err(StartError::FirstRow("the daemon's own code failed; see its log".to_owned())),
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&effects.clock));
+        let (stopped, clock) = (Arc::clone(&stop), Arc::clone(&platform.clock));
         let sweeper = thread("sweeper", move || keep_sweeping(&mailroom, clock.as_ref(), &stopped))?;
-        let inbox = served.map(|inbox| inbox.serve(office, effects, clerk, reports.clone(), changes));
+        let inbox = served.map(|inbox| inbox.serve(office, platform, clerk, reports.clone(), changes));
         let callback = callback
             .map(|(listener, address)| (http::callback::serve(listener, address, reports.clone(), runtime), address));
         Ok(Self { reports, stop, broker, sweeper, socket, inbox, callback })
@@ -387,11 +368,11 @@ impl Host {
 }
 
 /// Where browsers are brought back to: taken before anything runs, like the inbox's.
-fn callback_address(office: &Office, effects: &Effects) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+fn callback_address(office: &Office, platform: &Platform) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
     let Some(listen) = office.config.identity.callback else { return Ok(None) };
     let address = listen.address();
     let failed = |source| StartError::Callback { address, source };
-    let listener = http::bind(address, &effects.runtime).map_err(failed)?;
+    let listener = http::bind(address, &platform.runtime).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok(Some((listener, bound)))
 }
@@ -409,9 +390,9 @@ fn keep_sweeping(mailroom: &Mailroom, clock: &dyn Clock, stop: &AtomicBool) {
 }
 
 /// Keys are renewed under the lock, which is ours only now.
-fn has_present_keys(office: &Office, effects: &Effects) -> Result<(), StartError> {
+fn has_present_keys(office: &Office, platform: &Platform) -> Result<(), StartError> {
     let Office { vault, home, config, .. } = office;
-    if config.vault.key.is_none() && setup::vault(config, home, effects)?.names() != vault.names() {
+    if config.vault.key.is_none() && open_vault(config, home, platform)?.names() != vault.names() {
         return Err(StartError::Vault("its master key was renewed in the meantime; start the daemon again".to_owned()));
     }
     Ok(())

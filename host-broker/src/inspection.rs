@@ -5,7 +5,6 @@
 //! a verdict stricter, so whoever talks it over has gained nothing.
 
 use crate::config::inspection::{CLASSIFIER_TOKEN, ClassifierTable, InspectionTable};
-use crate::host::Effects;
 use filter::clean_whole;
 use filter::fence::{Fence, fence_suspicious};
 use filter::inspect::{Reason, Verdict, inspect};
@@ -13,9 +12,8 @@ use filter::scrub::Scrubber;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use kernel::execution::Attempted;
-use model::Declaration;
-use model::Random;
-use model::Treatment;
+use model::{Declaration, Random, Treatment};
+use platform::Platform;
 use platform::commands::{Command, Commands, Ending};
 use platform::http::{Http, Post};
 use policy::profile::Profiles;
@@ -69,16 +67,16 @@ pub struct Looked {
 
 impl Inspector {
     /// With the treatments and the classifier of this configuration.
-    pub fn new(table: &InspectionTable, profiles: Profiles, secrets: &Secrets, effects: &Effects) -> Self {
+    pub fn new(table: &InspectionTable, profiles: Profiles, secrets: &Secrets, platform: &Platform) -> Self {
         let classifier = table.classifier.clone().map(|table| Judge {
             token: secrets.get(CLASSIFIER_TOKEN),
             table,
-            commands: Arc::clone(&effects.commands),
-            http: Arc::clone(&effects.http),
+            commands: Arc::clone(&platform.commands),
+            http: Arc::clone(&platform.http),
             fault: Mutex::default(),
         });
         let (suspicious, hostile) = (table.suspicious, table.hostile);
-        Self { suspicious, hostile, profiles, classifier, ids: Arc::clone(&effects.ids) }
+        Self { suspicious, hostile, profiles, classifier, ids: Arc::clone(&platform.ids) }
     }
 
     /// Returns why the judge's last answer could not be used; `None` if it could, or if there is no classifier.

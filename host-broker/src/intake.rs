@@ -15,21 +15,19 @@ mod queue;
 mod tests;
 mod worker;
 
-use model::Caller;
-use model::Clock;
-use model::Subject;
+use model::{Caller, Clock, Subject};
 use worker::Remade;
 pub use worker::{Inbound, ParseWorker, ParsedDocuments};
 
 use crate::call;
 use crate::call::{Desk, Parsed};
+use crate::catalogue::Catalogue;
 use crate::clean::Filters;
 use crate::config::flows::FlowsTable;
 use crate::config::{Config, UnknownRequests};
 use crate::event::{Event, Invocation, News};
 use crate::mailroom::Mailroom;
 use crate::own_secrets;
-use crate::providers::registry::Catalogue;
 use crate::questions::Why;
 use kernel::call::{Call, Origin};
 use model::approval::Kind;

@@ -13,6 +13,7 @@ pub mod flows;
 pub mod accounts;
 pub mod operators;
 pub mod limits;
+pub mod catalogue;
 pub mod providers;
 pub mod rights;
 pub mod clean;
@@ -34,6 +35,7 @@ pub mod chat;
 pub mod capability_answers;
 pub mod snapshot;
 
+pub mod assembly;
 pub mod terms;
 pub mod event;
 pub mod daemon;

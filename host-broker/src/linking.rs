@@ -15,33 +15,29 @@ mod said;
 use crate::broker::Broker;
 use crate::clean::{Filtered, Outcome};
 use crate::proposing::named_after;
-use crate::providers::linking::FLOW_LIFE;
-use crate::providers::oauth::Late;
 use crate::questions::{self, Posed};
 use filter::inspect::inspect_text;
 use kernel::Effect;
 use kernel::authorize::Refusal;
 use kernel::call::Call;
 use kernel::contract::{Found, Invocation, Needs, Progress, Supplied};
-use model::Account;
-use model::Nonce;
-use model::approval::ApprovalReason;
-use model::approval::{Approval, Kind, State};
+use model::approval::{Approval, ApprovalReason, Kind, State};
 use model::card::{Card, visible};
+use model::{Account, Nonce, Standing};
+use provider::linking::{BEGUN_MAX, FLOW_LIFE, too_many_flows};
+use provider::oauth::Late;
 use said::said;
 use serde_json::{Value, json};
 use shared::digest::Digest;
-use shared::{Code, FlowId, Level, Provider, Timestamp};
+use shared::{Code, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
-use store::StoreError;
-use store::Transaction;
-use store::View;
 use store::ledger::chain;
 use store::ledger::chain::Draft;
 use store::state::accounts;
 use store::state::approvals;
 use store::state::linking as stored;
-use stored::{Asked, Entry, Link, Owner, Standing};
+use store::{StoreError, Transaction, View};
+use stored::{Asked, Entry, Link, Owner};
 
 /// Hands a call what its decision needs of flows and accounts.
 ///
@@ -351,15 +347,8 @@ fn card(call: &Call, found: &Found, replaces: bool) -> Option<Card> {
 /// How long a label may be, in bytes.
 const LABEL_MAX: usize = 64;
 
-/// How many flows of one person in one group are begun within the time that one lives.
-pub const BEGUN_MAX: usize = 20;
 /// How many questions about accounts of one person wait in one group.
 const QUESTIONS_MAX: usize = 3;
-
-/// Why no more flows are begun.
-pub fn too_many_flows() -> String {
-    format!("{BEGUN_MAX} flows of this person were begun within the last ten minutes; wait a while.")
-}
 
 /// Why a call that may bring up a question about an account has to wait: said before the provider is asked, because what the
 /// person brought is good for once. Each person has questions of their own, so that nobody holds up another.
@@ -391,14 +380,4 @@ fn label(shown: &Value) -> Option<String> {
     label.truncate(label.floor_char_boundary(LABEL_MAX));
     // Agents see it.
     inspect_text(&label).is_clean().then_some(label)
-}
-
-/// A handle that nobody can guess.
-///
-/// # Errors
-/// There is no randomness.
-pub fn handle(capability: &Provider, ids: &dyn model::Random) -> Result<FlowId, model::NoRandomness> {
-    let mut random = [0; 16];
-    ids.fill(&mut random)?;
-    Ok(FlowId::of(capability, random))
 }

@@ -6,33 +6,23 @@
 use crate::answers::refused;
 use crate::broker::Broker;
 use crate::call::Directive;
-use crate::providers::files::change::{Change, ChangeSet};
-use crate::providers::files::diff::Diff;
-use crate::providers::files::propose;
+use crate::catalogue;
 use crate::questions::{self, Given, Posed, Taken};
 use kernel::Answer;
 use kernel::authorize::Refusal;
 use kernel::call::{Call, Header};
-use kernel::contract::Lines;
-use kernel::contract::{Invocation, Needs, Proposed, Supplied};
-use model::Caller;
-use model::Nonce;
-use model::ProposalId;
-use model::Subject;
-use model::WorkspacePath;
-use model::approval::ApprovalReason;
-use model::approval::{Kind, State};
+use kernel::contract::{InverseError, Invocation, Lines, Needs, Proposed, Supplied};
+use model::approval::{ApprovalReason, Kind, State};
 use model::card::Card;
+use model::{Caller, Nonce, ProposalId, Subject, WorkspacePath};
 use policy::profile::ApprovalMode;
 use shared::{Action, Code, Group, Level, Provider, RequestId, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
-use store::View;
 use store::state::approvals;
 use store::state::proposals;
 use store::state::proposals::{Entry, Proposal, Wanted};
+use store::{StoreError, Transaction, View};
 
 /// A proposal that people have agreed to and that one of them wants applied now.
 #[derive(Debug)]
@@ -311,38 +301,32 @@ impl Broker {
         let (Some(changes), Some(group)) = (proposals::changes(tx.view(), id)?, proposal.approval.group.clone()) else {
             return no(Code::ProposalExpired, "What it changed is kept for a week and is gone.");
         };
-        let Ok(set) = ChangeSet::from_bytes(&changes).map(|set| set.inverse()) else {
-            return no(Code::ProposalUnknown, "What it changed is damaged.");
+        let operation = match self.catalogue.find(&proposal.approval.provider, &proposal.approval.action) {
+            catalogue::Entry::Enabled(operation) | catalogue::Entry::Disabled(operation, _) => operation,
+            catalogue::Entry::NoProvider | catalogue::Entry::NoAction | catalogue::Entry::Unusable => {
+                return no(Code::ProviderDisabled, "The provider of the change is not available.");
+            }
         };
-        let (Ok(diff), Some(first)) = (Diff::of(&set), set.changes().first()) else {
-            return no(Code::PatchFailed, "What it changed cannot be shown.");
-        };
-        let mut readable = diff.readable();
-        if !self.filters.as_ref().is_some_and(|filters| filters.own_secrets(&mut readable)) {
-            return no(
-                Code::Guardrail,
-                "What it changed holds secrets that cannot be taken out, so it cannot be shown.",
-            );
-        }
         let mut random = [0; 16];
         if self.ids.fill(&mut random).is_err() {
             return no(Code::EvidenceUnavailable, "The system's random source failed.");
         }
         // Where several must agree, the others are asked for as long as about everything else.
         let (_, ttl) = self.config.asking(&proposal.approval.provider, &proposal.approval.action);
-        let proposed = Proposed {
-            id: ProposalId::of(random),
-            path: first.path.to_string(),
-            paths: set.changes().iter().flat_map(Change::paths).map(ToString::to_string).collect(),
-            summary: format!("REVERT {id}: {}", propose::summary(&set, first)),
-            changes: set.to_bytes(),
-            patch_hash: diff.hash(),
-            diff: readable,
-            lines: diff.lines(),
-            conditions: propose::conditions(&set),
-            ttl,
-            window: ttl,
+        let mut proposed = match operation.inverse(&changes, ProposalId::of(random), ttl) {
+            Ok(proposed) => proposed,
+            Err(InverseError::Damaged) => return no(Code::ProposalUnknown, "What it changed is damaged."),
+            Err(InverseError::Unsupported | InverseError::NotShowable) => {
+                return no(Code::PatchFailed, "What it changed cannot be shown.");
+            }
         };
+        if !self.filters.as_ref().is_some_and(|filters| filters.own_secrets(&mut proposed.diff)) {
+            return no(
+                Code::Guardrail,
+                "What it changed holds secrets that cannot be taken out, so it cannot be shown.",
+            );
+        }
+        proposed.summary = format!("REVERT {id}: {}", proposed.summary);
         let approval = &proposal.approval;
         let asked = Asked {
             group: &group,

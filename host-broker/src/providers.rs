@@ -1,22 +1,13 @@
-//! Providers: what can be done in the world outside.
-//!
-//! A provider is a list of [`Operation`](kernel::contract::Operation)s. Native ones are structs whose fields are the parameters
-//! ([`native::NativeAction`]); others are values with a JSON Schema. Policy, ledger and filter see only the
-//! contract and never know the difference.
-//!
-//! Only this module runs effects, and only with an [`Execution`](kernel::execution::Execution), which only a durable intent gives out.
+//! The kinds of providers. A new kind is a crate in `host-broker/providers/` and one line here.
 
-pub mod accepted;
-pub mod bridge;
-pub mod child;
-pub mod cloud_logs;
-pub mod files;
-pub mod github;
-pub mod linking;
-pub mod mcp;
-pub mod native;
-pub mod mock;
-pub mod oauth;
-pub mod registry;
-pub mod schemas;
-pub mod setup;
+use provider::kind::ProviderKind;
+
+/// Every kind, by the value of `kind` in the configuration.
+pub const KINDS: &[&dyn ProviderKind] = &[
+    provider_mock::KIND,
+    provider_github::KIND,
+    provider_cloud_logs::KIND,
+    provider_files::KIND,
+    provider_bridge::KIND,
+    provider_mcp::KIND,
+];

@@ -10,31 +10,24 @@
 use crate::authorize::Policy;
 use crate::broker::Broker;
 use crate::proposing::named_after;
-use crate::providers::accepted::{Accepted, difference};
-use crate::providers::mcp::settings::Settings;
-use crate::providers::mcp::tools::{self, Said, shown};
-use crate::providers::mcp::upstream::{Changed, Withdrawn};
 use crate::questions::Posed;
 use crate::terms::Terms;
-use filter::inspect::{Reason, Verdict};
 use kernel::call::{Header, Origin};
-use model::Caller;
-use model::Nonce;
-use model::Subject;
-use model::approval::ApprovalReason;
-use model::approval::{Approval, Kind, State};
+use model::approval::{Approval, ApprovalReason, Kind, State};
 use model::card::{BYTES_MAX, Card};
+use model::{Caller, Nonce, Subject};
+use provider::accepted::{Accepted, difference};
+use provider::definitions::{Changed, ListedDefinitions, Withdrawn};
 use serde_json::{Map, Value, json};
 use shared::digest::Digest;
 use shared::{Action, Level, Provider, RequestId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
 use store::ledger::chain;
 use store::ledger::chain::Draft;
 use store::state::approvals;
+use store::{StoreError, Transaction};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -76,25 +69,21 @@ impl Proposed {
     ///
     /// # Errors
     /// Why nobody is asked about it.
-    pub fn new(name: &Provider, settings: &Settings, before: &Accepted, said: &[Said]) -> Result<Self, String> {
-        let now = Accepted::new(tools::document(said)?);
+    pub fn new(name: &Provider, before: &Accepted, listed: &dyn ListedDefinitions) -> Result<Self, String> {
+        let now = Accepted::new(listed.document()?);
         if *before == now {
             return Err("it is what was accepted, and counts from the next start on".to_owned());
         }
         if !now.can_be_kept() || shared::json::canonical(now.said()).len() > LENGTH_MAX {
             return Err("it is too long for a question".to_owned());
         }
-        let wanted = settings.wanted();
         let now = now.keeping_flagged(before);
-        let tools::Offer { tools: offered, faults } = tools::offered(said, &wanted, now.flagged());
-        if !faults.is_empty() {
-            return Err(faults.join("; "));
-        }
-        let level = offered.iter().map(|tool| tool.table.level).max().ok_or("no tool of it is offered")?;
+        let offered = listed.offered(now.flagged())?;
+        let level = offered.iter().map(|(_, level)| *level).max().ok_or("no tool of it is offered")?;
         let mut card = Card::new();
         card.say("Provider", name.as_str());
         card.say("Accept", "what this server says of its tools now, in the place of what was accepted before");
-        let names = offered.iter().map(|tool| format!("{} (L{})", tool.action, tool.table.level.number()));
+        let names = offered.iter().map(|(action, level)| format!("{action} (L{})", level.number()));
         let names: Vec<String> = names.collect();
         card.say("Offered", &names.join(", "));
         card.reasons.push(
@@ -102,7 +91,7 @@ impl Proposed {
              read."
                 .to_owned(),
         );
-        let warnings: Vec<String> = said.iter().filter_map(warned).collect();
+        let warnings = listed.warnings();
         let more = warnings.len().saturating_sub(WARNINGS_MAX);
         card.reasons.extend(warnings.into_iter().take(WARNINGS_MAX));
         card.reasons.extend((more > 0).then(|| format!("{more} more of its tools look so.")));
@@ -112,17 +101,6 @@ impl Proposed {
         }
         Ok(Self { before: before.digest(), said: now, card, level })
     }
-}
-
-/// Of one tool, under its name between quotes: a name is the server's own choice, too.
-fn warned(tool: &Said) -> Option<String> {
-    warning(&Value::from(shown(tool.name())).to_string(), &tool.verdict())
-}
-
-/// What an agent would read and perhaps obey, where it looks so.
-pub fn warning(of: &str, verdict: &Verdict) -> Option<String> {
-    let why: Vec<&str> = verdict.reasons().iter().map(Reason::sentence).collect();
-    (!verdict.is_clean()).then(|| format!("{of} looks {}: {}", verdict.word(), why.join(" ")))
 }
 
 /// What was accepted of a provider, and what it comes to.
@@ -320,8 +298,8 @@ impl Broker {
 
     /// Whether it was held against what counts now.
     fn is_of_now(&self, changed: &Changed) -> bool {
-        let upstream = self.catalogue.provider(&changed.provider).and_then(|listed| listed.upstream.as_ref());
-        upstream.is_some_and(|upstream| upstream.epoch() == changed.epoch)
+        let source = self.catalogue.provider(&changed.provider).and_then(|listed| listed.definitions.as_ref());
+        source.is_some_and(|source| source.epoch() == changed.epoch)
     }
 
     fn cancel_definitions(

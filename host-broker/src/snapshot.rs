@@ -1,20 +1,18 @@
 //! What a group may do, as a document: `ext_capabilities.json` and the live form of it.
 
 use crate::authorize::{Policy, chats_fact, kinds_fact};
+use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::providers::registry::Catalogue;
-use model::{ChatType, Subject};
-use model::{Declaration, Exposure};
+use model::{ChatType, Declaration, Exposure, Subject};
 use policy::facts::{ChatsFact, RulesFact};
 use policy::profile::ApprovalMode;
 use rules::{Asking, Foretold, Replay, Unknown};
 use shared::snapshot::{ActionEntry, Availability, Capability, PROTOCOL, Snapshot};
 use shared::{Group, Level, Provider, Timestamp};
 use std::collections::BTreeSet;
-use store::StoreError;
-use store::View;
 use store::state::grants;
 use store::state::grants::Grant;
+use store::{StoreError, View};
 
 /// The snapshot of one group, equal to the database at this moment. It holds nothing of other groups.
 ///
@@ -65,7 +63,7 @@ fn capability(
     behalf: Option<&Subject>,
 ) -> Option<Capability> {
     let listed = catalogue.provider(&grant.provider)?;
-    let patience = listed.patience.unwrap_or(config.patience());
+    let patience = listed.timeout.unwrap_or(config.patience());
     let actions = listed
         .operations
         .iter()

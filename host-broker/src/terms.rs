@@ -7,24 +7,25 @@
 //!             └─ with()    when an operator has accepted what a provider says of itself, under a running daemon
 //! ```
 
+use crate::assembly::catalogue::{self, Supplies};
+use crate::assembly::filters;
 use crate::authorize::Policy;
+use crate::catalogue::Catalogue;
 use crate::clean::{Filters, Schemas};
 use crate::config::profiles::Written;
-use crate::config::provider::Kind;
 use crate::config::{Config, ConfigError};
 use crate::event::{Event, Reports};
-use crate::host::{Effects, StartError};
+use crate::host::StartError;
 use crate::inspection::Inspector;
-use crate::providers::accepted::Accepted;
-use crate::providers::mcp::tools::Said;
-use crate::providers::registry::Catalogue;
-use crate::providers::setup::{self, Anew, Running, Supplies};
 use crate::redefining::{Proposed, Redefined};
 use filter::{declared, holds_own};
 use model::LedgerKey;
+use platform::Platform;
 use platform::home::Home;
+use provider::accepted::Accepted;
+use provider::definitions::ListedDefinitions;
+use provider::kind::{Replacement, RuntimeDeps};
 use secrets::Secrets;
-use serde_json::Value;
 use shared::Provider;
 use shared::digest::Digest;
 use std::path::PathBuf;
@@ -47,9 +48,9 @@ pub struct Terms {
 pub struct Foundation {
     home: Home,
     config: Arc<Config>,
-    effects: Effects,
+    platform: Platform,
     secrets: Secrets,
-    running: Running,
+    runtime: RuntimeDeps,
     written: Written,
     key: Arc<LedgerKey>,
     // Of the configuration's text.
@@ -63,18 +64,18 @@ impl Foundation {
     /// [`ConfigError`]: what the operators have written beside the configuration cannot be read.
     pub fn lay(
         (home, config): (&Home, &Arc<Config>),
-        effects: &Effects,
+        platform: &Platform,
         secrets: Secrets,
-        running: Running,
+        runtime: RuntimeDeps,
         key: &Arc<LedgerKey>,
     ) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(home.config()).unwrap_or_default();
         Ok(Self {
             home: home.clone(),
             config: Arc::clone(config),
-            effects: effects.clone(),
+            platform: platform.clone(),
             secrets,
-            running,
+            runtime,
             written: Written::read(home, config)?,
             key: Arc::clone(key),
             text: Config::digest(&text),
@@ -86,11 +87,11 @@ impl Foundation {
     /// # Errors
     /// [`StartError`], naming what is wrong and what to do.
     pub fn terms(&self) -> Result<Terms, StartError> {
-        let catalogue = setup::catalogue(&self.config, &self.home, &self.effects, Some(&self.supplies()));
-        let schemas = setup::schemas(&catalogue)?;
+        let catalogue = catalogue::catalogue(&self.config, &self.home, &self.platform, Some(&self.supplies()));
+        let schemas = filters::schemas(&catalogue)?;
         let catalogue = self.cleaned(catalogue);
         let policy = self.written.policy(&self.home, &self.config, &catalogue)?;
-        let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.effects);
+        let inspector = Inspector::new(&self.config.inspection, policy.profiles.clone(), &self.secrets, &self.platform);
         Ok(self.over(catalogue, policy, schemas, Arc::new(inspector)))
     }
 
@@ -102,10 +103,10 @@ impl Foundation {
     pub fn with(&self, present: &Terms, provider: &Provider, accepted: &Accepted) -> Result<Terms, StartError> {
         let supplies = Some(&self.supplies());
         // Whatever is under way there goes on, and a server that remembers goes on remembering.
-        let upstream = present.catalogue.provider(provider).and_then(|listed| listed.upstream.as_ref());
-        let anew = Anew { provider, accepted, upstream };
-        let fresh = setup::provider(&self.config, &self.home, &self.effects, supplies, &anew);
-        let mut schemas: Schemas = setup::schemas(&fresh)?;
+        let source = present.catalogue.provider(provider).and_then(|listed| listed.definitions.as_ref());
+        let replacement = (provider, Replacement { accepted, source });
+        let fresh = catalogue::replaced(&self.config, &self.home, &self.platform, supplies, replacement);
+        let mut schemas: Schemas = filters::schemas(&fresh)?;
         let is_its = |listed: &Provider| self.config.table_of(listed).is_some_and(|(name, _)| name == provider);
         let catalogue = present.catalogue.exchanged(is_its, self.cleaned(fresh));
         let kept = present.filters.schemas.iter().filter(|((of, _), _)| !is_its(of));
@@ -145,13 +146,13 @@ impl Foundation {
     pub fn attend(self: &Arc<Self>, terms: &Terms, reports: &Reports) {
         let late = reports.clone();
         let tell = move |renewed| late.happened(Event::Renewed(Box::new(renewed)));
-        self.running.renewing.on_late(Box::new(tell));
+        self.runtime.renewing.on_late(Box::new(tell));
         for (_, listed) in terms.catalogue.providers() {
-            let Some(upstream) = &listed.upstream else { continue };
-            upstream.accept(listed.pinned.clone());
+            let Some(source) = &listed.definitions else { continue };
+            source.accept(listed.pinned.clone());
             let (foundation, reports, told) = (Arc::clone(self), reports.clone(), Mutex::new(String::new()));
-            upstream.on_change(Box::new(move |changed, said| {
-                let proposed = foundation.proposed(&changed.provider, said).unwrap_or_else(|why| {
+            source.on_change(Box::new(move |changed, listed| {
+                let proposed = foundation.proposed(&changed.provider, listed).unwrap_or_else(|why| {
                     let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
                     // It is looked at again and again.
                     if *told != why {
@@ -166,32 +167,28 @@ impl Foundation {
     }
 
     /// What a person can be asked about, where a server says something else than what was accepted.
-    fn proposed(&self, provider: &Provider, said: &[Said]) -> Result<Option<Proposed>, String> {
-        let Some(Kind::Mcp(settings, _)) = self.config.providers.get(provider).map(|table| &table.kind) else {
-            return Ok(None);
-        };
+    fn proposed(&self, provider: &Provider, listed: &dyn ListedDefinitions) -> Result<Option<Proposed>, String> {
         let Some(before) = self.accepted_of(provider)? else { return Ok(None) };
-        let text = Value::Array(said.iter().map(|said| Value::Object(said.members().clone())).collect());
-        // SECURITY: it has the broker's secrets, and what it says of itself is kept and shown.
-        if holds_own(text, &self.running.scrubber) {
+        // SECURITY: the server has the broker's secrets, and its definitions are stored and shown.
+        if holds_own(listed.text(), &self.runtime.scrubber) {
             return Err("it holds a secret of the broker's own".to_owned());
         }
-        Proposed::new(provider, settings, &before, said).map(Some)
+        Proposed::new(provider, &before, listed).map(Some)
     }
 
     fn supplies(&self) -> Supplies<'_> {
-        Supplies { secrets: &self.secrets, running: Some(self.running.clone()) }
+        Supplies { secrets: &self.secrets, runtime: Some(self.runtime.clone()) }
     }
 
     /// What an agent may be shown of it.
     fn cleaned(&self, mut catalogue: Catalogue) -> Catalogue {
-        catalogue.reword(|declaration| declared::cleaned(declaration, &self.running.scrubber));
-        catalogue.redescribe(|text| declared::description(text, &self.running.scrubber));
+        catalogue.reword(|declaration| declared::cleaned(declaration, &self.runtime.scrubber));
+        catalogue.redescribe(|text| declared::description(text, &self.runtime.scrubber));
         catalogue
     }
 
     fn over(&self, catalogue: Catalogue, policy: Policy, schemas: Schemas, inspector: Arc<Inspector>) -> Terms {
-        let (scrubber, key) = (Arc::clone(&self.running.scrubber), Arc::clone(&self.key));
+        let (scrubber, key) = (Arc::clone(&self.runtime.scrubber), Arc::clone(&self.key));
         let version = self.version(&catalogue, &policy);
         let filters = Arc::new(Filters { scrubber, schemas: Arc::new(schemas), key, inspector });
         Terms { catalogue: Arc::new(catalogue), policy, filters, version }

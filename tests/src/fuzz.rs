@@ -3,16 +3,15 @@
 
 use filter::scrub::Scrubber;
 use filter::{Rules, Strictness, clean, clean_text};
-use host_broker::providers::cloud_logs::fuzzing;
-use host_broker::providers::files::change::{Change, ChangeSet, FileState};
-use host_broker::providers::files::diff::{Diff, PREVIEW_MAX};
-use host_broker::providers::files::patch::{Limits, plan};
-use host_broker::providers::files::rules::{DENIED, PathRules};
 use mcp_shim::snapshot::View;
 use mcp_shim::tools;
 use mcp_shim::transport::Polite;
-use model::Person;
-use model::WorkspacePath;
+use model::{Person, WorkspacePath};
+use provider_cloud_logs::fuzzing;
+use provider_files::change::{Change, ChangeSet, FileState};
+use provider_files::diff::{Diff, PREVIEW_MAX};
+use provider_files::patch::{Limits, plan};
+use provider_files::rules::{DENIED, PathRules};
 use rmcp::transport::Transport as _;
 use secrets::Secrets;
 use secrets::identity;

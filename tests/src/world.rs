@@ -5,13 +5,14 @@ use crate::fakes::{CountedRandom, FakeClock, real_now};
 use crate::group::Group;
 use crate::strace::{self, Begun};
 use crate::{evidence, logs, programs, runs, until};
-use host_broker::config::{Config, Environment, profiles};
+use host_broker::config::{Config, profiles};
 use host_broker::control::{self, Control};
-use host_broker::host::{Effects, Host, Office, StartError};
+use host_broker::host::{Host, Office, StartError};
 use model::Clock as _;
 use platform::commands::SystemCommands;
 use platform::home::Home;
 use platform::http::SystemHttp;
+use platform::{Environment, Platform};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shared::Timestamp;
@@ -349,10 +350,10 @@ impl World {
         self.secrets.push(secret.into());
     }
 
-    fn effects(&self) -> Effects {
+    fn platform(&self) -> Platform {
         let clock: Arc<FakeClock> = Arc::clone(&self.clock);
         let ids: Arc<CountedRandom> = Arc::clone(&self.ids);
-        Effects {
+        Platform {
             clock,
             ids,
             environment: Arc::new(Environment::new()),
@@ -367,9 +368,9 @@ impl World {
     /// # Errors
     /// What the host says.
     pub fn try_start(&mut self) -> Result<(), StartError> {
-        let effects = self.effects();
-        let office = Office::open(Home::at(self.home()), &effects)?;
-        self.running = Running::Here(Box::new(Host::start(&office, &effects)?));
+        let platform = self.platform();
+        let office = Office::open(Home::at(self.home()), &platform)?;
+        self.running = Running::Here(Box::new(Host::start(&office, &platform)?));
         Ok(())
     }
 
@@ -582,10 +583,10 @@ impl World {
 
     /// A person's command where no daemon runs.
     pub fn in_place(&self, control: &Control) -> Value {
-        let effects = self.effects();
-        let office = Office::open(Home::at(self.home()), &effects).unwrap();
-        let mut ledger = office.ledger(Arc::clone(&effects.clock)).unwrap();
-        control::administer(&mut ledger, &mut office.broker(&effects.ids), &office.clerk(&effects), control).unwrap()
+        let platform = self.platform();
+        let office = Office::open(Home::at(self.home()), &platform).unwrap();
+        let mut ledger = office.ledger(Arc::clone(&platform.clock)).unwrap();
+        control::administer(&mut ledger, &mut office.broker(&platform.ids), &office.clerk(&platform), control).unwrap()
     }
 
     /// Why the running daemon cannot write its ledger, by its own word; null if it can.

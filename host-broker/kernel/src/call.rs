@@ -164,6 +164,8 @@ pub struct Call {
     pub document: Written,
     /// The parameters, as they were written.
     pub params: Params,
+    /// The public members of the record where the parameters do not fit.
+    pub about_unparsed: Option<Value>,
     /// The findings in the data that would leave, if the inspection ran before the decision.
     pub departing: Option<EgressFact>,
     /// Whether a person was asked about it.

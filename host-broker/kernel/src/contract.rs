@@ -1,22 +1,18 @@
 //! The one contract between the broker and everything it can do.
 
 use crate::execution::Execution;
-use model::Ciphertext;
-use model::EffectMarker;
-use model::Nonce;
-use model::ProposalId;
-use model::Renewal;
-use model::SealedRequest;
 use model::proposal::Listed;
 use model::proposal::Stored;
-use model::{Declaration, ParamError, Refusal};
+use model::{
+    Ciphertext, Declaration, EffectMarker, Flow, Nonce, ParamError, ProposalId, Refusal, Renewal, SealedRequest,
+    Standing,
+};
 use serde_json::{Map, Value};
 use shared::digest::Digest;
 use shared::{AccountRef, Code, FlowId, Level, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
-use store::state::linking::{Flow, Standing};
 
 /// A future that an erased operation returns.
 pub type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -42,6 +38,15 @@ pub trait Operation: Send + Sync {
     /// # Errors
     /// Every fault at once.
     fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>>;
+
+    /// Describes the change that undoes an applied proposal, under the name `id`. `changes` is what
+    /// [`Proposed::changes`] held. People are asked about it for the time `ttl`.
+    ///
+    /// # Errors
+    /// [`InverseError`]; nothing was changed.
+    fn inverse(&self, _changes: &[u8], _id: ProposalId, _ttl: Duration) -> Result<Proposed, InverseError> {
+        Err(InverseError::Unsupported)
+    }
 
     /// Asks the remote whether an effect happened whose outcome was lost. `handle` is what
     /// [`Invocation::probe_handle`] gave before the effect.
@@ -194,6 +199,17 @@ pub struct Proposed {
     pub ttl: Duration,
     /// For how long after that it can be applied.
     pub window: Duration,
+}
+
+/// An applied change cannot be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InverseError {
+    /// The action has no inverse.
+    Unsupported,
+    /// The stored changes cannot be read.
+    Damaged,
+    /// The inverse cannot be shown to a person.
+    NotShowable,
 }
 
 impl std::fmt::Debug for Proposed {

@@ -14,3 +14,30 @@ pub mod random;
 pub mod lock;
 pub mod resources;
 pub mod sandbox;
+
+use commands::Commands;
+use http::Http;
+use model::{Clock, Random};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// The environment of the process, as it was at the start.
+pub type Environment = BTreeMap<String, String>;
+
+/// The operating system, as the broker uses it. `main` builds it once.
+#[derive(Clone)]
+pub struct Platform {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The randomness of ids and nonces.
+    pub ids: Arc<dyn Random>,
+    /// The environment.
+    pub environment: Arc<Environment>,
+    /// Child processes.
+    pub commands: Arc<dyn Commands>,
+    /// Requests to other hosts.
+    pub http: Arc<dyn Http>,
+    /// The runtime on which providers and channels run.
+    pub runtime: Handle,
+}

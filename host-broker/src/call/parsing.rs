@@ -7,21 +7,15 @@
 
 use super::{Directive, Order, Parsed, Rubbish};
 use crate::call::FlowOrder;
+use crate::catalogue::{Catalogue, Entry};
 use crate::clean::Filters;
 use crate::config::flows::FlowsTable;
 use crate::config::{FLOWS, UnknownRequests};
 use crate::intake::Inbound;
 use crate::own_secrets;
-use crate::providers::registry::{Catalogue, Entry};
 use kernel::call::{Asked, Call, FileOrigin, Header, Lane, Origin, Params, Target, Written};
 use kernel::contract::Needs;
-use model::Caller;
-use model::EffectMarker;
-use model::LedgerKey;
-use model::Nonce;
-use model::ParamError;
-use model::Random;
-use model::{Person, Subject, TokenError};
+use model::{Caller, EffectMarker, LedgerKey, Nonce, ParamError, Person, Random, Subject, TokenError};
 use secrets::identity::issuers::Issuers;
 use secrets::identity::token;
 use serde::Deserialize;
@@ -212,6 +206,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
             Target::Action(operation, parsed)
         }
     };
+    let about_unparsed = desk.catalogue.about_unparsed(&body.provider, &body.action, &params);
     let mutating = match &target {
         Target::Action(operation, Ok(invocation)) => {
             // What only describes a change changes nothing; what takes one back does so with its intent.
@@ -248,6 +243,7 @@ fn call(body: CallRequest, header: Header, bytes: &[u8], desk: &Desk) -> Parsed 
         mutating,
         document,
         params: Params::new(params),
+        about_unparsed,
         departing: None,
         asked: Asked::No,
         applies: None,
@@ -357,8 +353,8 @@ fn invoked_again(
 /// How long the caller waits: what the provider is given, shortened by what the caller says.
 fn patience(request: &Request, desk: &Desk) -> Duration {
     let (provider, said) = match request {
-        Request::Call(body) => (desk.catalogue.patience(&body.provider), body.timeout_ms),
-        Request::Auth(body) => (desk.catalogue.patience(&body.capability()), body.waits_ms()),
+        Request::Call(body) => (desk.catalogue.timeout(&body.provider), body.timeout_ms),
+        Request::Auth(body) => (desk.catalogue.timeout(&body.capability()), body.waits_ms()),
         Request::Result(body) => (None, body.timeout_ms),
         Request::Capabilities(_)
         | Request::Grant(_)
@@ -488,7 +484,7 @@ pub fn readmit(
         }
     };
     // How long its caller was ready to wait says nothing about the answer of a person.
-    call.header.patience = desk.catalogue.patience(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
+    call.header.patience = desk.catalogue.timeout(&call.provider).unwrap_or(desk.patience).min(limits::PATIENCE_MAX);
     call.asked = Asked::Yes;
     inspect_call(&mut call, desk);
     Ok(call)

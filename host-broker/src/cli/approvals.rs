@@ -123,7 +123,7 @@ fn list(context: &Context, all: bool) -> Result<(), Fault> {
         }
         documents = found.iter().map(|approval| document(&ledger, approval)).collect::<Result<_, _>>()?;
     }
-    let now = context.effects.clock.now();
+    let now = context.platform.clock.now();
     context.output.show(&json!({ "approvals": documents }), || {
         let rows: Vec<_> = found
             .iter()
@@ -154,7 +154,7 @@ fn show(context: &Context, code: &str) -> Result<(), Fault> {
 
 /// The card, with what a person needs to answer it.
 fn text(context: &Context, approval: &Approval) -> String {
-    let now = context.effects.clock.now();
+    let now = context.platform.clock.now();
     let card = approval
         .card
         .as_ref()

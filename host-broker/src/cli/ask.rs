@@ -51,13 +51,13 @@ pub fn answer(context: &Context, control: &Control) -> Result<Value, Fault> {
     if let Some(reply) = control::send(&socket, control)? {
         return Ok(with_age(context, reply));
     }
-    let office = Office::open(context.home.clone(), &context.effects)?;
+    let office = Office::open(context.home.clone(), &context.platform)?;
     for note in &office.notes {
         context.output.say(&format!("host-broker: {note}"));
     }
     let started = Instant::now();
     loop {
-        match office.ledger(Arc::clone(&context.effects.clock)) {
+        match office.ledger(Arc::clone(&context.platform.clock)) {
             Ok(ledger) => return in_place(context, &office, ledger, control),
             Err(StoreError::Locked { .. }) if started.elapsed() < LOCK_PATIENCE => {
                 std::thread::park_timeout(LOCK_PAUSE);
@@ -94,9 +94,9 @@ pub fn is_behind(hello: &Value) -> bool {
 }
 
 fn in_place(context: &Context, office: &Office, mut ledger: Ledger, control: &Control) -> Result<Value, Fault> {
-    let (mut broker, clerk) = (office.broker(&context.effects.ids), office.clerk(&context.effects));
+    let (mut broker, clerk) = (office.broker(&context.platform.ids), office.clerk(&context.platform));
     if let Control::Look { provider } = control {
-        return Ok(control::look(&mut ledger, &mut broker, &clerk, &context.effects.runtime, provider)?);
+        return Ok(control::look(&mut ledger, &mut broker, &clerk, &context.platform.runtime, provider)?);
     }
     Ok(control::administer(&mut ledger, &mut broker, &clerk, control)?)
 }

@@ -33,7 +33,7 @@ impl Capabilities {
         known_group(&config, &self.group)?;
         let catalogue = context.catalogue_as_seen(&config)?;
         let policy = context.policy(&config, &catalogue)?;
-        let now = context.effects.clock.now();
+        let now = context.platform.clock.now();
         let snapshot = snapshot(&context.ledger()?, now, &self.group, &config, &catalogue, &policy, None)?;
         let document = serde_json::to_value(&snapshot).map_err(|error| Fault::internal(&error))?;
         context.output.show(&document, || context.at_home(&table(&snapshot, self.all)));

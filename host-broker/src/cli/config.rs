@@ -106,7 +106,7 @@ fn show(context: &Context, effective: bool) -> Result<(), Fault> {
     let environment: Map<String, Value> = OVERRIDES
         .into_iter()
         .filter_map(|(name, public)| {
-            let value = context.effects.environment.get(name)?;
+            let value = context.platform.environment.get(name)?;
             Some((name.to_owned(), if public { value.as_str().into() } else { "(set)".into() }))
         })
         .collect();

@@ -30,12 +30,12 @@ impl Demo {
     /// # Errors
     /// [`Fault`] if anything was not as it should be.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        context.effects.runtime.block_on(self.tell(context))
+        context.platform.runtime.block_on(self.tell(context))
     }
 
     async fn tell(self, context: &Context) -> Result<(), Fault> {
         let mut story = Story::new(context.output);
-        let mut stage = Stage::set(&context.effects, context.output)?;
+        let mut stage = Stage::set(&context.platform, context.output)?;
         story.scene(&format!("A home with nothing granted: {}", stage.home().display()));
         let developer = stage.agent("developer").await?;
         let main = stage.agent("main").await?;

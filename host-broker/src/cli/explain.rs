@@ -1,6 +1,7 @@
 //! `explain`: what would be decided, and why, without asking anybody or changing anything.
 
 use crate::accounts;
+use crate::assembly::filters::{filters, scrubber};
 use crate::authorize;
 use crate::call::{Desk, hypothetical, hypothetical_of_tool};
 use crate::cli::Context;
@@ -9,11 +10,9 @@ use crate::cli::reading::{chat_type, known_group, person};
 use crate::config::flows::FlowsTable;
 use crate::inspection::Inspector;
 use crate::proposing;
-use crate::providers::setup;
 use clap::Args;
 use kernel::call::Call;
-use model::LedgerKey;
-use model::{ChatType, Person};
+use model::{ChatType, LedgerKey, Person};
 use policy::explain::explain;
 use secrets::Secrets;
 use secrets::identity::issuers::Issuers;
@@ -100,14 +99,14 @@ impl Explain {
         let key = Arc::new(LedgerKey::new(Vec::new()));
         // A program that prints a secret is not run to explain something, so the broker's own are not looked for.
         let secrets = Secrets::default();
-        let inspector = Inspector::new(&config.inspection, policy.profiles.clone(), &secrets, &context.effects);
+        let inspector = Inspector::new(&config.inspection, policy.profiles.clone(), &secrets, &context.platform);
         let formats = config.formats(&context.home.config()).map_err(|error| Fault::configuration(&error))?;
-        let filters = setup::filters(&catalogue, setup::scrubber(&secrets, &key, formats)?, &key, inspector)?;
+        let filters = filters(&catalogue, scrubber(&secrets, &key, formats)?, &key, inspector)?;
         let desk = Desk {
             catalogue,
             key,
             issuers: Arc::new(Issuers::nobody()),
-            ids: Arc::clone(&context.effects.ids),
+            ids: Arc::clone(&context.platform.ids),
             patience: config.patience(),
             unknown_requests: config.broker.unknown_requests,
             filters: None,
@@ -121,7 +120,7 @@ impl Explain {
         };
         let ledger = context.ledger()?;
         // The steps look at several tables; all of them as of one moment.
-        let now = context.effects.clock.now();
+        let now = context.platform.clock.now();
         let (facts, decision) = ledger.at_one_moment(|view| {
             proposing::supply(view, now, &mut call)?;
             accounts::choose(view, &mut call)?;

@@ -81,7 +81,7 @@ impl Group {
 
 fn list(context: &Context) -> Result<(), Fault> {
     let config = context.config()?;
-    let now = context.effects.clock.now();
+    let now = context.platform.clock.now();
     let mut grants =
         context.ledger_if_any()?.map(|ledger| grants::list(&ledger, None)).transpose()?.unwrap_or_default();
     grants.retain(|grant| grant.is_live(now));
@@ -157,7 +157,7 @@ fn remove(context: &Context, name: &Name) -> Result<(), Fault> {
     known_group(&context.config()?, name)?;
     // Access that is only out of sight would be back with the next group of that name.
     if let Some(ledger) = context.ledger_if_any()? {
-        let now = context.effects.clock.now();
+        let now = context.platform.clock.now();
         let live = grants::list(&ledger, Some(name))?.into_iter().filter(|grant| grant.is_live(now));
         let commands: Vec<_> = live.map(|grant| format!("host-broker revoke {name} {}", grant.provider)).collect();
         if !commands.is_empty() {

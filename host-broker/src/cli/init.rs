@@ -2,10 +2,11 @@
 
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::config::{Config, Environment, permissions, profiles, rules};
+use crate::config::{Config, permissions, profiles, rules};
 use crate::host::Office;
 use crate::mailroom::Mailroom;
 use clap::Args;
+use platform::Environment;
 use platform::home::make_private_directory;
 use serde_json::json;
 use shared::Group;
@@ -63,21 +64,21 @@ impl Init {
         }
         let uid = rustix::process::geteuid().as_raw();
         let text =
-            TEMPLATE.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
+            TEMPLATE.replace("PERSON", &person(&context.platform.environment, uid)).replace("UID", &uid.to_string());
         let text = match self.uid {
             Some(uid) => GROUPS.iter().fold(text, |text, (group, _)| {
                 text.replace(&format!("\n[groups.{group}]\n"), &format!("\n[groups.{group}]\nuid = {uid}\n"))
             }),
             None => text,
         };
-        let config = Config::parse(&text, &config_path, &context.effects.environment)
+        let config = Config::parse(&text, &config_path, &context.platform.environment)
             .map_err(|error| Fault::configuration(&error))?;
         make_home(context, &config)?;
         // Last, because it is what makes a home: a run that fails before can simply be repeated.
         write_new(&config_path, &text).map_err(|error| {
             if error.kind() == ErrorKind::AlreadyExists { exists(&config_path) } else { cannot(&config_path, &error) }
         })?;
-        Office::open(context.home.clone(), &context.effects)?.ledger(Arc::clone(&context.effects.clock))?;
+        Office::open(context.home.clone(), &context.platform)?.ledger(Arc::clone(&context.platform.clock))?;
         for warning in context.warnings(&config)? {
             context.output.say(&format!("host-broker: {warning}"));
         }

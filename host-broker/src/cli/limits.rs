@@ -25,7 +25,7 @@ impl Limits {
     /// # Errors
     /// [`Fault`] if the ledger cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let now = context.effects.clock.now();
+        let now = context.platform.clock.now();
         let config = context.config()?;
         let used = match context.ledger_if_any()? {
             Some(ledger) => limits::in_force(&ledger, now, &config.limits)?,

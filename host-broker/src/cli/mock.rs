@@ -6,7 +6,7 @@ use crate::cli::init::person;
 use crate::cli::output::Fault;
 use crate::cli::serve::serve;
 use crate::config::profiles;
-use crate::config::provider::{Kind, ProviderTable};
+use crate::config::provider::ProviderTable;
 use crate::control::Control;
 use clap::Args;
 use model::Nonce;
@@ -97,8 +97,8 @@ fn mailbox(context: &Context, group: &str) -> String {
 }
 
 fn temporary(context: &Context) -> Result<PathBuf, Fault> {
-    let folder = context.effects.environment.get("TMPDIR").map_or("/tmp", String::as_str);
-    let nonce = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
+    let folder = context.platform.environment.get("TMPDIR").map_or("/tmp", String::as_str);
+    let nonce = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
     let name: String = nonce.as_str().chars().take(12).collect();
     Ok(Path::new(folder).join(format!("host-broker-mock-{name}")))
 }
@@ -110,7 +110,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Fault {
 /// Makes the home; `false` if it is a mock's home already.
 fn make(context: &Context) -> Result<bool, Fault> {
     let uid = rustix::process::geteuid().as_raw();
-    let config = CONFIG.replace("PERSON", &person(&context.effects.environment, uid)).replace("UID", &uid.to_string());
+    let config = CONFIG.replace("PERSON", &person(&context.platform.environment, uid)).replace("UID", &uid.to_string());
     let path = context.home.config();
     match std::fs::read_to_string(&path) {
         Ok(found) if found.starts_with(MARK) && is_of_mock(context) => return Ok(false),
@@ -136,7 +136,7 @@ fn make(context: &Context) -> Result<bool, Fault> {
 
 /// Returns whether the home is one for trying things out, whatever its owner has added: its only provider is a script.
 fn is_of_mock(context: &Context) -> bool {
-    let is_script = |table: &ProviderTable| matches!(table.kind, Kind::Mock(_));
+    let is_script = |table: &ProviderTable| table.kind == provider_mock::KIND.name();
     context.config().is_ok_and(|config| {
         config.providers.keys().any(|name| name.as_str() == "mock") && config.providers.values().all(is_script)
     })

@@ -3,10 +3,10 @@
 mod check;
 mod test;
 
+use crate::catalogue::Catalogue;
 use crate::cli::Context;
 use crate::cli::output::Fault;
 use crate::config::{Config, rules};
-use crate::providers::registry::Catalogue;
 use ::rules::{RuleFile, Rules as RuleSet};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

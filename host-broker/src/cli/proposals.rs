@@ -86,7 +86,7 @@ fn list(context: &Context, group: Option<&Group>) -> Result<(), Fault> {
     if found.is_empty() {
         context.knows(group, None)?;
     }
-    let now = context.effects.clock.now();
+    let now = context.platform.clock.now();
     let documents: Vec<Value> = found.iter().map(|proposal| document(proposal, now)).collect();
     context.output.show(&json!({ "proposals": documents }), || {
         let rows: Vec<_> = found
@@ -111,7 +111,7 @@ fn show(context: &Context, id: &ProposalId) -> Result<(), Fault> {
         return Err(Fault::missing(format!("there is no proposal `{id}`; see host-broker proposals list")));
     };
     let diff = stored::diff(&ledger, &proposal.id)?;
-    let now = context.effects.clock.now();
+    let now = context.platform.clock.now();
     let mut document = document(&proposal, now);
     if let Some(object) = document.as_object_mut() {
         object.insert("diff".into(), json!(diff));

@@ -3,10 +3,10 @@
 mod accept;
 mod check;
 
+use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::config::Config;
-use crate::providers::registry::{Catalogue, Listed};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use shared::{Level, Provider as Name};

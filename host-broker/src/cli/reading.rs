@@ -1,14 +1,15 @@
 //! What commands that only read are given: the configuration, the catalogue, the ledger. None of it writes, and none
 //! of it needs a daemon.
 
+use crate::assembly::catalogue::{Supplies, catalogue};
+use crate::assembly::secrets::{load_secrets, secrets_at_hand, sights};
 use crate::authorize::Policy;
+use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::ask::{BEHIND, is_behind, running};
 use crate::cli::output::Fault;
 use crate::config::warnings::warnings;
 use crate::config::{Config, nearest, permissions, profiles};
-use crate::providers::registry::{Catalogue, Listed};
-use crate::providers::setup::{self, Supplies};
 use model::{ChatType, Person};
 use policy::facts::Outage;
 use secrets::keys;
@@ -49,7 +50,7 @@ impl Context {
     pub fn config_alone(&self) -> Result<Config, Fault> {
         let unusable = |error| Fault::configuration(&error);
         permissions::check(&self.home).map_err(unusable)?;
-        let config = Config::load(&self.home.config(), &self.effects.environment).map_err(unusable)?;
+        let config = Config::load(&self.home.config(), &self.platform.environment).map_err(unusable)?;
         permissions::check_named(&self.home, &config).map_err(unusable)?;
         Ok(config)
     }
@@ -57,7 +58,7 @@ impl Context {
     /// The actions that the configuration makes available. Contacts nobody, and looks at no secret: the daemon's
     /// environment may be another one than this command's.
     pub fn catalogue(&self, config: &Config) -> Catalogue {
-        setup::catalogue(config, &self.home, &self.effects, None)
+        catalogue(config, &self.home, &self.platform, None)
     }
 
     /// Returns the same catalogue, in which providers that lack a secret take no calls. It runs no program to find that
@@ -67,13 +68,13 @@ impl Context {
     /// [`Fault`] if something listens for commands and does not answer.
     pub fn catalogue_as_seen(&self, config: &Config) -> Result<Catalogue, Fault> {
         let mut catalogue = self.catalogue(config);
-        let secrets = setup::secrets_at_hand(config, &self.effects);
+        let secrets = secrets_at_hand(config, &self.platform);
         let daemon = running(self)?;
         let is_elsewhere = daemon.is_some();
         let names: Vec<Provider> = catalogue.providers().map(|(name, _)| name.clone()).collect();
         for name in names {
             let Some((own, table)) = config.table_of(&name) else { continue };
-            let lacks = setup::sights(own, table, &secrets).into_iter().find_map(|sight| {
+            let lacks = sights(own, table, &secrets).into_iter().find_map(|sight| {
                 let is_unseen = is_elsewhere && matches!(sight.source, SecretSource::Env { .. });
                 let fault = sight.fault.filter(|_| !is_unseen)?;
                 Some(format!("its secret `{}` is {fault}", sight.secret))
@@ -139,9 +140,9 @@ impl Context {
 
     /// Returns the actions that the configuration makes available, with the secrets as this command can load them.
     pub fn catalogue_with_secrets(&self, config: &Config) -> Catalogue {
-        let secrets = setup::secrets(config, &self.effects);
-        let supplies = Supplies { secrets: &secrets, running: None };
-        setup::catalogue(config, &self.home, &self.effects, Some(&supplies))
+        let secrets = load_secrets(config, &self.platform);
+        let supplies = Supplies { secrets: &secrets, runtime: None };
+        catalogue(config, &self.home, &self.platform, Some(&supplies))
     }
 
     /// The ledger, for reading only.

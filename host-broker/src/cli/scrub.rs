@@ -1,8 +1,8 @@
 //! `scrub`: the filter for credentials by itself, for texts that do not pass through the broker.
 
+use crate::assembly::secrets::load_secrets;
 use crate::cli::Context;
 use crate::cli::output::Fault;
-use crate::providers::setup;
 use clap::Args;
 use filter::clean_whole;
 use filter::scrub::Scrubber;
@@ -105,10 +105,10 @@ fn plain(
 /// What the home knows, or what everybody does.
 fn scrubber(context: &Context) -> Result<Scrubber, Fault> {
     let mut fingerprints = [0; 32];
-    context.effects.ids.fill(&mut fingerprints).map_err(|error| Fault::internal(&error))?;
+    context.platform.ids.fill(&mut fingerprints).map_err(|error| Fault::internal(&error))?;
     let (secrets, formats) = if context.home_is_chosen {
         let config = context.config()?;
-        let secrets = setup::secrets(&config, &context.effects);
+        let secrets = load_secrets(&config, &context.platform);
         for (name, fault) in secrets.faults() {
             context.output.say(&format!("host-broker: the secret {name} is not looked for, because it is {fault}"));
         }

@@ -46,22 +46,22 @@ impl Serve {
 /// [`Fault`]; nothing is running then.
 pub fn serve(context: &Context, ready: &Value) -> Result<bool, Fault> {
     // Registered early: before this line, SIGHUP ends the process.
-    let inside = context.effects.runtime.enter();
+    let inside = context.platform.runtime.enter();
     let mut hangup = signal(SignalKind::hangup()).ok();
     drop(inside);
     begun();
-    let said = context.effects.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
+    let said = context.platform.environment.get("RUST_LOG").map_or(LOG_FILTER, String::as_str);
     // A directive for a part of it would win over the one for all of it.
     let said: Vec<&str> = said.split(',').filter(|directive| !directive.contains("rmcp")).collect();
     let said = said.join(",");
     let filter = EnvFilter::try_new(format!("{said},rmcp=off")).unwrap_or_else(|_bad| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filter).try_init().ok();
-    let mut office = Office::open(context.home.clone(), &context.effects)?;
-    let reload = Reload::new(context.home.clone(), &context.effects, &office.config);
+    let mut office = Office::open(context.home.clone(), &context.platform)?;
+    let reload = Reload::new(context.home.clone(), &context.platform, &office.config);
     office.reload = Some(reload.clone());
     loop {
-        let host = Host::start(&office, &context.effects)?;
-        let runtime = &context.effects.runtime;
+        let host = Host::start(&office, &context.platform)?;
+        let runtime = &context.platform.runtime;
         runtime.spawn(stop_on_signal(reload.clone(), host.reports()));
         let reloads = runtime.spawn(reload_on_signal(hangup.take(), reload.clone(), host.reports()));
         let mut ready = ready.clone();

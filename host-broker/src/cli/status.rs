@@ -1,13 +1,13 @@
 //! `status`: how the broker is, on one page.
 
+use crate::assembly::secrets::{Sight, secrets_at_hand, sights};
+use crate::catalogue::{Catalogue, Listed};
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{Standing, standing};
 use crate::config::Config;
 use crate::flows::issuers::without_right;
-use crate::providers::registry::{Catalogue, Listed};
-use crate::providers::setup::{self, Sight};
 use clap::Args;
 use secrets::identity::issuers;
 use secrets::{SecretFault, Secrets};
@@ -95,7 +95,7 @@ impl Status {
     /// [`Fault`] if there is no home, or it cannot be read.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
         let config = context.config_alone()?;
-        let now = context.effects.clock.now();
+        let now = context.platform.clock.now();
         let read = |ledger: &View| Recorded::read(ledger, &config, now);
         let mut recorded = context.ledger_if_any()?.as_ref().map(read).transpose()?.unwrap_or_default();
         // What is not configured any more fails nobody.
@@ -105,7 +105,7 @@ impl Status {
             daemon: running(context),
             config: &config,
             catalogue: &context.catalogue(&config),
-            secrets: &setup::secrets_at_hand(&config, &context.effects),
+            secrets: &secrets_at_hand(&config, &context.platform),
             recorded,
             warnings: context.warnings(&config)?,
             now,
@@ -291,7 +291,7 @@ Ledger  {head}{written}{verified}{limits}",
 
     fn sights(&self, provider: &Provider) -> Vec<Sight<'_>> {
         let table = self.config.table_of(provider);
-        table.map(|(name, table)| setup::sights(name, table, self.secrets)).unwrap_or_default()
+        table.map(|(name, table)| sights(name, table, self.secrets)).unwrap_or_default()
     }
 
     fn state(&self, provider: &Provider, listed: &Listed) -> String {

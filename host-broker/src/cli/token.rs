@@ -1,13 +1,12 @@
 //! `token`: context tokens, which name the person for whom a group's agent acts.
 
+use crate::assembly::secrets::secrets_of_issuers;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::{chat_type, known_group, seconds};
 use crate::config::Config;
-use crate::providers::setup;
 use clap::{Args, Subcommand};
-use model::Nonce;
-use model::{ChatType, Person};
+use model::{ChatType, Nonce, Person};
 use secrets::identity::issuers::{Issuers, OwnKey, audience};
 use secrets::identity::token;
 use secrets::identity::token::{LIFE_MAX, Wanted};
@@ -97,7 +96,7 @@ impl Token {
     /// # Errors
     /// [`Fault`]; no token was made.
     pub fn run(self, context: &Context) -> Result<(), Fault> {
-        let own = || keys::identity(&context.home, context.effects.ids.as_ref());
+        let own = || keys::identity(&context.home, context.platform.ids.as_ref());
         match self.command {
             Command::Mint(mint) => mint.run(context, &context.config()?, &own()?),
             Command::Verify { group } => verify(context, &context.config()?, &own()?, &group),
@@ -133,8 +132,8 @@ impl Mint {
             source_username: self.username,
             source_display_name: self.display_name,
         };
-        let jti = Nonce::fresh(context.effects.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
-        let now = context.effects.clock.now();
+        let jti = Nonce::fresh(context.platform.ids.as_ref()).map_err(|error| Fault::internal(&error))?;
+        let now = context.platform.clock.now();
         let claims = token::claims(&wanted, &issuers.audience, jti.as_str().to_owned(), now, life);
         let token = token::signed(&claims, |bytes| own.sign(bytes));
         // Nobody is handed a token that will not be believed. One that names no group is read alike by all.
@@ -156,7 +155,7 @@ fn verify(context: &Context, config: &Config, own: &OwnKey, group: &Group) -> Re
         .read_to_string(&mut token)
         .map_err(|error| Fault::usage(format!("standard input has no token: {error}")))?;
     let token = token.trim_end_matches(['\r', '\n']);
-    match token::read(token, group, &issuers(context, config, own), context.effects.clock.now()) {
+    match token::read(token, group, &issuers(context, config, own), context.platform.clock.now()) {
         Ok(person) => {
             context.output.show(&json!({ "valid": true, "person": person }), || text(&person));
             Ok(())
@@ -175,6 +174,6 @@ fn text(person: &Person) -> String {
 }
 
 fn issuers(context: &Context, config: &Config, own: &OwnKey) -> Issuers {
-    let secrets = setup::secrets_of_issuers(config, &context.effects);
+    let secrets = secrets_of_issuers(config, &context.platform);
     Issuers::new(own, config.identity.audience.as_deref(), &config.identity.issuers, &secrets)
 }

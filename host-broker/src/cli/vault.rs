@@ -1,12 +1,12 @@
 //! `vault`: what persons' credentials are kept under.
 
+use crate::assembly::vault::open_vault;
 use crate::cli::Context;
 use crate::cli::ask::running;
 use crate::cli::output::Fault;
 use crate::config::Config;
 use crate::control::{self, Control};
 use crate::host::Office;
-use crate::providers::setup;
 use clap::{Args, Subcommand};
 use secrets::keys;
 use secrets::vault::key_names;
@@ -64,7 +64,7 @@ impl Vault {
 }
 
 fn status(context: &Context, config: &Config) -> Result<(), Fault> {
-    let vault = setup::vault(config, &context.home, &context.effects)?;
+    let vault = open_vault(config, &context.home, &context.platform)?;
     let (counts, unreadable) = match context.ledger_if_any()? {
         Some(_) => {
             let connection = reader(context.home.path())?;
@@ -96,22 +96,22 @@ fn renew(context: &Context, config: &Config, forget: bool) -> Result<(), Fault> 
         // It holds the key that it began with.
         return Err(Fault::refused(format!("the daemon is running; stop it first with: {} stop", context.program())));
     }
-    let (ids, in_home) = (context.effects.ids.as_ref(), config.vault.key.is_none());
+    let (ids, in_home) = (context.platform.ids.as_ref(), config.vault.key.is_none());
     if in_home && forget {
         // What was under the one that is lost is forgotten; without that nothing makes a key where there are records.
         keys::vault(&context.home, ids)?;
     }
-    let office = Office::open(context.home.clone(), &context.effects)?;
+    let office = Office::open(context.home.clone(), &context.platform)?;
     // INVARIANT: keys change, and go, only under the lock, which a daemon holds as long as it lives; it looks at them when it
     // has taken it.
-    let mut ledger = office.ledger(Arc::clone(&context.effects.clock))?;
+    let mut ledger = office.ledger(Arc::clone(&context.platform.clock))?;
     if in_home {
         keys::renew_vault(&context.home, ids)?;
     }
-    let vault = setup::vault(config, &context.home, &context.effects)?;
+    let vault = open_vault(config, &context.home, &context.platform)?;
     let present = vault.name();
-    let mut broker = office.broker(&context.effects.ids).with_vault(vault);
-    let clerk = office.clerk(&context.effects);
+    let mut broker = office.broker(&context.platform.ids).with_vault(vault);
+    let clerk = office.clerk(&context.platform);
     let reply = control::administer(&mut ledger, &mut broker, &clerk, &Control::RenewVault { forget })?;
     let used = key_names(&stored::ciphertexts(ledger.view())?);
     if in_home && used.iter().all(|name| *name == present) {

@@ -70,7 +70,7 @@ fn link(context: &Context) -> Result<(), Fault> {
 
 fn token(context: &Context, name: &str) -> Result<(), Fault> {
     let config = context.config();
-    let token = fresh_secret(context.effects.ids.as_ref()).map_err(|none| Fault::internal(&none))?;
+    let token = fresh_secret(context.platform.ids.as_ref()).map_err(|none| Fault::internal(&none))?;
     let line = format!("web_token_sha256 = \"{}\"", String::from(TokenDigest::of(&token)));
     let mut notes = String::new();
     match config {

@@ -87,7 +87,8 @@ impl RuleSetTable {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Environment};
+    use crate::config::Config;
+    use platform::Environment;
     use std::path::Path;
 
     fn formats(text: &str, folder: &Path) -> Result<String, String> {

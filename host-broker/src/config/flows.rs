@@ -1,8 +1,9 @@
 //! Flows, and the access of external agents to them: `[flows]`.
 
+use super::ConfigError;
 use super::administrators::Administrators;
-use super::{ConfigError, Environment};
-use crate::providers::registry::Catalogue;
+use crate::catalogue::Catalogue;
+use platform::Environment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -8,11 +8,11 @@
 //! replace one of them can replace the file.
 
 use crate::config::channels::Way;
-use crate::config::provider::{Kind, Reach};
 use crate::config::{Config, ConfigError};
-use crate::providers::child::{self, interpreter, started};
 use platform::commands::located;
 use platform::home::{Home, quoted};
+use provider::child;
+use provider::child::{interpreter, started};
 use rustix::io::Errno;
 use secrets::source::SecretSource;
 use std::collections::{BTreeSet, VecDeque};
@@ -91,21 +91,13 @@ fn paths_in(argument: &str) -> impl Iterator<Item = &Path> {
 fn named(config: &Config) -> impl Iterator<Item = &Path> {
     let keys = config.groups.values().filter_map(|group| group.signing_key_file.as_deref());
     let sets = config.filter.rule_sets.iter().map(|set| set.file.as_path());
-    let scripts = config.providers.values().filter_map(|table| match &table.kind {
-        Kind::Mock(settings) => Some(settings.script.as_path()),
-        Kind::Files(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Bridge(..) | Kind::Mcp(..) => None,
-    });
+    let scripts = config.providers.values().flat_map(|table| table.configured.trusted_files());
     keys.chain(sets).chain(scripts)
 }
 
 /// Returns how the programs of providers are started.
 fn children(config: &Config) -> impl Iterator<Item = &child::Settings> {
-    config.providers.values().filter_map(|table| match &table.kind {
-        Kind::Bridge(_, child) | Kind::Mcp(_, Reach::Child(child)) => Some(child),
-        Kind::Mcp(_, Reach::Address(_)) | Kind::Mock(_) | Kind::Files(_) | Kind::Github(..) | Kind::CloudLogs(_) => {
-            None
-        }
-    })
+    config.providers.values().filter_map(|table| table.configured.child())
 }
 
 /// Returns the commands that the broker starts.
@@ -116,7 +108,7 @@ fn commands(config: &Config) -> impl Iterator<Item = &[String]> {
         Way::Webhook { .. } | Way::Nanoclaw { .. } => None,
     });
     let classifier = config.inspection.classifier.iter().filter_map(|table| table.command.as_ref());
-    let secrets = config.providers.values().flat_map(|table| table.kind.secrets().into_values());
+    let secrets = config.providers.values().flat_map(|table| table.configured.secrets().into_values());
     let secrets = secrets.chain(config.vault.key.iter()).chain(&config.vault.previous);
     let secrets = secrets.chain(config.identity.issuers.values().filter_map(|issuer| issuer.secret.as_ref()));
     let helpers = secrets.filter_map(|source| match source {
@@ -424,7 +416,7 @@ mod tests {
 
     fn of_provider(provider: &str) -> Config {
         let text = format!("[providers.own]\nkind = \"bridge\"\n{provider}\n");
-        Config::parse(&text, Path::new("/x/broker.toml"), &crate::config::Environment::new()).unwrap()
+        Config::parse(&text, Path::new("/x/broker.toml"), &platform::Environment::new()).unwrap()
     }
 
     #[test]

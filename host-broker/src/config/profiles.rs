@@ -1,8 +1,8 @@
 //! The files of the groups' profiles: `policy/profiles/<group>.toml`.
 
 use crate::authorize::Policy;
+use crate::catalogue::Catalogue;
 use crate::config::{Config, ConfigError, parse, rules};
-use crate::providers::registry::Catalogue;
 use ::rules::RuleFile;
 use model::Patterns;
 use platform::home::Home;

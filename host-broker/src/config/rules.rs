@@ -1,8 +1,8 @@
 //! The files of the rules: `policy/*.cedar`.
 
+use crate::catalogue::Catalogue;
 use crate::config::profiles::entries;
 use crate::config::{Config, ConfigError};
-use crate::providers::registry::Catalogue;
 use ::rules::{RuleFile, Rules, SHIPPED};
 use model::external;
 use platform::home::Home;

@@ -159,7 +159,8 @@ impl From<TokenDigest> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Environment};
+    use crate::config::Config;
+    use platform::Environment;
     use std::path::Path;
 
     fn parsed(text: &str) -> Result<Config, String> {

@@ -84,6 +84,6 @@ fn unready(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
 /// How the MCP servers are, by provider.
 fn servers(clerk: &Clerk) -> serde_json::Map<String, serde_json::Value> {
     let catalogue = Arc::clone(&clerk.catalogue.borrow());
-    let upstreams = catalogue.providers().filter_map(|(name, listed)| Some((name, listed.upstream.as_ref()?)));
-    upstreams.map(|(name, upstream)| (name.to_string(), json!(upstream.health()))).collect()
+    let sources = catalogue.providers().filter_map(|(name, listed)| Some((name, listed.definitions.as_ref()?)));
+    sources.map(|(name, source)| (name.to_string(), json!(source.health()))).collect()
 }

@@ -2,11 +2,10 @@
 
 use super::Loop;
 use crate::event::Event;
-use crate::providers::accepted::Accepted;
 use crate::redefining::{Exchanged, agreed, asked_about};
 use crate::terms::{Foundation, Terms};
-use model::Caller;
-use model::approval;
+use model::{Caller, approval};
+use provider::accepted::Accepted;
 use shared::digest::Digest;
 use shared::{Provider, RequestId};
 use std::collections::VecDeque;

@@ -3,10 +3,10 @@
 use super::Said;
 use super::flows::{Reach, changed, most, no_tools, too_many, unknown, version_in};
 use crate::broker::Broker;
+use crate::catalogue::Entry;
 use crate::config::flows::{FlowsTable, ToolTable};
 use crate::flows::issuers;
 use crate::flows::standing::{Use, standing};
-use crate::providers::registry::Entry;
 use crate::rights;
 use kernel::call::Header;
 use model::Caller;
@@ -18,12 +18,11 @@ use shared::flow::{Id, Opaque};
 use shared::{Code, Group, Level};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use store::StoreError;
-use store::Transaction;
 use store::state::external_grants;
 use store::state::external_grants::{Access, BEARER, Issued, fresh_id};
 use store::state::operators;
 use store::state::sessions;
+use store::{StoreError, Transaction};
 
 impl Broker {
     /// Gives an external agent access to the canonical version of a flow, and to tools that its steps name and the operator

@@ -6,29 +6,25 @@
 use crate::answers::{copy_of, says_no_more_than_a_refusal, still_running};
 use crate::authorize::{chats_fact, grant_fact, kinds_fact};
 use crate::broker::{Broker, Fulfilled};
+use crate::catalogue::Entry;
 use crate::flows::standing::{Use, standing};
-use crate::providers::registry::Entry;
 use crate::questions;
 use kernel::call::Header;
-use model::Caller;
-use model::Declaration;
 use model::approval::State;
-use model::{Subject, TokenError};
+use model::{Caller, Declaration, Subject, TokenError};
 use policy::facts::{ChatsFact, GrantFact};
 use policy::profile::ApprovalMode;
 use shared::flow::Opaque;
 use shared::request::ResultRequest;
 use shared::{Code, RequestId, Timestamp};
 use std::sync::Arc;
-use store::StoreError;
-use store::Transaction;
-use store::View;
 use store::state::approvals;
 use store::state::grants;
 use store::state::grants::Grant;
 use store::state::kill;
 use store::state::requests;
 use store::state::requests::{Called, Owner};
+use store::{StoreError, Transaction, View};
 
 impl Broker {
     /// Returns the owner of a request, if there is one and this caller may know of it. A request on a person's behalf

@@ -1,11 +1,12 @@
 //! The inbox's address, and who is given what when it is served.
 
-use super::{Effects, Office, StartError};
+use super::{Office, StartError};
 use crate::control::Clerk;
 use crate::event::Reports;
 use crate::http::web::entrance::{Address, Entrance};
 use crate::http::web::{self, Web};
 use crate::http::{self, Server};
+use platform::Platform;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,14 +19,14 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn open(office: &Office, effects: &Effects) -> Result<Option<Self>, StartError> {
+    pub(super) fn open(office: &Office, platform: &Platform) -> Result<Option<Self>, StartError> {
         let Some(table) = &office.config.web else { return Ok(None) };
         let address = table.listen.address();
         let failed = |source| StartError::Inbox { address, source };
-        let listener = http::bind(address, &effects.runtime).map_err(failed)?;
+        let listener = http::bind(address, &platform.runtime).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         let address = Address::new(bound, table.public_url.as_ref(), &office.key);
-        let (clock, ids) = (Arc::clone(&effects.clock), Arc::clone(&effects.ids));
+        let (clock, ids) = (Arc::clone(&platform.clock), Arc::clone(&platform.ids));
         let entrance = Arc::new(Entrance::new(address, &office.config, clock, ids));
         Ok(Some(Self { listener, entrance }))
     }
@@ -33,7 +34,7 @@ impl Inbox {
     pub(super) fn serve(
         self,
         office: &Office,
-        effects: &Effects,
+        platform: &Platform,
         clerk: Clerk,
         reports: Reports,
         changes: watch::Receiver<u64>,
@@ -47,10 +48,10 @@ impl Inbox {
             reports,
             home: office.home.path().to_owned(),
             changes,
-            clock: Arc::clone(&effects.clock),
+            clock: Arc::clone(&platform.clock),
             stop: stop.clone(),
         };
         tracing::info!(address = %address.url(), "the inbox is served");
-        (Server::start(self.listener, web::router(web), stop, &effects.runtime), address)
+        (Server::start(self.listener, web::router(web), stop, &platform.runtime), address)
     }
 }

@@ -4,12 +4,13 @@
 //! program: the process id, the standard streams and the supervisor stay the same. A reload therefore has no state of
 //! its own.
 
-use super::{Effects, Office, StartError, every_record_opens, group_number};
+use super::{Office, StartError, every_record_opens, group_number};
 use crate::config::web::Loopback;
 use crate::config::{Config, ConfigError};
 use crate::http;
 use crate::mailroom::Mailroom;
 use nix::sys::signal::{SigSet, Signal};
+use platform::Platform;
 use platform::home::Home;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ffi::CString;
@@ -23,7 +24,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Reload {
     home: Home,
-    effects: Effects,
+    platform: Platform,
     addresses: [Option<SocketAddr>; 2],
     wanted: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
@@ -31,9 +32,9 @@ pub struct Reload {
 
 impl Reload {
     /// For the daemon that runs on this configuration.
-    pub fn new(home: Home, effects: &Effects, running: &Config) -> Self {
+    pub fn new(home: Home, platform: &Platform, running: &Config) -> Self {
         let addresses = addresses(running);
-        Self { home, effects: effects.clone(), addresses, wanted: Arc::default(), stopped: Arc::default() }
+        Self { home, platform: platform.clone(), addresses, wanted: Arc::default(), stopped: Arc::default() }
     }
 
     /// Opens everything that a start reads, and notes that the daemon restarts once it has stopped. This blocks.
@@ -48,7 +49,7 @@ impl Reload {
 
     fn check(&self) -> Result<(), StartError> {
         // Makes no master key: another process could use it, so a check that fails could not remove it.
-        let office = Office::check(self.home.clone(), &self.effects)?;
+        let office = Office::check(self.home.clone(), &self.platform)?;
         every_record_opens(&office)?;
         Mailroom::check_keys(&office.home, &office.config)?;
         let group = office.config.broker.socket_group.as_deref().map(group_number).transpose();
@@ -60,10 +61,10 @@ impl Reload {
         }
         let new = |address: &SocketAddr| !self.addresses.contains(&Some(*address));
         if let Some(address) = inbox.filter(new) {
-            http::bind(address, &self.effects.runtime).map_err(|source| StartError::Inbox { address, source })?;
+            http::bind(address, &self.platform.runtime).map_err(|source| StartError::Inbox { address, source })?;
         }
         if let Some(address) = callback.filter(new) {
-            http::bind(address, &self.effects.runtime).map_err(|source| StartError::Callback { address, source })?;
+            http::bind(address, &self.platform.runtime).map_err(|source| StartError::Callback { address, source })?;
         }
         // Last, because it makes directories.
         Mailroom::open(&office.home, &office.config)?;

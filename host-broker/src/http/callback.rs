@@ -7,7 +7,6 @@
 use super::Server;
 use super::web::seal;
 use crate::event::{Back, News, Reports};
-use crate::providers::linking::address::Brought;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::HOST;
@@ -15,6 +14,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 use maud::{DOCTYPE, html};
+use provider::linking::address::Brought;
 use shared::{Code, Reply, Status};
 use std::net::SocketAddr;
 use std::time::Duration;

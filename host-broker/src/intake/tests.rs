@@ -1,24 +1,23 @@
 //! What the intake notices at once, and what it leaves to the worker.
 
 use super::*;
+use crate::assembly::filters::{filters, scrubber};
 use crate::call::Invoked;
+use crate::catalogue::Listed;
+use crate::config::Config;
 use crate::config::inspection::InspectionTable;
-use crate::config::{Config, Environment};
 use crate::event::Reports;
-use crate::host::Effects;
 use crate::inspection::Inspector;
 use crate::mailroom::Room;
-use crate::providers::registry::Listed;
-use crate::providers::{mock, setup};
 use filter::values::Formats;
 use kernel::call::Lane;
-use model::LedgerKey;
-use model::{NoRandomness, Random};
+use model::{LedgerKey, NoRandomness, Random};
 use platform::clock::SystemClock;
 use platform::commands::SystemCommands;
 use platform::home::Home;
 use platform::http::SystemHttp;
 use platform::random::SystemRandom;
+use platform::{Environment, Platform};
 use policy::profile::Profiles;
 use secrets::Secrets;
 use secrets::identity::issuers::Issuers;
@@ -55,10 +54,10 @@ fn sending(folder: &Path) -> Desk {
     std::fs::write(&script, "[actions.send]\nlevel = 2\n").unwrap();
     let mut catalogue = Catalogue::default();
     let provider: shared::Provider = "mock".parse().unwrap();
-    let operations = mock::operations(&provider, &script).unwrap();
+    let operations = provider_mock::operations(&provider, &script).unwrap();
     catalogue.insert(provider, Listed::ready("mock", operations));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let effects = Effects {
+    let platform = Platform {
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemRandom),
         environment: Arc::default(),
@@ -67,9 +66,9 @@ fn sending(folder: &Path) -> Desk {
         runtime: runtime.handle().clone(),
     };
     let (desk, secrets) = (desk(), Secrets::default());
-    let inspector = Inspector::new(&InspectionTable::default(), Profiles::default(), &secrets, &effects);
-    let scrubber = setup::scrubber(&secrets, &desk.key, Formats::with([]).unwrap()).unwrap();
-    let filters = Arc::new(setup::filters(&catalogue, scrubber, &desk.key, inspector).unwrap());
+    let inspector = Inspector::new(&InspectionTable::default(), Profiles::default(), &secrets, &platform);
+    let scrubber = scrubber(&secrets, &desk.key, Formats::with([]).unwrap()).unwrap();
+    let filters = Arc::new(filters(&catalogue, scrubber, &desk.key, inspector).unwrap());
     Desk { catalogue: Arc::new(catalogue), filters: Some(filters), ..desk }
 }
 

@@ -3,12 +3,12 @@
 use crate::config::Config;
 use crate::config::channels::fit::is_closed;
 use crate::config::channels::{ChannelTable, Format, Way};
-use crate::host::Effects;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kernel::{Message, OutgoingNotice};
 use model::Clock;
+use platform::Platform;
 use platform::commands::{Command, CommandError, Commands, Ending};
 use platform::http::{Http, Post};
 use secrets::{Secret, Secrets};
@@ -52,7 +52,7 @@ struct Channel {
 
 impl Courier {
     /// With the channels of this configuration.
-    pub fn new(config: &Config, secrets: &Secrets, effects: &Effects) -> Self {
+    pub fn new(config: &Config, secrets: &Secrets, platform: &Platform) -> Self {
         let channel = |table: &ChannelTable| {
             let load = |key: &'static str| {
                 let name = table.secret_name(key);
@@ -65,10 +65,10 @@ impl Courier {
         Self {
             channels: config.channels.iter().map(channel).collect(),
             main: config.groups.iter().find(|(_, table)| table.main).map(|(group, _)| group.clone()),
-            commands: Arc::clone(&effects.commands),
-            http: Arc::clone(&effects.http),
-            clock: Arc::clone(&effects.clock),
-            runtime: effects.runtime.clone(),
+            commands: Arc::clone(&platform.commands),
+            http: Arc::clone(&platform.http),
+            clock: Arc::clone(&platform.clock),
+            runtime: platform.runtime.clone(),
         }
     }
 

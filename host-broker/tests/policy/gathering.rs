@@ -4,18 +4,17 @@ use crate::policy::world::{ACTIONS, START, World, listed, policy, with_mock};
 use host_broker::authorize::{Policy, judge};
 use host_broker::broker::Broker;
 use host_broker::call::{Directive, Order, Parsed};
+use host_broker::catalogue::Listed;
 use host_broker::event::Event;
-use host_broker::providers::registry::Listed;
 use kernel::{Committed, Scribe, Step, Unwritten};
 use model::{ChatType, Person, Subject};
 use policy::facts::{ChatsFact, Facts, GateFact, GrantFact, ParamsFact, TaskFact};
 use serde_json::{Value, json};
 use shared::{Level, Reply, Timestamp};
 use std::sync::Arc;
-use store::Durability;
-use store::Transaction;
 use store::state::approvals;
 use store::state::gates;
+use store::{Durability, Transaction};
 
 impl World {
     /// From now on the provider is this one.

@@ -4,8 +4,7 @@
 use crate::policy::world::{START, World, with_mock};
 use host_broker::authorize::{Policy, judge};
 use host_broker::call::{Desk, hypothetical};
-use host_broker::providers::registry::{Catalogue, Listed};
-use host_broker::providers::{github, mock};
+use host_broker::catalogue::{Catalogue, Listed};
 use kernel::call::Call;
 use platform::clock::SystemClock;
 use policy::decide::{Step, Verdict};
@@ -41,7 +40,7 @@ fn catalogue() -> Catalogue {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mock.toml");
     std::fs::write(&path, SCRIPT).unwrap();
-    let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
+    let operations = provider_mock::operations(&"mock".parse().unwrap(), &path).unwrap();
     with_mock(Listed::ready("mock", operations))
 }
 
@@ -143,7 +142,7 @@ fn an_explanation_names_the_rule() {
 async fn rules_see_every_parameter_of_the_github_actions() {
     let provider: Provider = "github".parse().unwrap();
     let settings = toml::from_str("repos = [\"acme/app\"]").unwrap();
-    let operations = github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
+    let operations = provider_github::operations(&provider, settings, None, Arc::new(SystemClock)).unwrap();
     let mut catalogue = Catalogue::default();
     catalogue.insert(provider, Listed::ready("github", operations));
     let vocabulary = Vocabulary::new(&catalogue.for_rules(), BTreeSet::new()).unwrap();

@@ -2,26 +2,23 @@
 //! the same transactions as everything else.
 
 use filter::values::Formats;
+use host_broker::assembly::filters::scrubber;
 use host_broker::authorize::Policy;
 use host_broker::broker::Broker;
 use host_broker::call::Parsed;
-use host_broker::config::{Config, Environment};
+use host_broker::catalogue::{Catalogue, Listed};
+use host_broker::config::Config;
 use host_broker::control::{Clerk, Control, administer};
 use host_broker::event::Event;
-use host_broker::providers::registry::{Catalogue, Listed};
-use host_broker::providers::setup::scrubber;
 use kernel::call::{Call, Header, Origin, Params, Target, Written};
 use kernel::contract::{Failure, Guard, Invocation, Operation, Probed, Running, Success};
 use kernel::execution::Execution;
 use kernel::{Batch, Ledger};
-use model::Caller;
-use model::Clock;
-use model::EffectMarker;
-use model::LedgerKey;
-use model::NoRandomness;
-use model::Nonce;
-use model::Random;
-use model::{Declaration, Exposure, ParamError, Refusal, Tier};
+use model::{
+    Caller, Clock, Declaration, EffectMarker, Exposure, LedgerKey, NoRandomness, Nonce, ParamError, Random, Refusal,
+    Tier,
+};
+use platform::Environment;
 use policy::profile::{ApprovalMode, Profile, Profiles};
 use secrets::Secrets;
 use serde_json::{Map, Value, json};
@@ -306,6 +303,7 @@ impl World {
             prepared: false,
             document: Written::default(),
             params: Params::new(params.as_object().unwrap().clone()),
+            about_unparsed: None,
             departing: None,
             asked: kernel::call::Asked::No,
             applies: None,

@@ -1,8 +1,7 @@
 //! What rules cost: to read and validate them at start, and to ask them about a call.
 
 use crate::{ms, share, us};
-use host_broker::providers::mock;
-use host_broker::providers::registry::{Catalogue, Listed};
+use host_broker::catalogue::{Catalogue, Listed};
 use model::Exposure;
 use policy::facts::RulesFact;
 use rules::{Asking, RuleFile, Rules};
@@ -84,7 +83,7 @@ fn catalogue() -> Catalogue {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mock.toml");
     std::fs::write(&path, script).unwrap();
-    let operations = mock::operations(&"mock".parse().unwrap(), &path).unwrap();
+    let operations = provider_mock::operations(&"mock".parse().unwrap(), &path).unwrap();
     let listed = Listed::ready("mock", operations);
     let mut catalogue = Catalogue::default();
     catalogue.insert("mock".parse().unwrap(), listed);

@@ -2,9 +2,9 @@
 
 use crate::cli::output::{Fault, Output};
 use crate::config::profiles;
-use crate::host::Effects;
 use model::approval;
 use model::approval::Approval;
+use platform::Platform;
 use platform::home::Home;
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
@@ -58,14 +58,14 @@ pub(super) struct Proof {
 
 impl Stage {
     /// Makes the home and starts the daemon.
-    pub(super) fn set(effects: &Effects, output: Output) -> Result<Self, Fault> {
+    pub(super) fn set(platform: &Platform, output: Output) -> Result<Self, Fault> {
         let broker = std::env::current_exe().map_err(|error| Fault::internal(&error))?;
-        let shim = shim_beside(&broker, effects, output)?;
+        let shim = shim_beside(&broker, platform, output)?;
         let mut name = [0; 6];
-        effects.ids.fill(&mut name).map_err(|error| Fault::internal(&error))?;
+        platform.ids.fill(&mut name).map_err(|error| Fault::internal(&error))?;
         let home = std::env::temp_dir().join(format!("host-broker-demo-{}", base16ct::lower::encode_string(&name)));
         platform::home::make_private_directory(&home).map_err(|error| Fault::internal(&error))?;
-        let github = effects.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
+        let github = platform.environment.get("GITHUB_TOKEN").is_some_and(|token| !token.is_empty());
         let mut stage = Self { home, broker, shim, daemon: None, github, keep: false };
         let uid = rustix::process::geteuid().as_raw();
         stage.write("broker.toml", &format!("{CONFIG}\n[people.you]\nuid = {uid}\napproves = {{}}\n"))?;
@@ -301,9 +301,10 @@ fn failed(text: &str) -> Fault {
 }
 
 /// The shim that belongs to this program. Run by cargo, it is built first: nothing else makes sure that it is there.
-fn shim_beside(broker: &Path, effects: &Effects, output: Output) -> Result<PathBuf, Fault> {
-    if let (Some(cargo), Some(_)) = (effects.environment.get("CARGO"), effects.environment.get("CARGO_MANIFEST_DIR")) {
-        return build_shim(cargo, broker, effects, output);
+fn shim_beside(broker: &Path, platform: &Platform, output: Output) -> Result<PathBuf, Fault> {
+    if let (Some(cargo), Some(_)) = (platform.environment.get("CARGO"), platform.environment.get("CARGO_MANIFEST_DIR"))
+    {
+        return build_shim(cargo, broker, platform, output);
     }
     let shim = broker.with_file_name("mcp-shim");
     if shim.is_file() {
@@ -314,20 +315,20 @@ fn shim_beside(broker: &Path, effects: &Effects, output: Output) -> Result<PathB
 
 /// In the profile in which this program was built; the path is taken from cargo's own report. The broker is named too,
 /// so that cargo takes the dependencies with the features with which they are built already.
-fn build_shim(cargo: &str, broker: &Path, effects: &Effects, output: Output) -> Result<PathBuf, Fault> {
+fn build_shim(cargo: &str, broker: &Path, platform: &Platform, output: Output) -> Result<PathBuf, Fault> {
     let release = broker.components().any(|component| component.as_os_str() == "release");
     #[expect(clippy::disallowed_methods, reason = "the demo's processes are this program and its shim")]
     let mut command = Command::new(cargo);
     command.args(["build", "-p", "host-broker", "-p", "mcp-shim", "--message-format=json"]);
     // Set by cargo for this program. Some build scripts ask for them, and would build again because they changed.
-    for name in effects
+    for name in platform
         .environment
         .keys()
         .filter(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|set| name.starts_with(set)))
     {
         command.env_remove(name);
     }
-    if let Some(folder) = effects.environment.get("CARGO_MANIFEST_DIR") {
+    if let Some(folder) = platform.environment.get("CARGO_MANIFEST_DIR") {
         command.current_dir(folder);
     }
     if release {

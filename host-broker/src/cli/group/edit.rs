@@ -22,7 +22,7 @@ pub(in crate::cli) fn change(context: &Context, edit: impl FnOnce(&str) -> Resul
     let text = std::fs::read_to_string(&path)
         .map_err(|source| Fault::configuration(&ConfigError::Read { path: path.clone(), source }))?;
     let edited = edit(&text)?;
-    Config::parse(&edited, &path, &context.effects.environment).map_err(|error| {
+    Config::parse(&edited, &path, &context.platform.environment).map_err(|error| {
         let fault = Fault::configuration(&error);
         Fault { text: format!("{}; nothing was changed", fault.text), ..fault }
     })?;

@@ -6,21 +6,22 @@ mod proposals;
 mod tools;
 
 use super::Name;
+use crate::assembly::catalogue::{replaced, with_deps};
 use crate::cli::Context;
 use crate::cli::ask::answer;
 use crate::cli::output::Fault;
 use crate::cli::reading::unknown;
 use crate::config::Config;
-use crate::config::provider::{Kind, Reach};
+use crate::config::provider::ProviderTable;
 use crate::control::{self, Control};
-use crate::providers::accepted::{Accepted, difference};
-use crate::providers::bridge::definitions;
-use crate::providers::setup::Anew;
-use crate::providers::{bridge, child, mcp, setup};
-use crate::redefining::warning;
+use ::{provider_bridge, provider_mcp};
 use clap::Args;
 use model::card::Change;
 use model::card::visible;
+use provider::accepted::{Accepted, difference};
+use provider::kind::Replacement;
+use provider_bridge::definitions;
+use provider_mcp::Transport;
 use secrets::keys;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -72,15 +73,18 @@ impl Accept {
     pub(super) fn run(self, context: &Context, config: &Config) -> Result<(), Fault> {
         let name = config.table_of(&self.provider).map(|(name, _)| name);
         let name = name.ok_or_else(|| unknown("provider", &self.provider, config.providers.keys()))?;
-        let (now, mut parts) = match config.providers.get(name).map(|table| &table.kind) {
-            Some(Kind::Bridge(..)) if self.proposed || self.with_secrets => {
+        let table = config.providers.get(name);
+        let bridge = table.and_then(ProviderTable::of_kind::<provider_bridge::Table>);
+        let server = table.and_then(ProviderTable::of_kind::<provider_mcp::Table>);
+        let (now, mut parts) = match (bridge, server) {
+            (Some(_), _) if self.proposed || self.with_secrets => {
                 return Err(Fault::usage(format!(
                     "{name} is a bridge: --accept-proposed and --with-secrets are for servers"
                 )));
             }
-            Some(Kind::Bridge(settings, child)) => of_bridge(context, config, name, (settings, child))?,
-            Some(Kind::Mcp(settings, reach)) => self.of_server(context, config, name, settings, reach)?,
-            Some(Kind::Mock(_) | Kind::Github(..) | Kind::CloudLogs(_) | Kind::Files(_)) | None => {
+            (Some(bridge), _) => of_bridge(context, config, name, bridge)?,
+            (None, Some(server)) => self.of_server(context, config, name, server)?,
+            (None, None) => {
                 return Err(Fault::usage(format!("{name} is built in; its actions need no acceptance")));
             }
         };
@@ -159,8 +163,8 @@ enum Counts {
 
 /// Nobody accepts what no daemon would start with: a profile or a rule may speak of what is gone.
 fn could_start(context: &Context, config: &Config, name: &Name, now: &Accepted) -> Result<(), Fault> {
-    let anew = Anew { provider: name, accepted: now, upstream: None };
-    let fresh = setup::provider(config, &context.home, &context.effects, None, &anew);
+    let replacement = (name, Replacement { accepted: now, source: None });
+    let fresh = replaced(config, &context.home, &context.platform, None, replacement);
     let is_its = |listed: &Name| config.table_of(listed).is_some_and(|(own, _)| own == name);
     context.policy(config, &context.catalogue(config).exchanged(is_its, fresh)).map(drop)
 }
@@ -169,13 +173,13 @@ fn of_bridge(
     context: &Context,
     config: &Config,
     name: &Name,
-    (settings, child): (&bridge::Settings, &child::Settings),
+    table: &provider_bridge::Table,
 ) -> Result<(Accepted, Parts), Fault> {
-    child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
-    let own = Arc::new(keys::identity(&context.home, context.effects.ids.as_ref())?);
-    let bridge = setup::bare_bridge(config, &context.home, &context.effects, name, own).map_err(Fault::provider)?;
-    let bridge = bridge.ok_or_else(|| Fault::usage(format!("{name} is not a bridge")))?;
-    let said = context.effects.runtime.block_on(bridge.definitions());
+    table.child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
+    let own = Arc::new(keys::identity(&context.home, context.platform.ids.as_ref())?);
+    let bridge = with_deps(config, &context.home, &context.platform, |deps| table.without_secrets(name, deps, own));
+    let bridge = bridge.map_err(Fault::provider)?;
+    let said = context.platform.runtime.block_on(bridge.definitions());
     let said = said.map_err(|fault| Fault::provider(format!("{name}: {}", fault.in_full())))?;
     let read = definitions::read(said.clone()).map_err(Fault::provider)?;
     let attacks = definitions::flagged(&read);
@@ -188,7 +192,7 @@ fn of_bridge(
         Fault::provider(faults.join("\n"))
     })?;
     let mut parts = capabilities::parts(&registered, &attacks);
-    let unknown = settings.unknown(&registered);
+    let unknown = table.settings.unknown(&registered);
     parts.warnings.extend(unknown.map(|fault| format!("[providers.{name}] does not fit these definitions: {fault}.")));
     Ok((Accepted::new(said), parts))
 }
@@ -199,14 +203,12 @@ impl Accept {
         context: &Context,
         config: &Config,
         name: &Name,
-        settings: &mcp::settings::Settings,
-        reach: &Reach,
+        table: &provider_mcp::Table,
     ) -> Result<(Accepted, Parts), Fault> {
-        let upstream = setup::bare_upstream(config, &context.home, &context.effects, name);
-        let upstream = upstream.ok_or_else(|| Fault::usage(format!("{name} is not an MCP server")))?;
-        let (wants_secrets, has_network) = match reach {
-            Reach::Address(address) => (address.token.is_some(), true),
-            Reach::Child(child) => {
+        let upstream = with_deps(config, &context.home, &context.platform, |deps| table.upstream(name, deps));
+        let (wants_secrets, has_network) = match &table.transport {
+            Transport::Http(address) => (address.token.is_some(), true),
+            Transport::Stdio(child) => {
                 child.fetches_in_vain().map_or(Ok(()), |why| Err(Fault::home(format!("{name}: {why}"))))?;
                 (self.with_secrets, child.has_network())
             }
@@ -218,15 +220,16 @@ impl Accept {
                 None => Err(reply.get("error").and_then(Value::as_str).unwrap_or("it sent no answer").to_owned()),
             }
         } else {
-            context.effects.runtime.block_on(upstream.tools())
+            context.platform.runtime.block_on(upstream.tools())
         };
         let now = now.map_err(|fault| {
-            let has_secrets = matches!(reach, Reach::Child(child) if !child.secrets.is_empty()) && !wants_secrets;
+            let has_secrets =
+                matches!(&table.transport, Transport::Stdio(child) if !child.secrets.is_empty()) && !wants_secrets;
             let hint = if has_secrets { "; if it signs in at its start, add --with-secrets" } else { "" };
             Fault::provider(format!("{name}: {fault}{hint}"))
         })?;
-        let said = mcp::tools::read(now.said()).map_err(Fault::provider)?;
-        let parts = tools::parts(name, &said, settings, has_network);
+        let said = provider_mcp::tools::read(now.said()).map_err(Fault::provider)?;
+        let parts = tools::parts(name, &said, &table.settings, has_network);
         Ok((now, parts))
     }
 }

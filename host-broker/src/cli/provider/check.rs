@@ -1,14 +1,13 @@
 //! `provider check`: whether providers can take calls, and how a bridge behaves.
 
 use super::{Name, list, seen, values};
+use crate::assembly::catalogue::with_deps;
 use crate::cli::Context;
 use crate::cli::output::{Fault, Output};
 use crate::cli::reading::unknown;
 use crate::config::Config;
-use crate::config::provider::Kind;
-use crate::providers::bridge::checks::Report;
-use crate::providers::setup;
 use clap::Args;
+use provider_bridge::checks::Report;
 use secrets::keys;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -36,8 +35,8 @@ impl Check {
             let Some((own, table)) = config.table_of(name) else {
                 return Err(unknown("provider", name, config.providers.keys()));
             };
-            if matches!(table.kind, Kind::Bridge(..)) {
-                return behaviour(context, config, own);
+            if let Some(bridge) = table.of_kind() {
+                return behaviour(context, config, own, bridge);
             }
         }
         let catalogue = context.catalogue_with_secrets(config);
@@ -53,12 +52,12 @@ impl Check {
     }
 }
 
-fn behaviour(context: &Context, config: &Config, name: &Name) -> Result<(), Fault> {
-    let effects = &context.effects;
-    let own = Arc::new(keys::identity(&context.home, effects.ids.as_ref())?);
-    let bridge = setup::bare_bridge(config, &context.home, effects, name, own).map_err(Fault::provider)?;
-    let Some(bridge) = bridge else { return Err(unknown("provider", name, config.providers.keys())) };
-    let report = effects.runtime.block_on(bridge.check());
+fn behaviour(context: &Context, config: &Config, name: &Name, table: &provider_bridge::Table) -> Result<(), Fault> {
+    let platform = &context.platform;
+    let own = Arc::new(keys::identity(&context.home, platform.ids.as_ref())?);
+    let bridge = with_deps(config, &context.home, platform, |deps| table.without_secrets(name, deps, own));
+    let bridge = bridge.map_err(Fault::provider)?;
+    let report = platform.runtime.block_on(bridge.check());
     let document = document(name, &report);
     if report.is_good() {
         context.output.show(&document, || text(&report));

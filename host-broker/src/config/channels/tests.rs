@@ -1,5 +1,6 @@
 use super::*;
-use crate::config::{ConfigError, Environment};
+use crate::config::ConfigError;
+use platform::Environment;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 const PEOPLE: &str = "[groups.main]\nuid = 54321\n[people.alice]\nuid = 1\napproves = {}\n[people.bob]\nuid = 2\n";

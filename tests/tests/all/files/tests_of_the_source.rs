@@ -2,10 +2,10 @@
 //! integration tests, then end to end.
 
 use super::{answer, apply, call, document, error, hash, propose, question, read, workspace, world, write};
-use host_broker::providers::files::change::{ChangeSet, FileState};
-use host_broker::providers::files::diff::Diff;
-use host_broker::providers::files::rules::{CREATABLE, DENIED, PathRules};
 use model::WorkspacePath;
+use provider_files::change::{ChangeSet, FileState};
+use provider_files::diff::Diff;
+use provider_files::rules::{CREATABLE, DENIED, PathRules};
 use serde_json::json;
 use std::time::Duration;
 use tests::group::code;

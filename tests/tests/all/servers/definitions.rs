@@ -2,7 +2,7 @@
 
 use super::*;
 use host_broker::control::Control;
-use host_broker::providers::accepted::Accepted;
+use provider::accepted::Accepted;
 use shared::digest::Digest;
 use std::collections::BTreeSet;
 use std::time::Duration;

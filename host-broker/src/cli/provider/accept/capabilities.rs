@@ -1,11 +1,12 @@
 //! What a bridge says it can do, as a person looks at it.
 
-use super::{Parts, warning};
+use super::Parts;
 use crate::cli::output::Output;
-use crate::providers::bridge::definitions::{Operation, Registered};
 use filter::inspect::Verdict;
 use model::Tier;
 use model::card::visible;
+use provider::definitions::warning;
+use provider_bridge::definitions::{Operation, Registered};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

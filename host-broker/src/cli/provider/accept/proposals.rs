@@ -5,9 +5,9 @@ use crate::cli::Context;
 use crate::cli::group::edit;
 use crate::cli::output::Fault;
 use crate::config::Config;
-use crate::providers::mcp::proposals::Proposal;
-use crate::providers::mcp::tools::{Said, ToolTable};
 use model::{Exposes, Tier};
+use provider_mcp::proposals::Proposal;
+use provider_mcp::tools::{Said, ToolTable};
 use shared::Action;
 
 /// A proposed line.
@@ -93,7 +93,7 @@ pub(super) fn edited(context: &Context, name: &Name, proposed: &[Line]) -> Resul
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Fault::home(format!("cannot read {}: {error}", path.display())))?;
     let text = with_lines(&text, name, proposed)?;
-    let config = Config::parse(&text, &path, &context.effects.environment);
+    let config = Config::parse(&text, &path, &context.platform.environment);
     let config = config.map_err(|error| Fault::configuration(&error))?;
     Ok(Edited { config, text, count: proposed.len() })
 }

@@ -3,11 +3,11 @@
 use super::proposals::Line;
 use super::{Name, Parts};
 use crate::cli::output::Output;
-use crate::providers::mcp::proposals::{Proposal, propose};
-use crate::providers::mcp::settings::{Settings, Wanted};
-use crate::providers::mcp::tools::{Said, ToolTable, absent, shown};
 use model::Tier;
 use model::card::visible;
+use provider_mcp::proposals::{Proposal, propose};
+use provider_mcp::settings::{Settings, Wanted};
+use provider_mcp::tools::{Said, ToolTable, absent, shown};
 use serde_json::{Value, json};
 use shared::{Action, Level};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Environment;
+use platform::Environment;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -1,0 +1,10 @@
+//! The contract between the broker and a provider, by name. The types are those of the `kernel`, which makes every proof.
+//!
+//! Source of the contract: `kernel::contract`.
+
+pub use kernel::contract::{
+    Aside, Failure, Found, Guard, InverseError, Invocation, Lines, Needs, Operation, Probed, Progress, Proposed,
+    Running, Success, Supplied, unprepared,
+};
+pub use kernel::execution::Execution;
+pub use kernel::run_handle::{RunHandle, RunProgress};

@@ -1,0 +1,254 @@
+//! Linking a person's account: five actions that every capability has whose provider can link one.
+//!
+//! ```text
+//! auth_begin ─► an address (and perhaps a code) for the person to open
+//! auth_complete ◄─ the address to which the page led, or the code that it showed
+//! auth_poll ─► where there is nothing to bring back: whether the person is done
+//! ```
+//!
+//! What a provider offers for it is a [`Linker`]; everything else is here, the same for all: which addresses a person may
+//! be sent to, what belongs to which flow, and that what comes of it is sealed before anything else is done with it.
+//! Whether the account is linked a person decides ([`crate::linking`]).
+//!
+//! Source: ash-capabilities, "capability.auth.begin" and "capability.auth.complete"; RFC 6749 and 8628 for what the
+//! answers mean.
+
+pub mod address;
+mod auth_begin;
+mod auth_complete;
+mod auth_list;
+mod auth_poll;
+mod auth_unlink;
+
+use crate::native;
+use address::{Brought, Hosts};
+use kernel::contract::{Aside, Failure, Found, Operation, Progress};
+use kernel::execution::Execution;
+use model::{ChatType, Ciphertext, Clock, Declaration, Flow, Place, Random, RecordKind};
+use secrets::vault::witness::Credential;
+use secrets::vault::{Vault, VaultFault};
+use serde_json::{Map, Value, json};
+use shared::{AccountRef, Code, FlowId, Provider, Timestamp};
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// How long a flow lives at most.
+pub const FLOW_LIFE: Duration = Duration::from_secs(600);
+/// How many flows of one person in one group are begun within the time that one lives.
+pub const BEGUN_MAX: usize = 20;
+/// What a provider says of an account is shown in full, so it is short: bytes of JSON.
+const SHOWN_MAX: usize = 4096;
+/// The longest that goes back to a provider with a flow.
+const STATE_MAX: usize = 16 * 1024;
+
+/// A future that a linker returns.
+pub type Linking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
+
+/// What a provider offers for linking accounts.
+pub trait Linker: Send + Sync {
+    /// Begins a flow. `hint` is what the person calls the account.
+    ///
+    /// # Errors
+    /// [`Failure`]; nothing was begun.
+    fn begin<'a>(
+        &'a self,
+        capability: &'a Provider,
+        hint: Option<&'a str>,
+        execution: &'a Execution,
+    ) -> Linking<'a, Opened>;
+
+    /// Completes a flow with what the person brought back.
+    ///
+    /// # Errors
+    /// [`Failure`]; whatever it says, the flow is over.
+    fn complete<'a>(
+        &'a self,
+        capability: &'a Provider,
+        state: &'a Value,
+        brought: &'a Brought,
+        execution: &'a Execution,
+    ) -> Linking<'a, Given>;
+
+    /// Asks how far a flow is that needs nothing brought back.
+    ///
+    /// # Errors
+    /// [`Failure`]; the flow can be asked about again, unless it says that it is over.
+    fn poll<'a>(&'a self, capability: &'a Provider, state: &'a Value, execution: &'a Execution) -> Linking<'a, Polled>;
+}
+
+/// A flow, as a provider began it.
+pub struct Opened {
+    /// The page that the person is to open.
+    pub auth_url: String,
+    /// The code to be entered there.
+    pub user_code: Option<String>,
+    /// What kind of flow it is, in the provider's word: `authorization_code`, `device_code`.
+    pub flow_type: String,
+    /// When it is over, if the provider says so.
+    pub expires_at: Option<Timestamp>,
+    /// How often the provider may be asked how far it is; `None` where something must be brought back.
+    pub pace: Option<Duration>,
+    /// What the provider wants back when the flow goes on.
+    pub state: Value,
+    /// The `state` that the address must come back with.
+    pub expected: Option<String>,
+}
+
+/// An account, as a provider gave it.
+pub struct Given {
+    /// What the provider calls it.
+    pub account: AccountRef,
+    /// What it is worked with, if that is left to the broker.
+    pub credential: Option<Value>,
+    /// Until when that can be used without being renewed; `None` where it does not end, or is the provider's affair.
+    pub fresh_until: Option<Timestamp>,
+    /// What the provider says of it, for the person who decides.
+    pub shown: Map<String, Value>,
+}
+
+/// How far a flow is.
+pub enum Polled {
+    /// The person is not done; asked again not before this time has passed, if that is another one.
+    Pending(Option<Duration>),
+    /// It is done.
+    Given(Given),
+}
+
+/// What the actions of one capability share.
+pub struct Desk {
+    /// The capability.
+    pub capability: Provider,
+    /// What its provider offers.
+    pub linker: Arc<dyn Linker>,
+    /// Where a person may be sent to.
+    pub hosts: Hosts,
+    /// In which kinds of chats the capability may be used.
+    pub chat_types: Vec<ChatType>,
+    /// How long its provider may take.
+    pub deadline: Duration,
+    /// What seals credentials; `None` where nothing will be run.
+    pub vault: Option<Arc<Vault>>,
+    /// Where handles come from.
+    pub ids: Arc<dyn Random>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The actions.
+///
+/// # Errors
+/// A fault of their own declaration.
+pub fn operations(desk: &Arc<Desk>) -> Result<Vec<Arc<dyn Operation>>, String> {
+    let capability = &desk.capability;
+    let operations = [
+        native::operation::<auth_begin::AuthBegin>(capability, desk),
+        native::operation::<auth_complete::AuthComplete>(capability, desk),
+        native::operation::<auth_poll::AuthPoll>(capability, desk),
+        native::operation::<auth_list::AuthList>(capability, desk),
+        native::operation::<auth_unlink::AuthUnlink>(capability, desk),
+    ];
+    operations.into_iter().map(|operation| operation.map_err(|bad| bad.to_string())).collect()
+}
+
+impl Desk {
+    /// Puts into what the catalogue says of an action what only this capability knows.
+    fn declare(&self, declaration: &mut Declaration) {
+        declaration.chat_types.clone_from(&self.chat_types);
+        declaration.deadline = Some(self.deadline);
+    }
+
+    /// Seals what goes back to the provider with this flow.
+    fn sealed_state(&self, flow: &FlowId, state: &Value, execution: &Execution) -> Result<Ciphertext, Failure> {
+        let person = person(execution)?;
+        let record = Zeroizing::new(serde_json::to_vec(state).unwrap_or_default());
+        if record.len() > STATE_MAX {
+            return Err(bad_answer(&"what is to be kept of the flow is too long"));
+        }
+        let place =
+            Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: flow.as_str() };
+        self.vault()?.seal(&place, &record, execution).map_err(unsealed)
+    }
+
+    /// What goes back to the provider with this flow.
+    fn state(&self, id: &FlowId, flow: &Flow, execution: &Execution) -> Result<Value, Failure> {
+        let person = person(execution)?;
+        let place = Place { what: RecordKind::Flow, person: &person, capability: &self.capability, name: id.as_str() };
+        let state = self.vault()?.open(&place, &flow.sealed, execution).map_err(unopened)?;
+        serde_json::from_slice(&state).map_err(|_damaged| unopened(VaultFault::Damaged))
+    }
+
+    /// What a provider gave is sealed, and held against itself: what is shown of an account must hold nothing of what it is
+    /// worked with.
+    fn found(&self, flow: &FlowId, given: Given, execution: &Execution) -> Result<Found, Failure> {
+        let Given { account, credential, fresh_until, shown } = given;
+        let shown = Value::Object(shown);
+        if shown.to_string().len() > SHOWN_MAX {
+            return Err(bad_answer(&"what it says of the account is too long"));
+        }
+        let credential = match credential {
+            None => None,
+            Some(given) => {
+                let credential =
+                    Credential::new(given, account.as_str(), &shown).map_err(|unfit| bad_answer(&unfit))?;
+                let person = person(execution)?;
+                let (what, capability, name) = (RecordKind::Credential, &self.capability, account.as_str());
+                let place = Place { what, person: &person, capability, name };
+                Some(self.vault()?.seal_credential(&place, &credential, execution).map_err(unsealed)?)
+            }
+        };
+        Ok(Found { flow: flow.clone(), account, shown, credential, fresh_until })
+    }
+
+    fn vault(&self) -> Result<&Vault, Failure> {
+        self.vault.as_deref().ok_or_else(|| Failure::Unavailable { message: "the vault is not open".to_owned() })
+    }
+}
+
+fn person(execution: &Execution) -> Result<String, Failure> {
+    let person = execution.person().map(|person| person.key());
+    person.ok_or_else(|| Failure::Refused { message: "nobody is known to stand behind the call".into() })
+}
+
+/// What a provider answered is not what it may answer.
+fn bad_answer(what: &dyn Display) -> Failure {
+    Failure::InvalidOutput { message: what.to_string() }
+}
+
+/// The provider has done its part, and what it gave is lost.
+fn unsealed(fault: VaultFault) -> Failure {
+    Failure::Unknown { message: fault.to_string() }
+}
+
+/// What was kept of a flow cannot be read any more.
+fn unopened(fault: VaultFault) -> Failure {
+    Failure::Said { code: Code::CapabilityAuthFlowInvalid, message: fault.to_string() }
+}
+
+/// A no in words of this protocol.
+fn no(code: Code, message: &str) -> Failure {
+    Failure::Said { code, message: message.to_owned() }
+}
+
+/// What an action leaves to the broker.
+fn aside(step: &'static str, progress: Progress) -> Aside {
+    Aside { noted: json!({ "step": step }), proposed: None, progress: Some(progress) }
+}
+
+/// Why no more flows are begun.
+pub fn too_many_flows() -> String {
+    format!("{BEGUN_MAX} flows of this person were begun within the last ten minutes; wait a while.")
+}
+
+/// A handle that nobody can guess.
+///
+/// # Errors
+/// There is no randomness.
+pub fn handle(capability: &Provider, ids: &dyn model::Random) -> Result<FlowId, model::NoRandomness> {
+    let mut random = [0; 16];
+    ids.fill(&mut random)?;
+    Ok(FlowId::of(capability, random))
+}

@@ -1,0 +1,111 @@
+//! `auth_complete`.
+
+use super::{Brought, Desk, aside, no};
+use crate::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::execution::Execution;
+use model::{Declaration, Exposure, Refusal, Standing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Code, FlowId, Level, Timestamp};
+
+/// The parameters.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthComplete {
+    /// The flow.
+    flow_id: FlowId,
+    /// The address to which the page led, whole.
+    #[serde(default)]
+    callback_url: Option<String>,
+    /// Or the code alone that it showed.
+    #[serde(default)]
+    code: Option<String>,
+}
+
+/// An account about which a person is asked.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Completed {
+    /// Always.
+    ok: bool,
+    /// What the provider calls the account.
+    account_ref: String,
+    /// `waiting`: a person is asked, and until a yes nothing can be done with the account.
+    state: &'static str,
+    #[serde(skip)]
+    #[schemars(skip)]
+    aside: Option<Aside>,
+}
+
+impl Completed {
+    /// An account that was found.
+    pub(super) fn of(account: &str, aside: Aside) -> Self {
+        Self { ok: true, account_ref: account.to_owned(), state: "waiting", aside: Some(aside) }
+    }
+}
+
+impl NativeAction for AuthComplete {
+    type Shared = Desk;
+    type Facts = Standing;
+    type Output = Completed;
+
+    const NAME: &'static str = shared::auth::COMPLETE;
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Completes a flow with the address to which the page led, or with the code that it \
+        showed. A person on the host is then asked whether the account is the right one; auth_poll says what they answered.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+
+    fn declared(desk: &Desk, declaration: &mut Declaration) {
+        desk.declare(declaration);
+    }
+
+    fn summary(&self) -> String {
+        "complete a flow that links an account".to_owned()
+    }
+
+    fn guard(&self, _desk: &Desk, standing: Option<&Standing>, _now: Timestamp) -> Guard {
+        let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
+        let flow = match standing {
+            Some(Standing::Open(flow)) => flow,
+            Some(Standing::Expired) => return refuse(Code::CapabilityAuthFlowExpired),
+            Some(Standing::Missing | Standing::Asked { .. }) | None => return refuse(Code::CapabilityAuthFlowInvalid),
+        };
+        match Brought::read(self.callback_url.as_deref(), self.code.as_deref()) {
+            Ok(brought) if brought.belongs(flow.expected.as_deref()) => Guard::Pass,
+            Ok(_) => refuse(Code::CapabilityStateMismatch),
+            Err(code) => refuse(code),
+        }
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::ToComplete(&self.flow_id)
+    }
+
+    fn supplied(supplied: Supplied) -> Option<Standing> {
+        if let Supplied::Flow(standing, _due) = supplied { Some(standing) } else { None }
+    }
+
+    fn aside(output: &mut Completed) -> Option<Aside> {
+        output.aside.take()
+    }
+
+    async fn run(
+        self,
+        desk: &Desk,
+        standing: Option<Standing>,
+        execution: &Execution,
+    ) -> Result<(Completed, String), Failure> {
+        let Some(Standing::Open(flow)) = standing else {
+            return Err(no(Code::CapabilityAuthFlowInvalid, "there is no such flow"));
+        };
+        let brought = Brought::read(self.callback_url.as_deref(), self.code.as_deref())
+            .map_err(|code| no(code, code.meaning()))?;
+        let state = desk.state(&self.flow_id, &flow, execution)?;
+        let given = desk.linker.complete(&desk.capability, &state, &brought, execution).await?;
+        let found = desk.found(&self.flow_id, given, execution)?;
+        let account = found.account.to_string();
+        let completed = Completed::of(&account, aside("found", Progress::Found(Box::new(found))));
+        Ok((completed, format!("a person is asked about the account {account}")))
+    }
+}

@@ -1,0 +1,77 @@
+//! `auth_list`.
+
+use super::Desk;
+use crate::native::NativeAction;
+use kernel::contract::{Failure, Guard, Needs, Supplied};
+use kernel::execution::Execution;
+use model::{Declaration, Exposure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Level, Timestamp};
+
+/// No parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthList {}
+
+/// The person's accounts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Accounts {
+    /// Each of them.
+    accounts: Vec<Account>,
+}
+
+/// An account.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Account {
+    /// What the provider calls it.
+    account_ref: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+}
+
+impl NativeAction for AuthList {
+    type Shared = Desk;
+    type Facts = Vec<(String, Option<String>)>;
+    type Output = Accounts;
+
+    const NAME: &'static str = shared::auth::LIST;
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists the accounts that the person has linked here.";
+    const IDEMPOTENT: bool = true;
+    // What an account is called is the person's own.
+    const EXPOSES: Exposure = Exposure { untrusted: false, sensitive: true, egress: false };
+
+    fn declared(desk: &Desk, declaration: &mut Declaration) {
+        desk.declare(declaration);
+    }
+
+    fn summary(&self) -> String {
+        "list the person's accounts".to_owned()
+    }
+
+    fn guard(&self, _desk: &Desk, _facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::Accounts
+    }
+
+    fn supplied(supplied: Supplied) -> Option<Self::Facts> {
+        if let Supplied::Accounts(accounts) = supplied { Some(accounts) } else { None }
+    }
+
+    async fn run(
+        self,
+        _desk: &Desk,
+        facts: Option<Self::Facts>,
+        _execution: &Execution,
+    ) -> Result<(Accounts, String), Failure> {
+        let account = |(account_ref, label)| Account { account_ref, label };
+        let accounts: Vec<_> = facts.unwrap_or_default().into_iter().map(account).collect();
+        let summary = format!("{} account(s)", accounts.len());
+        Ok((Accounts { accounts }, summary))
+    }
+}

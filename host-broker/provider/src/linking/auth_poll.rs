@@ -1,0 +1,134 @@
+//! `auth_poll`.
+
+use super::{Desk, Polled, aside, no};
+use crate::native::NativeAction;
+use kernel::contract::{Aside, Failure, Guard, Needs, Progress, Supplied};
+use kernel::execution::Execution;
+use model::{Declaration, Exposure, Refusal, Standing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Code, FlowId, Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthPoll {
+    /// The flow.
+    flow_id: FlowId,
+}
+
+/// How far a flow is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Standings {
+    /// Always.
+    ok: bool,
+    /// `pending`: the person is not done; `waiting`: a person on the host is asked about the account; `linked`; `denied`,
+    /// `expired` or `cancelled`: it is not linked.
+    state: String,
+    /// What the provider calls the account, once there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account_ref: Option<String>,
+    /// When to ask again, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_s: Option<u64>,
+    #[serde(skip)]
+    #[schemars(skip)]
+    aside: Option<Aside>,
+}
+
+/// How often to ask about a flow that waits for something to be brought back, in seconds.
+const PATIENTLY: u64 = 5;
+
+impl Standings {
+    fn of(state: &str) -> Self {
+        Self { ok: true, state: state.to_owned(), account_ref: None, retry_after_s: None, aside: None }
+    }
+}
+
+impl NativeAction for AuthPoll {
+    type Shared = Desk;
+    type Facts = (Standing, bool);
+    type Output = Standings;
+
+    const NAME: &'static str = shared::auth::POLL;
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Asks how far a flow is: whether the person is done with the page, and what a person \
+        on the host has answered about the account.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = Exposure::NONE;
+
+    fn declared(desk: &Desk, declaration: &mut Declaration) {
+        desk.declare(declaration);
+    }
+
+    fn summary(&self) -> String {
+        "ask how far a flow is that links an account".to_owned()
+    }
+
+    fn guard(&self, _desk: &Desk, facts: Option<&Self::Facts>, _now: Timestamp) -> Guard {
+        let refuse = |code: Code| Guard::Refuse(Refusal { code, reason: code.meaning().to_owned() });
+        match facts {
+            Some((Standing::Open(_) | Standing::Asked { .. }, _)) => Guard::Pass,
+            Some((Standing::Expired, _)) => refuse(Code::CapabilityAuthFlowExpired),
+            Some((Standing::Missing, _)) | None => refuse(Code::CapabilityAuthFlowInvalid),
+        }
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::ToPoll(&self.flow_id)
+    }
+
+    fn supplied(supplied: Supplied) -> Option<Self::Facts> {
+        if let Supplied::Flow(standing, due) = supplied { Some((standing, due)) } else { None }
+    }
+
+    fn aside(output: &mut Standings) -> Option<Aside> {
+        output.aside.take()
+    }
+
+    async fn run(
+        self,
+        desk: &Desk,
+        facts: Option<Self::Facts>,
+        execution: &Execution,
+    ) -> Result<(Standings, String), Failure> {
+        let (flow, due) = match facts {
+            Some((Standing::Open(flow), due)) => (flow, due),
+            Some((Standing::Asked { account, state }, _)) => {
+                let state = if state == "approved" { "linked" } else { state.as_str() };
+                let standings = Standings { account_ref: Some(account.to_string()), ..Standings::of(state) };
+                return Ok((standings, format!("the account {account} is {state}")));
+            }
+            Some((Standing::Missing | Standing::Expired, _)) | None => {
+                return Err(no(Code::CapabilityAuthFlowInvalid, "there is no such flow"));
+            }
+        };
+        let pending = |after: u64, aside| {
+            let standings = Standings { retry_after_s: Some(after), aside, ..Standings::of("pending") };
+            Ok((standings, "the person is not done yet".to_owned()))
+        };
+        let pace = flow.pace.map_or(PATIENTLY, |pace| pace.as_secs());
+        if !due {
+            return pending(pace, None);
+        }
+        let state = desk.state(&self.flow_id, &flow, execution)?;
+        match desk.linker.poll(&desk.capability, &state, execution).await? {
+            Polled::Pending(None) => pending(pace, None),
+            Polled::Pending(Some(slower)) => {
+                let after = slower.as_secs().clamp(pace, 60);
+                let slower = std::time::Duration::from_secs(after);
+                pending(after, Some(aside("slower", Progress::Slower(self.flow_id, slower))))
+            }
+            Polled::Given(given) => {
+                let found = desk.found(&self.flow_id, given, execution)?;
+                let account = found.account.to_string();
+                let standings = Standings {
+                    account_ref: Some(account.clone()),
+                    aside: Some(aside("found", Progress::Found(Box::new(found)))),
+                    ..Standings::of("waiting")
+                };
+                Ok((standings, format!("a person is asked about the account {account}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `auth_unlink`.
+
+use super::Desk;
+use crate::native::NativeAction;
+use kernel::contract::{Failure, Guard, Needs, Supplied};
+use kernel::execution::Execution;
+use model::{Declaration, Exposure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{AccountRef, Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AuthUnlink {
+    /// The account.
+    account: AccountRef,
+}
+
+/// What became of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the members' names are the protocol's")]
+pub(super) struct Unlinked {
+    /// Always.
+    ok: bool,
+    /// The account.
+    account_ref: String,
+    /// Whether it was linked.
+    unlinked: bool,
+}
+
+impl NativeAction for AuthUnlink {
+    type Shared = Desk;
+    type Facts = bool;
+    type Output = Unlinked;
+
+    const NAME: &'static str = shared::auth::UNLINK;
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Unlinks an account of the person: nothing can be done with it any more, and what it \
+        was worked with is deleted.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = Exposure::NONE;
+
+    fn declared(desk: &Desk, declaration: &mut Declaration) {
+        desk.declare(declaration);
+    }
+
+    fn summary(&self) -> String {
+        format!("unlink the account {}", self.account)
+    }
+
+    fn guard(&self, _desk: &Desk, _facts: Option<&bool>, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::ToUnlink(&self.account)
+    }
+
+    fn supplied(supplied: Supplied) -> Option<bool> {
+        if let Supplied::Unlinked(unlinked) = supplied { Some(unlinked) } else { None }
+    }
+
+    async fn run(
+        self,
+        _desk: &Desk,
+        unlinked: Option<bool>,
+        _execution: &Execution,
+    ) -> Result<(Unlinked, String), Failure> {
+        let unlinked = unlinked == Some(true);
+        let account_ref = self.account.to_string();
+        let summary =
+            if unlinked { format!("{account_ref} is unlinked") } else { format!("{account_ref} was not linked") };
+        Ok((Unlinked { ok: true, account_ref, unlinked }, summary))
+    }
+}

@@ -1,0 +1,313 @@
+//! Native actions: structs whose fields are the parameters.
+//!
+//! One struct is the parser, the JSON Schema and the documentation of its parameters; the trait demands guard and
+//! summary, so forgetting one does not compile. [`operation`] erases it behind the contract.
+
+use jsonschema::Validator;
+use kernel::contract::{
+    Aside, Failure, Guard, InverseError, Invocation, Needs, Operation, Probed, Proposed, Running, Success, Supplied,
+};
+use kernel::execution::Execution;
+use model::{Declaration, EffectMarker, Exposure, Nonce, ParamError, ProposalId, SealedRequest, Tier};
+use schemars::JsonSchema;
+use schemars::generate::Contract;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use shared::{Action, Level, Provider, Timestamp};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An action known at compile time. The implementor's fields are its parameters; unknown ones must be refused
+/// (`#[serde(deny_unknown_fields)]`).
+pub trait NativeAction: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
+    /// What all actions of the provider share: settings, clients.
+    type Shared: Send + Sync + 'static;
+    /// What `prepare` finds out; `()` where the guard needs nothing from the remote.
+    type Facts: Send + Sync + 'static;
+    /// The documented shape of the result.
+    type Output: Serialize + JsonSchema;
+
+    /// The action's name.
+    const NAME: &'static str;
+    /// The least level it demands.
+    const LEVEL: Level;
+    /// What it does, for an agent: one or two sentences.
+    const DESCRIPTION: &'static str;
+    /// Whether repeating it does no harm.
+    const IDEMPOTENT: bool;
+    /// What it exposes.
+    const EXPOSES: Exposure;
+    /// A stricter tier than the level's own.
+    const TIER: Option<Tier> = None;
+    /// Whether it only describes a change, or takes such a description back.
+    const PROPOSES: bool = false;
+    /// Whether its results must come back as they are.
+    const VERBATIM: bool = false;
+
+    /// Puts into what the catalogue says of it what only its provider's settings know.
+    fn declared(_shared: &Self::Shared, _declaration: &mut Declaration) {}
+
+    /// The level that this very call demands.
+    fn level(&self, _shared: &Self::Shared) -> Level {
+        Self::LEVEL
+    }
+
+    /// One line made of public parts only.
+    fn summary(&self) -> String;
+
+    /// Returns the members that its record has beside the summary ([`Invocation::about`]).
+    fn about(&self) -> Option<Value> {
+        None
+    }
+
+    /// Whether the guardrails let it pass; `facts` are there once `prepare` has run.
+    fn guard(&self, shared: &Self::Shared, facts: Option<&Self::Facts>, now: Timestamp) -> Guard;
+
+    /// What must still hold at the remote when it runs, from what `prepare` found.
+    fn precondition(&self, _facts: &Self::Facts) -> Option<Value> {
+        None
+    }
+
+    /// The very request that [`NativeAction::run`] will send, with this nonce in it ([`Invocation::seal`]).
+    fn seal(&self, _shared: &Self::Shared, _facts: Option<&Self::Facts>, _nonce: &Nonce) -> Option<SealedRequest> {
+        None
+    }
+
+    /// Fetches what the guard needs from the remote. Only called after [`Guard::NeedsRemote`].
+    ///
+    /// # Errors
+    /// [`Failure`]; a read, nothing was changed.
+    fn prepare(
+        &self,
+        _shared: &Self::Shared,
+        _execution: &Execution,
+    ) -> impl Future<Output = Result<Self::Facts, Failure>> + Send {
+        async { Err(Failure::Refused { message: "this action has no remote facts".into() }) }
+    }
+
+    /// What it works on beside its parameters, out of the broker's own stores.
+    fn needs(&self) -> Needs<'_> {
+        Needs::Nothing
+    }
+
+    /// What it is supplied with, as facts.
+    fn supplied(_supplied: Supplied) -> Option<Self::Facts> {
+        None
+    }
+
+    /// Takes what is not for the caller out of the result.
+    fn aside(_output: &mut Self::Output) -> Option<Aside> {
+        None
+    }
+
+    /// Describes the change that undoes an applied proposal ([`Operation::inverse`]).
+    ///
+    /// # Errors
+    /// [`InverseError`]; nothing was changed.
+    fn inverse(_changes: &[u8], _id: ProposalId, _ttl: Duration) -> Result<Proposed, InverseError> {
+        Err(InverseError::Unsupported)
+    }
+
+    /// What [`NativeAction::probe`] will need.
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, _planted: &EffectMarker) -> Option<Value> {
+        None
+    }
+
+    /// Asks the remote whether the effect described by the handle happened.
+    ///
+    /// # Errors
+    /// [`Failure`]; a read, nothing was changed.
+    fn probe(
+        _shared: &Self::Shared,
+        _handle: Value,
+        _execution: &Execution,
+    ) -> impl Future<Output = Result<Probed, Failure>> + Send {
+        async { Ok(Probed::State { message: "this action cannot be probed".into() }) }
+    }
+
+    /// Performs the action.
+    ///
+    /// # Errors
+    /// [`Failure`] says whether anything may have been changed.
+    fn run(
+        self,
+        shared: &Self::Shared,
+        facts: Option<Self::Facts>,
+        execution: &Execution,
+    ) -> impl Future<Output = Result<(Self::Output, String), Failure>> + Send;
+}
+
+/// The erased form of a native action.
+///
+/// # Errors
+/// [`BadDeclaration`] if its own name or schemas are wrong: a fault of the provider's author, found at start.
+pub fn operation<A: NativeAction>(
+    provider: &Provider,
+    shared: &Arc<A::Shared>,
+) -> Result<Arc<dyn Operation>, BadDeclaration> {
+    let bad = |what: String| BadDeclaration { action: A::NAME, what };
+    let input_schema = schema_of::<A>(Contract::Deserialize);
+    let validator = jsonschema::options().build(&input_schema).map_err(|e| bad(e.to_string()))?;
+    let mut declaration = Declaration {
+        provider: provider.clone(),
+        action: A::NAME.parse::<Action>().map_err(|e| bad(e.to_string()))?,
+        level: A::LEVEL,
+        tier: A::TIER,
+        description: A::DESCRIPTION.to_owned(),
+        input_schema,
+        output_schema: Some(schema_of::<A::Output>(Contract::Serialize)),
+        idempotent: A::IDEMPOTENT,
+        exposes: A::EXPOSES,
+        deadline: None,
+        proposes: A::PROPOSES,
+        verbatim: A::VERBATIM,
+        chat_types: Vec::new(),
+        needs_account: false,
+    };
+    A::declared(shared, &mut declaration);
+    Ok(Arc::new(Native::<A> { declaration, validator, shared: Arc::clone(shared), action: PhantomData }))
+}
+
+/// A native action declares something impossible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("action `{action}` is declared wrongly: {what}")]
+pub struct BadDeclaration {
+    action: &'static str,
+    what: String,
+}
+
+/// The schema of what is parsed, or of what is written: a field that is left out when empty is required in one and
+/// not in the other.
+fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+        s.contract = contract;
+    });
+    settings.into_generator().into_root_schema_for::<T>().into()
+}
+
+/// So many faults are named: a caller that corrects them hears of the others, and nobody makes a long list of one call.
+const FAULTS_MAX: usize = 20;
+
+/// The faults of the parameters against their schema, without their values.
+pub fn faults(validator: &Validator, params: &Value) -> Vec<ParamError> {
+    validator
+        .iter_errors(params)
+        .take(FAULTS_MAX)
+        .map(|error| ParamError { pointer: error.instance_path().to_string(), fault: error.masked().to_string() })
+        .collect()
+}
+
+struct Native<A: NativeAction> {
+    declaration: Declaration,
+    validator: Validator,
+    shared: Arc<A::Shared>,
+    action: PhantomData<fn() -> A>,
+}
+
+struct Typed<A: NativeAction> {
+    params: A,
+    facts: Option<A::Facts>,
+    shared: Arc<A::Shared>,
+}
+
+impl<A: NativeAction> Operation for Native<A> {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn fills_defaults(&self) -> bool {
+        // The schema has them from what parses the parameters.
+        true
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+        let mut params = params.clone();
+        // Absent and `null` options mean the same.
+        params.retain(|_, value| !value.is_null());
+        let params = Value::Object(params);
+        let faults = faults(&self.validator, &params);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        match A::deserialize(params) {
+            Ok(params) => Ok(Box::new(Typed { params, facts: None, shared: Arc::clone(&self.shared) })),
+            // The schema is derived from the type, so this is a constraint that only the type knows.
+            Err(_) => Err(vec![ParamError { pointer: String::new(), fault: "the parameters do not fit".into() }]),
+        }
+    }
+
+    fn inverse(&self, changes: &[u8], id: ProposalId, ttl: Duration) -> Result<Proposed, InverseError> {
+        A::inverse(changes, id, ttl)
+    }
+
+    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { A::probe(&shared, handle, &execution).await })
+    }
+}
+
+impl<A: NativeAction> Invocation for Typed<A> {
+    fn level(&self) -> Level {
+        self.params.level(&self.shared).max(A::LEVEL)
+    }
+
+    fn summary(&self) -> String {
+        self.params.summary()
+    }
+
+    fn about(&self) -> Option<Value> {
+        self.params.about()
+    }
+
+    fn guard(&self, now: Timestamp) -> Guard {
+        self.params.guard(&self.shared, self.facts.as_ref(), now)
+    }
+
+    fn prepare(self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        Box::pin(async move {
+            let facts = self.params.prepare(&self.shared, &execution).await?;
+            let prepared: Box<dyn Invocation> = Box::new(Self { facts: Some(facts), ..*self });
+            Ok(prepared)
+        })
+    }
+
+    fn precondition(&self) -> Option<Value> {
+        self.params.precondition(self.facts.as_ref()?)
+    }
+
+    fn seal(&self, nonce: &Nonce) -> Option<SealedRequest> {
+        self.params.seal(&self.shared, self.facts.as_ref(), nonce)
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        self.params.needs()
+    }
+
+    fn supply(&mut self, supplied: Supplied) {
+        self.facts = A::supplied(supplied);
+    }
+
+    fn probe_handle(&self, planted: &EffectMarker) -> Option<Value> {
+        self.params.probe_handle(self.facts.as_ref(), planted)
+    }
+
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async move {
+            let Self { params, facts, shared } = *self;
+            let (mut output, summary) = params.run(&shared, facts, &execution).await?;
+            let aside = A::aside(&mut output).map(Box::new);
+            match serde_json::to_value(output) {
+                Ok(data) => Ok(Success { data, summary, aside }),
+                Err(_) if A::LEVEL >= Level::Write => {
+                    Err(Failure::Unknown { message: "the result could not be written as JSON".into() })
+                }
+                Err(_) => Err(Failure::InvalidOutput { message: "the result could not be written as JSON".into() }),
+            }
+        })
+    }
+}

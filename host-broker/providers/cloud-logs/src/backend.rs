@@ -1,0 +1,170 @@
+//! The interface of everything that holds logs.
+
+use crate::entry::Record;
+use crate::position::EntryId;
+use crate::search::{Newest, Search, Skipped};
+use provider::contract::{Failure, Running};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Something that holds logs.
+pub(crate) trait Backend: Send + Sync {
+    /// The newest entries of a search: up to one more than its limit.
+    fn query(&self, search: Arc<Search>, deadline: Instant) -> Running<Result<Found, Fault>>;
+
+    /// The entry with this id, if it is still there, and what could not be read where it may be.
+    fn entry(&self, id: EntryId, deadline: Instant) -> Running<Result<Found, Fault>>;
+
+    /// Whose logs it holds.
+    fn services(&self, deadline: Instant) -> Running<Result<Services, Fault>>;
+}
+
+/// What one backend found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The entries, newest first.
+    pub(crate) records: Vec<Record>,
+    /// What could not be read.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Whose logs one backend holds.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    /// They.
+    pub(crate) services: Vec<Source>,
+    /// What could not be read.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// A service that writes logs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub(crate) struct Source {
+    /// Its name, for the `service` parameter of `query_logs`.
+    pub(crate) service: String,
+    /// Where its logs are kept: `files` or `journald`.
+    pub(crate) kind: String,
+    /// The time of its first entry that is still there, where that can be told cheaply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) earliest: Option<String>,
+    /// The time of its last entry, where that can be told cheaply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latest: Option<String>,
+}
+
+/// Why a backend gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The deadline came first.
+    #[error("too slow")]
+    Deadline,
+    /// It cannot be used; the text is public.
+    #[error("{reason}")]
+    Unavailable {
+        /// What cannot be used.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The newest entries of all backends. One that fails is noted; if all fail, so does the search.
+///
+/// # Errors
+/// [`Failure`]; nothing is ever changed.
+pub(crate) async fn query_all(
+    backends: &[Arc<dyn Backend>],
+    search: Search,
+    deadline: Instant,
+) -> Result<Found, Failure> {
+    let search = Arc::new(search);
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.query(Arc::clone(&search), deadline))).collect();
+    let mut newest = Newest::new(search.limit);
+    let mut skipped = Vec::new();
+    for found in gather(asked, &mut skipped).await? {
+        found.records.into_iter().for_each(|record| newest.offer(record));
+        skipped.extend(found.skipped);
+    }
+    Ok(Found { records: newest.into_records(), skipped: tidy(skipped) })
+}
+
+/// The entry with this id, from whichever backend has it; without it, what could not be read.
+///
+/// # Errors
+/// [`Failure`]; nothing is ever changed.
+pub(crate) async fn entry_of_any(
+    backends: &[Arc<dyn Backend>],
+    id: EntryId,
+    deadline: Instant,
+) -> Result<Found, Failure> {
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.entry(id, deadline))).collect();
+    let mut all = Found::default();
+    for found in gather(asked, &mut all.skipped).await? {
+        all.records.extend(found.records);
+        all.skipped.extend(found.skipped);
+    }
+    Ok(all)
+}
+
+/// The services of all backends, by name.
+///
+/// # Errors
+/// [`Failure`]; nothing is ever changed.
+pub(crate) async fn services_of_all(backends: &[Arc<dyn Backend>], deadline: Instant) -> Result<Services, Failure> {
+    let asked: Vec<_> = backends.iter().map(|b| tokio::spawn(b.services(deadline))).collect();
+    let mut skipped = Vec::new();
+    let mut services = Vec::new();
+    for found in gather(asked, &mut skipped).await? {
+        services.extend(found.services);
+        skipped.extend(found.skipped);
+    }
+    services.sort();
+    Ok(Services { services, skipped: tidy(skipped) })
+}
+
+type Asked<T> = tokio::task::JoinHandle<Result<T, Fault>>;
+
+async fn gather<T>(asked: Vec<Asked<T>>, skipped: &mut Vec<Skipped>) -> Result<Vec<T>, Failure> {
+    // Whoever stops waiting for this stops the backends as well.
+    let asked: Vec<_> = asked.into_iter().map(AbortOnDrop).collect();
+    let mut answers = Vec::new();
+    let mut failures = Vec::new();
+    for mut task in asked {
+        match (&mut task.0).await {
+            Ok(Ok(answer)) => answers.push(answer),
+            Ok(Err(Fault::Deadline)) => return Err(Failure::Timeout),
+            Ok(Err(Fault::Unavailable { what, reason })) => failures.push(Skipped::new(what, &reason)),
+            Err(_panicked) => failures.push(Skipped::new("logs", "reading them failed")),
+        }
+    }
+    if answers.is_empty()
+        && let Some(Skipped { service, reason }) = failures.first()
+    {
+        return Err(Failure::Refused { message: format!("no logs can be read: {service}: {reason}") });
+    }
+    skipped.append(&mut failures);
+    Ok(answers)
+}
+
+struct AbortOnDrop<T>(Asked<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Each note once, in order, and not more than can be read.
+fn tidy(mut skipped: Vec<Skipped>) -> Vec<Skipped> {
+    const NOTES_MAX: usize = 50;
+    skipped.sort();
+    skipped.dedup();
+    if skipped.len() > NOTES_MAX {
+        let more = format!("{} more notes like these", skipped.len() - NOTES_MAX);
+        skipped.truncate(NOTES_MAX);
+        skipped.push(Skipped::new("…", &more));
+    }
+    skipped
+}

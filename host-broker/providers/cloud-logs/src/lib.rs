@@ -1,0 +1,278 @@
+//! `cloud-logs`: what services on this host have logged.
+//!
+//! Three actions that only read: `query_logs`, `get_log_entry`, `list_services`. They ask all configured backends,
+//! files and journals, and put the answers in one order. Enter at [`operations`].
+//!
+//! What logs say was written by whoever could make a service write a line: it is never believed, never interpreted
+//! and never quoted in a summary.
+
+mod backend;
+mod entry;
+mod files;
+mod format;
+pub mod fuzzing;
+mod get_log_entry;
+mod journald;
+mod list_services;
+mod position;
+mod query_logs;
+mod search;
+mod severity;
+mod table;
+mod time;
+mod window;
+
+pub use files::BadPattern;
+pub use format::Format;
+pub use table::KIND;
+pub use time::NotAZone;
+
+use backend::Backend;
+use files::Files;
+use journald::{Journald, Place};
+use model::{Clock, Exposure};
+use platform::commands::Commands;
+use provider::contract::Operation;
+use provider::native::{BadDeclaration, operation};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use shared::Provider;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use time::Zone;
+
+/// The widest range that can be configured: a month.
+const MAX_HOURS_MAX: u32 = 31 * 24;
+/// The longest page that can be configured.
+const MAX_RESULTS_MAX: u32 = 1000;
+
+/// What every action here exposes: private data, written by others.
+const EXPOSES: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
+
+/// The settings of the provider of logs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The longest time range of one query, in hours: 1 to 744.
+    pub max_hours: u32,
+    /// The largest number of entries in one result: 1 to 1000.
+    pub max_results: u32,
+    /// The sources of logs; absent means the usual files below `/var/log`, and the journal if there is one.
+    pub backends: Option<Vec<BackendSettings>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { max_hours: 24, max_results: 100, backends: None }
+    }
+}
+
+/// One source of logs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum BackendSettings {
+    /// Log files, with their rotated and compressed predecessors.
+    Files {
+        /// The service that writes the files; absent means the name of each file.
+        service: Option<String>,
+        /// Absolute patterns of paths, such as `/var/log/nginx/*.log*`. Links are followed only before the first
+        /// wildcard.
+        paths: Vec<String>,
+        /// The format of the lines.
+        #[serde(default)]
+        format: Format,
+        /// The time zone of times without an offset: `local`, `UTC`, `+02:00`, `Europe/Berlin`. Absent means `local`.
+        timezone: Option<String>,
+    },
+    /// The systemd journal; without `directory` and `files`, that of this machine.
+    Journald {
+        /// The absolute path of a directory with journal files.
+        directory: Option<PathBuf>,
+        /// The absolute paths of journal files.
+        files: Option<Vec<PathBuf>>,
+    },
+}
+
+/// The provider cannot be made from its settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloudLogsFault {
+    /// `max_hours` or `max_results` is out of range.
+    #[error("`{setting}` must be between 1 and {max}")]
+    Limit {
+        /// Which.
+        setting: &'static str,
+        /// The largest that is allowed.
+        max: u32,
+    },
+    /// A pattern of files.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+    /// A time zone.
+    #[error("`timezone`: {0}")]
+    Zone(#[from] NotAZone),
+    /// A service's name.
+    #[error("`service`: {0}")]
+    Service(#[from] NotAService),
+    /// A journal's place is neither a directory nor files, or both, or not absolute.
+    #[error("a journal is in a `directory` or in `files`, named by absolute paths")]
+    Journal,
+    /// An action.
+    #[error(transparent)]
+    Declaration(#[from] BadDeclaration),
+}
+
+/// What the actions share.
+pub(crate) struct Logs {
+    max_hours: u32,
+    max_results: u32,
+    backends: Vec<Arc<dyn Backend>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// The actions of the provider.
+///
+/// # Errors
+/// [`CloudLogsFault`] if the settings are not acceptable. Whether the logs are there is found out by each call.
+pub fn operations(
+    name: &Provider,
+    settings: Settings,
+    commands: &Arc<dyn Commands>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<Arc<dyn Operation>>, CloudLogsFault> {
+    let logs = Arc::new(Logs::new(settings, commands, clock)?);
+    Ok(vec![
+        operation::<query_logs::QueryLogs>(name, &logs)?,
+        operation::<get_log_entry::GetLogEntry>(name, &logs)?,
+        operation::<list_services::ListServices>(name, &logs)?,
+    ])
+}
+
+impl Logs {
+    fn new(settings: Settings, commands: &Arc<dyn Commands>, clock: &Arc<dyn Clock>) -> Result<Self, CloudLogsFault> {
+        let Settings { max_hours, max_results, backends } = settings;
+        for (setting, value, max) in
+            [("max_hours", max_hours, MAX_HOURS_MAX), ("max_results", max_results, MAX_RESULTS_MAX)]
+        {
+            if !(1..=max).contains(&value) {
+                return Err(CloudLogsFault::Limit { setting, max });
+            }
+        }
+        let backends = backends
+            .unwrap_or_else(usual)
+            .into_iter()
+            .map(|backend| open(backend, commands, clock))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { max_hours, max_results, backends, clock: Arc::clone(clock) })
+    }
+}
+
+/// Where logs usually are.
+fn usual() -> Vec<BackendSettings> {
+    const PATHS: [&str; 12] = [
+        "/var/log/*.log",
+        "/var/log/*.log[.-]*",
+        "/var/log/*/*.log",
+        "/var/log/*/*.log[.-]*",
+        "/var/log/syslog",
+        "/var/log/syslog[.-]*",
+        "/var/log/messages",
+        "/var/log/messages[.-]*",
+        "/var/log/secure",
+        "/var/log/secure[.-]*",
+        "/var/log/cron",
+        "/var/log/cron[.-]*",
+    ];
+    let paths = PATHS.map(str::to_owned).into();
+    let mut backends = vec![BackendSettings::Files { service: None, paths, format: Format::Auto, timezone: None }];
+    if ["/var/log/journal", "/run/log/journal"].iter().any(|path| holds_something(Path::new(path))) {
+        backends.push(BackendSettings::Journald { directory: None, files: None });
+    }
+    backends
+}
+
+fn holds_something(directory: &Path) -> bool {
+    directory.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn open(
+    settings: BackendSettings,
+    commands: &Arc<dyn Commands>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Backend>, CloudLogsFault> {
+    match settings {
+        BackendSettings::Files { service, paths, format, timezone } => {
+            let zone = timezone.map_or(Ok(Zone::Local), |zone| zone.parse())?;
+            let service = service.map(|name| ServiceName::new(&name)).transpose()?.map(|name| name.0);
+            Ok(Arc::new(Files::new(service, &paths, format, zone, Arc::clone(clock))?))
+        }
+        BackendSettings::Journald { directory, files } => {
+            let place = match (directory, files) {
+                (None, None) => Place::Machine,
+                (Some(directory), None) if directory.is_absolute() => Place::Directory(directory),
+                (None, Some(files)) if !files.is_empty() && files.iter().all(|file| file.is_absolute()) => {
+                    Place::Files(files)
+                }
+                (Some(_), _) | (None, Some(_)) => return Err(CloudLogsFault::Journal),
+            };
+            Ok(Arc::new(Journald::new(Arc::clone(commands), place)))
+        }
+    }
+}
+
+/// The name of a service, as it may be asked for: it goes into summaries and, as a value, into a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServiceName(String);
+
+/// The text is no name of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a service's name: it has 1 to 128 letters, digits and `._@:()\\-`")]
+pub struct NotAService;
+
+impl ServiceName {
+    fn new(text: &str) -> Result<Self, NotAService> {
+        let fits = (1..=128).contains(&text.len()) && text.chars().all(is_public);
+        if fits { Ok(Self(text.to_owned())) } else { Err(NotAService) }
+    }
+
+    fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ServiceName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for ServiceName {
+    fn schema_name() -> Cow<'static, str> {
+        "service".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": r"^[A-Za-z0-9._@:()\\-]{1,128}$" })
+    }
+}
+
+fn is_public(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._@:()\\-".contains(c)
+}
+
+/// A name that others chose, in the alphabet of [`ServiceName`].
+fn public_name(text: &str, max: usize) -> String {
+    text.chars().take(max).map(|c| if is_public(c) { c } else { '_' }).collect()
+}
+
+/// `1 service`, `2 services`.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The table of the logs in the configuration, and the provider that is built from it.
+
+use crate::Settings;
+use provider::kind::{BuiltProvider, Configured, EnvironmentError, ProviderDeps, ProviderKind, number};
+use provider::table::{self, TableError};
+use schemars::{JsonSchema as _, Schema, SchemaGenerator};
+use shared::Provider;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The kind `cloud-logs`.
+pub const KIND: &dyn ProviderKind = &CloudLogs;
+
+struct CloudLogs;
+
+impl ProviderKind for CloudLogs {
+    fn name(&self) -> &'static str {
+        "cloud-logs"
+    }
+
+    fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
+        vec![Settings::json_schema(generator)]
+    }
+
+    fn parse(&self, keys: toml::Table) -> Result<Arc<dyn Configured>, TableError> {
+        Ok(Arc::new(table::read::<Settings>(keys)?))
+    }
+}
+
+impl Configured for Settings {
+    fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
+        table::write(self)
+    }
+
+    fn with_environment(
+        &self,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Option<Arc<dyn Configured>>, EnvironmentError> {
+        let hours = number(environment, "EXT_LOG_QUERY_MAX_HOURS")?;
+        let results = number(environment, "EXT_LOG_QUERY_MAX_RESULTS")?;
+        if hours.is_none() && results.is_none() {
+            return Ok(None);
+        }
+        let settings = self.clone();
+        Ok(Some(Arc::new(Self {
+            max_hours: hours.unwrap_or(settings.max_hours),
+            max_results: results.unwrap_or(settings.max_results),
+            ..settings
+        })))
+    }
+
+    fn build(&self, name: &Provider, deps: &ProviderDeps<'_>) -> Result<Vec<BuiltProvider>, String> {
+        let operations = crate::operations(name, self.clone(), &deps.platform.commands, &deps.platform.clock);
+        Ok(vec![BuiltProvider::new(name, operations.map_err(|error| error.to_string())?)])
+    }
+}

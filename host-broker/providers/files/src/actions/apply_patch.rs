@@ -1,0 +1,90 @@
+//! `apply_patch`: proposes, and never writes.
+
+use super::{clipped, refuse};
+use crate::desk::{Desk, no};
+use crate::patch::{Limits, first_name, plan};
+use crate::propose::{Proposal, inverse, propose};
+use crate::reply::Answer;
+use crate::settings::SET_BYTES_MAX;
+use crate::workspace::FileFault;
+use model::{Exposure, ProposalId};
+use provider::contract::{Aside, Execution, Failure, Guard, InverseError, Proposed};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::{Code, Level, Timestamp};
+use std::time::Duration;
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApplyPatch {
+    /// A unified diff as git writes it: many files, creations, deletions, renames, modes.
+    patch: String,
+}
+
+impl NativeAction for ApplyPatch {
+    type Shared = Desk;
+    type Facts = ();
+    type Output = Answer<Proposal>;
+
+    const NAME: &'static str = "apply_patch";
+    const LEVEL: Level = Level::Write;
+    const DESCRIPTION: &'static str = "Proposes a patch to files of the workspace, all of it or nothing. Nothing is \
+        written: a person sees the diff, and after a yes apply_proposal with the hitl_id makes the changes. Context must \
+        fit exactly, at any offset.";
+    const IDEMPOTENT: bool = false;
+    // Its preview shows what the file held.
+    const EXPOSES: Exposure = super::READS;
+    const PROPOSES: bool = true;
+    const VERBATIM: bool = true;
+
+    fn about(&self) -> Option<Value> {
+        let path = first_name(&self.patch).map(|name| clipped(&name));
+        Some(json!({ "op": "apply_patch_propose", "path": path }))
+    }
+
+    fn inverse(changes: &[u8], id: ProposalId, ttl: Duration) -> Result<Proposed, InverseError> {
+        inverse(changes, id, ttl)
+    }
+
+    fn summary(&self) -> String {
+        format!("propose a patch of {} bytes", self.patch.len())
+    }
+
+    fn guard(&self, _desk: &Desk, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        let most = Limits::default().patch_bytes;
+        if self.patch.len() > most {
+            return refuse(Code::TooLarge, format!("A patch may have {most} bytes."));
+        }
+        // Which paths it touches only its parsing tells; the rules look at each of them there.
+        Guard::Pass
+    }
+
+    fn aside(output: &mut Self::Output) -> Option<Aside> {
+        output.take_aside()
+    }
+
+    async fn run(
+        self,
+        desk: &Desk,
+        _facts: Option<()>,
+        execution: &Execution,
+    ) -> Result<(Self::Output, String), Failure> {
+        desk.work(execution, move |desk, _, workspace| {
+            let limits = Limits { file_bytes: desk.settings.max_write_bytes_hard, ..Limits::default() };
+            let mut read = 0;
+            let look = |path: &_| {
+                let state = workspace.state(path, limits.file_bytes)?;
+                read += state.as_ref().map_or(0, |state| u64::try_from(state.bytes().len()).unwrap_or(u64::MAX));
+                // A small patch of many large files is a large change.
+                if read > SET_BYTES_MAX { Err(FileFault::TooLarge { max: SET_BYTES_MAX }) } else { Ok(state) }
+            };
+            let set = plan(self.patch.as_bytes(), &desk.rules, limits, look);
+            let set = set.map_err(|fault| no(fault.code(), &fault))?;
+            propose(desk, &set, "apply_patch_propose")
+        })
+        .await
+    }
+}

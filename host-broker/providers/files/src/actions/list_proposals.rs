@@ -1,0 +1,70 @@
+//! `list_proposals`.
+
+use crate::desk::Desk;
+use crate::reply::Answer;
+use model::Exposure;
+use model::proposal::Listed;
+use provider::contract::{Aside, Execution, Failure, Guard, Needs, Supplied};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use shared::{Level, Timestamp};
+
+/// It takes no parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListProposals {}
+
+/// The proposals.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Proposals {
+    /// Oldest first, at most the latest 50.
+    proposals: Vec<Listed>,
+}
+
+impl NativeAction for ListProposals {
+    type Shared = Desk;
+    type Facts = Vec<Listed>;
+    type Output = Answer<Proposals>;
+
+    const NAME: &'static str = "list_proposals";
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists this group's latest proposals and where each stands: waiting, approved, \
+        applied, denied, expired, withdrawn.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = Exposure::NONE;
+    const VERBATIM: bool = true;
+
+    fn summary(&self) -> String {
+        "list proposals".to_owned()
+    }
+
+    fn guard(&self, _desk: &Desk, _facts: Option<&Vec<Listed>>, _now: Timestamp) -> Guard {
+        Guard::Pass
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        Needs::Proposals
+    }
+
+    fn supplied(supplied: Supplied) -> Option<Vec<Listed>> {
+        if let Supplied::Proposals(listed) = supplied { Some(listed) } else { None }
+    }
+
+    fn aside(output: &mut Self::Output) -> Option<Aside> {
+        output.take_aside()
+    }
+
+    async fn run(
+        self,
+        _desk: &Desk,
+        facts: Option<Vec<Listed>>,
+        _execution: &Execution,
+    ) -> Result<(Self::Output, String), Failure> {
+        let proposals = facts.unwrap_or_default();
+        let summary = format!("{} proposals", proposals.len());
+        let noted = json!({ "op": "list_proposals", "proposals": proposals.len() });
+        Ok((Answer::allowed("fs.list_proposals", ".", Proposals { proposals }, noted), summary))
+    }
+}

@@ -1,0 +1,206 @@
+//! GitHub: repositories, issues and pull requests, through GitHub's REST API.
+//!
+//! One file per action, `github/<action>.rs`: its fields are its parameters, its `perform` is what it does. They
+//! stand on a few shared rooms: `params` (what may be part of a request), `base` and `client` (the only way out),
+//! `departure` and `errors` (what a failure proves), `guardrails`, `nonce` and `probe` (settling a lost answer),
+//! `pages`, `links`, `etags`, `fields` and `shapes` (what comes back).
+//!
+//! Enter at [`operations`]. Works with github.com, with an enterprise server, and with a stand-in on loopback.
+
+mod base;
+mod client;
+mod departure;
+mod errors;
+mod etags;
+mod fields;
+mod guardrails;
+mod links;
+mod nonce;
+mod pages;
+mod params;
+mod probe;
+mod shapes;
+mod table;
+
+mod close_issue;
+mod comment_issue;
+mod comment_pr;
+mod create_branch;
+mod create_issue;
+mod create_pr;
+mod get_issue;
+mod get_pr;
+mod get_pr_comments;
+mod get_repo;
+mod list_branches;
+mod list_issues;
+mod list_prs;
+mod list_repos;
+mod merge_pr;
+
+#[cfg(test)]
+mod action_tests;
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod seal_tests;
+#[cfg(test)]
+mod standin;
+#[cfg(test)]
+mod standin_tests;
+#[cfg(test)]
+mod wire_tests;
+
+pub use table::KIND;
+
+use base::{BadBaseUrl, BaseUrl};
+use client::{Client, NoClient, Session};
+use fields::text;
+use guardrails::{BadGuardrail, Guardrails};
+use model::{Clock, Exposure};
+use params::Repo;
+use provider::contract::{Execution, Failure, Operation};
+use provider::native::{BadDeclaration, operation};
+use schemars::JsonSchema;
+use secrets::Secret;
+use serde::{Deserialize, Serialize};
+use shared::Provider;
+use std::sync::Arc;
+
+/// The settings of the GitHub provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The root URL of the API: `https://api.github.com`, or `https://host/api/v3` of an enterprise server. Plain
+    /// `http` is valid for loopback addresses only.
+    pub base_url: String,
+    /// The allowed repositories, as `owner/repo`; `*` allows all, and an empty list allows none.
+    pub repos: Vec<String>,
+    /// Patterns of production branches. Creating such a branch, or a pull request onto one, needs level 3.
+    pub production_branches: Vec<String>,
+    /// Whether a pull request can be merged without a successful check, or with failed checks.
+    pub allow_merge_without_checks: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            base_url: "https://api.github.com".into(),
+            repos: Vec::new(),
+            production_branches: ["production", "prod", "release/*"].map(str::to_owned).to_vec(),
+            allow_merge_without_checks: false,
+        }
+    }
+}
+
+/// Why the provider cannot be set up; the broker starts without it and says so.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupFault {
+    /// The base URL.
+    #[error("base_url: {0}")]
+    BaseUrl(#[source] BadBaseUrl),
+    /// The allow-list or the production branches.
+    #[error(transparent)]
+    Guardrail(BadGuardrail),
+    /// The HTTP client.
+    #[error(transparent)]
+    Client(NoClient),
+    /// An action's own declaration.
+    #[error(transparent)]
+    Declaration(BadDeclaration),
+}
+
+/// The fifteen actions; without a token they are declared and refuse to run. Contacts nobody; must be called inside the runtime.
+///
+/// # Errors
+/// [`SetupFault`].
+pub fn operations(
+    name: &Provider,
+    settings: Settings,
+    token: Option<Arc<Secret>>,
+    clock: Arc<dyn Clock>,
+) -> Result<Vec<Arc<dyn Operation>>, SetupFault> {
+    let shared = &Arc::new(Github::new(settings, token, clock)?);
+    let all = [
+        operation::<list_repos::ListRepos>(name, shared),
+        operation::<get_repo::GetRepo>(name, shared),
+        operation::<list_issues::ListIssues>(name, shared),
+        operation::<get_issue::GetIssue>(name, shared),
+        operation::<list_prs::ListPrs>(name, shared),
+        operation::<get_pr::GetPr>(name, shared),
+        operation::<get_pr_comments::GetPrComments>(name, shared),
+        operation::<list_branches::ListBranches>(name, shared),
+        operation::<create_issue::CreateIssue>(name, shared),
+        operation::<comment_issue::CommentIssue>(name, shared),
+        operation::<close_issue::CloseIssue>(name, shared),
+        operation::<create_branch::CreateBranch>(name, shared),
+        operation::<create_pr::CreatePr>(name, shared),
+        operation::<comment_pr::CommentPr>(name, shared),
+        operation::<merge_pr::MergePr>(name, shared),
+    ];
+    all.into_iter().map(|one| one.map_err(SetupFault::Declaration)).collect()
+}
+
+/// What the actions share.
+struct Github {
+    client: Client,
+    guardrails: Guardrails,
+    token: Option<Arc<Secret>>,
+}
+
+impl Github {
+    fn new(settings: Settings, token: Option<Arc<Secret>>, clock: Arc<dyn Clock>) -> Result<Self, SetupFault> {
+        let Settings { base_url, repos, production_branches, allow_merge_without_checks } = settings;
+        let base = BaseUrl::parse(&base_url).map_err(SetupFault::BaseUrl)?;
+        let guardrails =
+            Guardrails::new(&repos, &production_branches, allow_merge_without_checks).map_err(SetupFault::Guardrail)?;
+        let client = Client::new(base, clock).map_err(SetupFault::Client)?;
+        Ok(Self { client, guardrails, token })
+    }
+
+    /// The one place where the token is exposed.
+    fn session<'a>(&'a self, execution: &'a Execution) -> Result<Session<'a>, Failure> {
+        // A provider without its secret is switched off, so this refuses only what should not have come here.
+        let Some(token) = &self.token else {
+            return Err(Failure::Unavailable { message: "GitHub's token is missing.".into() });
+        };
+        let session = Session::open(&self.client, token.expose(execution), execution.deadline(), execution.nonce())?;
+        Ok(session.bound_to(execution.sealed()))
+    }
+}
+
+/// What every read exposes: what others wrote, some of it private.
+const READS: Exposure = Exposure { untrusted: true, sensitive: true, egress: false };
+
+/// What every write exposes: its parameters leave. Its result is numbers, states and addresses, nothing that others
+/// wrote.
+const WRITES: Exposure = Exposure { untrusted: false, sensitive: false, egress: true };
+
+/// The answer to a read has not its usual fields.
+fn unusual() -> Failure {
+    Failure::InvalidOutput { message: "GitHub's answer has not the usual fields.".into() }
+}
+
+/// The answer to a write has not its usual fields, although GitHub accepted it.
+fn unusual_write() -> Failure {
+    errors::unknown("GitHub's answer has not the usual fields")
+}
+
+/// Refuses an answer that is about another repository than was asked for: after a rename GitHub may answer for the
+/// old name, and the allow-list was asked about the old one.
+fn same_repo(asked: Repo<'_>, full_name: Option<String>) -> Result<(), Failure> {
+    match full_name {
+        Some(name) if !name.eq_ignore_ascii_case(&asked.to_string()) => Err(Failure::Refused {
+            message: format!("The repository {asked} was renamed or moved. Use its new name, if it is allowed."),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// `owner/repo` at the end of an API address, as issues carry it in `repository_url`.
+fn repo_of_url(document: &serde_json::Value) -> Option<String> {
+    let url = text(document, "/repository_url")?;
+    let (rest, name) = url.rsplit_once('/')?;
+    let (_, owner) = rest.rsplit_once('/')?;
+    Some(format!("{owner}/{name}"))
+}

@@ -1,0 +1,86 @@
+//! `list_branches`.
+
+use crate::base::Target;
+use crate::client::Session;
+use crate::pages::{Place, listed};
+use crate::params::{Limit, Owner, Repo, RepoName};
+use crate::shapes::Branch;
+use crate::{Github, READS};
+use model::Exposure;
+use provider::contract::{Execution, Failure, Guard};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListBranches {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// How many to bring back at most.
+    #[serde(default)]
+    limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
+}
+
+/// The branches of a repository.
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
+pub(super) struct Branches {
+    /// By name.
+    branches: Vec<Branch>,
+    /// Whether there may be more.
+    more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+}
+
+impl NativeAction for ListBranches {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Branches;
+
+    const NAME: &'static str = "list_branches";
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists a repository's branches with the commits they point to.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = READS;
+
+    fn summary(&self) -> String {
+        format!("list branches of {}", self.repo())
+    }
+
+    fn guard(&self, shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        shared.guardrails.repo(self.repo())
+    }
+
+    async fn run(
+        self,
+        shared: &Github,
+        _facts: Option<()>,
+        execution: &Execution,
+    ) -> Result<(Branches, String), Failure> {
+        self.perform(&shared.session(execution)?).await
+    }
+}
+
+impl ListBranches {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>) -> Result<(Branches, String), Failure> {
+        let list = Target::repo(self.repo()).then("branches").with("per_page", "100");
+        let found = listed(session, &list, (self.cursor.as_ref(), self.limit.count()), |_| true, Branch::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
+        let summary = format!("branches of {}: {}", self.repo(), found.entries.len());
+        Ok((Branches { branches: found.entries, more, cursor }, summary))
+    }
+}

@@ -1,0 +1,84 @@
+//! `list_repos`.
+
+use crate::base::Target;
+use crate::client::Session;
+use crate::fields::text;
+use crate::guardrails::Guardrails;
+use crate::pages::{Place, listed};
+use crate::params::Limit;
+use crate::shapes::Repository;
+use crate::{Github, READS};
+use model::Exposure;
+use provider::contract::{Execution, Failure, Guard};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListRepos {
+    /// How many to bring back at most.
+    #[serde(default)]
+    limit: Limit,
+    /// Where an earlier answer ended: its `cursor`, with the same other parameters.
+    #[serde(default)]
+    cursor: Option<Place>,
+}
+
+/// The repositories that the token reaches and the operator allows.
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the answer")]
+pub(super) struct Repos {
+    /// The most recently pushed first.
+    repos: Vec<Repository>,
+    /// Whether there may be more.
+    more: bool,
+    /// Where the list goes on, if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+}
+
+impl NativeAction for ListRepos {
+    type Shared = Github;
+    type Facts = ();
+    type Output = Repos;
+
+    const NAME: &'static str = "list_repos";
+    const LEVEL: Level = Level::Read;
+    const DESCRIPTION: &'static str = "Lists the repositories that the broker may use, the most recently pushed first.";
+    const IDEMPOTENT: bool = true;
+    const EXPOSES: Exposure = READS;
+
+    fn summary(&self) -> String {
+        format!("list at most {} repositories", self.limit.count())
+    }
+
+    fn guard(&self, _shared: &Github, _facts: Option<&()>, _now: Timestamp) -> Guard {
+        // Nothing is named; what is not allowed is not shown.
+        Guard::Pass
+    }
+
+    async fn run(self, shared: &Github, _facts: Option<()>, execution: &Execution) -> Result<(Repos, String), Failure> {
+        self.perform(&shared.session(execution)?, &shared.guardrails).await
+    }
+}
+
+impl ListRepos {
+    pub(super) async fn perform(
+        &self,
+        session: &Session<'_>,
+        guardrails: &Guardrails,
+    ) -> Result<(Repos, String), Failure> {
+        // Whole pages: the allow-list may let few of them through.
+        let list = Target::fixed("/user/repos").with("sort", "pushed").with("per_page", "100");
+        let allowed = |repo: &Value| text(repo, "/full_name").is_none_or(|name| guardrails.allows(&name));
+        let found =
+            listed(session, &list, (self.cursor.as_ref(), self.limit.count()), allowed, Repository::from).await?;
+        let (more, cursor) = (found.more(), found.cursor());
+        let summary = format!("repositories: {}", found.entries.len());
+        Ok((Repos { repos: found.entries, more, cursor }, summary))
+    }
+}

@@ -1,0 +1,196 @@
+//! `merge_pr`.
+
+mod facts;
+
+use crate::base::Target;
+use crate::client::{Change, Session};
+use crate::fields::{commit, flag, text};
+use crate::guardrails::refusal;
+use crate::nonce::{Handle, trailer};
+use crate::params::{CommitSha, Number, Owner, Repo, RepoName};
+use crate::{Github, WRITES, probe, unusual, unusual_write};
+pub(super) use facts::Facts;
+use http::{Method, StatusCode};
+use model::{EffectMarker, Exposure, Nonce, SealedRequest};
+use provider::contract::{Execution, Failure, Guard, Probed, Success};
+use provider::native::NativeAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::{Level, Timestamp};
+
+/// The parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MergePr {
+    /// Whose repository it is.
+    owner: Owner,
+    /// The repository's name.
+    repo: RepoName,
+    /// The pull request's number.
+    number: Number,
+    /// How to merge.
+    method: How,
+    /// The commit that must be its head. Whatever is given, the head that was checked is the one that is merged.
+    #[serde(default)]
+    sha: Option<CommitSha>,
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum How {
+    /// With a merge commit.
+    Merge,
+    /// All changes as one commit.
+    Squash,
+    /// The commits one by one, without a merge commit.
+    Rebase,
+}
+
+impl How {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Squash => "squash",
+            Self::Rebase => "rebase",
+        }
+    }
+}
+
+/// What was merged.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Outcome {
+    /// The pull request's number.
+    number: Number,
+    /// The commit that is now the head of the base branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha: Option<String>,
+    /// Always true.
+    merged: bool,
+}
+
+impl NativeAction for MergePr {
+    type Shared = Github;
+    type Facts = Facts;
+    type Output = Outcome;
+
+    const NAME: &'static str = "merge_pr";
+    const LEVEL: Level = Level::Production;
+    const DESCRIPTION: &'static str =
+        "Merges a pull request that is open, mergeable and has passed its checks, exactly as it was checked.";
+    const IDEMPOTENT: bool = false;
+    const EXPOSES: Exposure = WRITES;
+
+    fn summary(&self) -> String {
+        format!("{} pull request {}#{}", self.method.word(), self.repo(), self.number)
+    }
+
+    fn guard(&self, shared: &Github, facts: Option<&Facts>, _now: Timestamp) -> Guard {
+        match (shared.guardrails.repo(self.repo()), facts) {
+            (Guard::Pass, None) => Guard::NeedsRemote,
+            (Guard::Pass, Some(facts)) => {
+                match facts.objection(self.sha.as_ref(), shared.guardrails.merge_without_checks()) {
+                    Some(why) => Guard::Refuse(refusal(format!("{}#{}: {why}.", self.repo(), self.number))),
+                    None => Guard::Pass,
+                }
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    fn precondition(&self, facts: &Facts) -> Option<Value> {
+        Some(json!({ "head": facts.head_sha, "base": facts.base, "title": facts.title }))
+    }
+
+    async fn prepare(&self, shared: &Github, execution: &Execution) -> Result<Facts, Failure> {
+        let with_checks = !shared.guardrails.merge_without_checks();
+        Facts::fetch(&shared.session(execution)?, self.repo(), self.number, with_checks).await
+    }
+
+    fn seal(&self, shared: &Github, facts: Option<&Facts>, nonce: &Nonce) -> Option<SealedRequest> {
+        Some(shared.client.seal(&self.change(facts?, nonce), nonce))
+    }
+
+    fn probe_handle(&self, _facts: Option<&Self::Facts>, planted: &EffectMarker) -> Option<Value> {
+        Handle::stored(self.repo(), Some(self.number), planted)
+    }
+
+    async fn probe(shared: &Github, handle: Value, execution: &Execution) -> Result<Probed, Failure> {
+        Self::look(&shared.session(execution)?.patient(), handle).await
+    }
+
+    async fn run(
+        self,
+        shared: &Github,
+        facts: Option<Facts>,
+        execution: &Execution,
+    ) -> Result<(Outcome, String), Failure> {
+        let session = shared.session(execution)?;
+        match facts {
+            Some(facts) => self.perform(&session, &facts).await,
+            None => Err(Failure::Guard(refusal("The pull request's head is not known."))),
+        }
+    }
+}
+
+impl MergePr {
+    fn repo(&self) -> Repo<'_> {
+        Repo { owner: &self.owner, name: &self.repo }
+    }
+
+    fn change(&self, facts: &Facts, nonce: &Nonce) -> Change {
+        let at = Target::repo(self.repo()).then("pulls").number(self.number).then("merge");
+        let mut merge = json!({ "merge_method": self.method.word(), "sha": facts.head_sha });
+        let message = match self.method {
+            // What GitHub would write, and the mark.
+            How::Merge => Some(format!("{}\n\n{}", facts.title, trailer(nonce))),
+            How::Squash => Some(trailer(nonce)),
+            // Makes no commit that could hold a message.
+            How::Rebase => None,
+        };
+        if let (Some(message), Some(fields)) = (message, merge.as_object_mut()) {
+            fields.insert("commit_message".into(), message.into());
+        }
+        Change { method: Method::PUT, target: at, body: merge }
+    }
+
+    pub(super) async fn perform(&self, session: &Session<'_>, facts: &Facts) -> Result<(Outcome, String), Failure> {
+        let answer = session.send(&self.change(facts, session.nonce())).await?;
+        if answer.status == StatusCode::CONFLICT {
+            let moved = format!("{}#{}: its head is no longer the commit that was checked.", self.repo(), self.number);
+            return Err(Failure::Guard(refusal(moved)));
+        }
+        let document = session.reader().written(&answer)?;
+        if !flag(&document, "/merged") {
+            return Err(unusual_write());
+        }
+        Ok(told(self.repo(), self.number, commit(&document, "/sha")))
+    }
+
+    pub(super) async fn look(session: &Session<'_>, handle: Value) -> Result<Probed, Failure> {
+        let handle = Handle::read(handle)?;
+        let (repo, number) = handle.thread()?;
+        let v = session.get(&Target::repo(repo).then("pulls").number(number)).await?;
+        let sha = commit(&v, "/merge_commit_sha");
+        if !flag(&v, "/merged") {
+            return Ok(Probed::Absent { message: format!("Pull request {repo}#{number} is not merged now.") });
+        }
+        let Some(sha) = sha else { return Ok(probe::state(&v, &format!("Pull request {repo}#{number}"))) };
+        let commit = session.get(&Target::repo(repo).then("git/commits").commit(&sha)).await?;
+        if !text(&commit, "/message").is_some_and(|message| handle.is_in_message(&message)) {
+            return Ok(Probed::State {
+                message: format!("Pull request {repo}#{number} is merged, by a commit without this call's mark."),
+            });
+        }
+        let (merged, summary) = told(repo, number, Some(sha));
+        match serde_json::to_value(merged) {
+            Ok(data) => Ok(Probed::Happened(Success::new(data, summary))),
+            Err(_) => Err(unusual()),
+        }
+    }
+}
+
+fn told(repo: Repo<'_>, number: Number, sha: Option<String>) -> (Outcome, String) {
+    (Outcome { number, sha, merged: true }, format!("merged pull request {repo}#{number}"))
+}

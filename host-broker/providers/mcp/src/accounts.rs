@@ -1,0 +1,96 @@
+//! A server that is called with persons' accounts: a connection for each, with that account's token.
+
+use super::upstream::Upstream;
+use model::{Ciphertext, Renewal};
+use provider::contract::{Execution, Failure};
+use provider::oauth::OAuth;
+use shared::digest::Digest;
+use shared::{Code, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// So many connections are kept; another one takes the place of whichever.
+const CONNECTIONS_MAX: usize = 64;
+
+/// What an account is worked with, and until when it can be used without being renewed.
+pub(super) type Credential = Option<(Ciphertext, Option<Timestamp>)>;
+
+/// Owner and account.
+type Key = (String, String);
+
+/// Persons' accounts at a server.
+pub struct Accounts {
+    oauth: Arc<OAuth>,
+    upstream: Arc<Upstream>,
+    /// By owner and account: the token's digest, and the connection with it.
+    connected: Mutex<BTreeMap<Key, (Digest, Arc<Upstream>)>>,
+    /// Whose tokens the server has refused before their time, by the digests of what is kept.
+    unknown: Mutex<BTreeSet<[u8; 32]>>,
+}
+
+impl Accounts {
+    /// Those of this client at this server.
+    pub fn new(oauth: Arc<OAuth>, upstream: Arc<Upstream>) -> Self {
+        Self { oauth, upstream, connected: Mutex::default(), unknown: Mutex::default() }
+    }
+
+    /// Whether it is to be renewed before it is used.
+    pub(super) fn is_stale(&self, credential: &Credential, now: Timestamp) -> bool {
+        let Some((sealed, until)) = credential else { return false };
+        until.is_some_and(|until| until <= now) || self.unknown().contains(&digest(sealed))
+    }
+
+    /// Renews it.
+    pub(super) async fn renew(&self, credential: &Credential, execution: Execution) -> Result<Renewal, Failure> {
+        let Some((sealed, _)) = credential else {
+            let message = "nothing is kept for this account; link it anew".to_owned();
+            return Err(Failure::Said { code: Code::CapabilityAuthRequired, message });
+        };
+        let renewal = self.oauth.renew(sealed, execution).await;
+        // Where it cannot be renewed it is tried as it is the next time.
+        self.unknown().remove(&digest(sealed));
+        renewal
+    }
+
+    /// The server, with the token of the account that this call works with.
+    pub(super) fn upstream(&self, credential: &Credential, execution: &Execution) -> Result<Arc<Upstream>, Failure> {
+        let token = self.oauth.token(credential.as_ref().map(|(sealed, _)| sealed), execution)?;
+        let key = (execution.owner().unwrap_or_default(), execution.account().unwrap_or_default().to_owned());
+        let own = Digest::of(token.as_bytes());
+        if let Some((of, upstream)) = self.connected().get(&key)
+            && *of == own
+        {
+            return Ok(Arc::clone(upstream));
+        }
+        // Not while others wait: it takes a while.
+        let upstream = Arc::new(self.upstream.with_token(token, execution));
+        let mut connected = self.connected();
+        if connected.len() >= CONNECTIONS_MAX && !connected.contains_key(&key) {
+            connected.pop_first();
+        }
+        connected.insert(key, (own, Arc::clone(&upstream)));
+        Ok(upstream)
+    }
+
+    /// What a caller is told whose account's token the server does not take: with the next call it is renewed.
+    pub(super) fn refused(&self, credential: &Credential) -> Failure {
+        if let Some((sealed, _)) = credential {
+            self.unknown().insert(digest(sealed));
+        }
+        let message =
+            "the server does not take the account's token; call again, and link it anew if that does not help";
+        Failure::Said { code: Code::CapabilityAuthRequired, message: message.to_owned() }
+    }
+
+    fn connected(&self) -> MutexGuard<'_, BTreeMap<Key, (Digest, Arc<Upstream>)>> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, BTreeSet<[u8; 32]>> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn digest(sealed: &Ciphertext) -> [u8; 32] {
+    *Digest::of(sealed.bytes()).as_bytes()
+}

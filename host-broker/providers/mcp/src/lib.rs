@@ -1,0 +1,254 @@
+//! A provider whose actions are the tools of an MCP server.
+//!
+//! ```text
+//! Call ─► link, made when it is first needed and kept ─► are the tools what was accepted? ─► tools/call ─► result
+//!          started again when it has ended, but not at      what is different is withdrawn
+//!          once if it ends again and again
+//! ```
+//!
+//! A server has no catalogue of its own making: of what an operator has [accepted](provider::accepted), what the configuration
+//! names can be called, at the level that it gives. What a server says of itself at any other time is held against that, and
+//! nobody is shown it. What it asks is refused; a call is sent once.
+//!
+//! Source: Model Context Protocol, revisions up to 2026-07-28, "Tools".
+
+pub mod accounts;
+mod http;
+mod link;
+mod listener;
+mod looking;
+mod pipe;
+pub mod proposals;
+mod result;
+pub mod settings;
+mod table;
+pub mod tools;
+pub mod upstream;
+
+use provider::native::faults;
+use provider::schemas::validator;
+pub use table::{KIND, Table, Transport};
+
+use accounts::{Accounts, Credential};
+use jsonschema::Validator;
+use link::CallFault;
+use model::{Declaration, EffectMarker, Exposes, Exposure, ParamError, Refusal, Renewal};
+use provider::contract::{
+    Execution, Failure, Guard, Invocation, Needs, Operation, Probed, Running, Success, Supplied, unprepared,
+};
+use serde_json::{Map, Value};
+use settings::Settings;
+use shared::digest::Digest;
+use shared::{Action, Code, Level, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{timeout, timeout_at};
+use tools::{Offered, result_schema};
+use upstream::Upstream;
+
+/// So long before its own end a call is given up that has not been sent: that nothing was done is then certain.
+const ANSWER_MARGIN: Duration = Duration::from_millis(250);
+
+/// The tools that are offered, as actions.
+///
+/// # Errors
+/// A schema that is none.
+pub fn operations(
+    upstream: &Arc<Upstream>,
+    offered: &[Offered<'_>],
+    settings: &Settings,
+    accounts: Option<&Arc<Accounts>>,
+) -> Result<Vec<Arc<dyn Operation>>, String> {
+    let patience = Duration::from_secs(settings.timeout_seconds);
+    let of = |tool: &Offered<'_>| -> Result<Arc<dyn Operation>, String> {
+        let Offered { action, said, table } = *tool;
+        let input_schema = said.input_schema();
+        let validator = validator(&input_schema).map_err(|fault| format!("tools.{action}: {fault}"))?;
+        let declaration = Declaration {
+            provider: upstream.name().clone(),
+            action: action.clone(),
+            level: table.level,
+            tier: table.tier,
+            description: said.description().to_owned(),
+            input_schema,
+            output_schema: Some(result_schema(said.output_schema())),
+            idempotent: table.idempotent,
+            exposes: table.exposes.as_ref().map_or(Exposure::ALL, |listed| Exposes::all(listed)),
+            deadline: Some(patience),
+            proposes: false,
+            verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: accounts.is_some(),
+        };
+        let (upstream, accounts) = (Arc::clone(upstream), accounts.cloned());
+        Ok(Arc::new(Tool { declaration, accepted: said.digest(), validator, patience, upstream, accounts }))
+    };
+    offered.iter().map(of).collect()
+}
+
+/// A tool of a server.
+struct Tool {
+    declaration: Declaration,
+    // What tells what was accepted from everything else that the server could say of it.
+    accepted: Digest,
+    validator: Validator,
+    patience: Duration,
+    upstream: Arc<Upstream>,
+    accounts: Option<Arc<Accounts>>,
+}
+
+/// A call of one.
+struct Asked {
+    tool: Action,
+    accepted: Digest,
+    level: Level,
+    patience: Duration,
+    arguments: Map<String, Value>,
+    upstream: Arc<Upstream>,
+    accounts: Option<Arc<Accounts>>,
+    credential: Credential,
+    renewal: Option<Renewal>,
+}
+
+impl Operation for Tool {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn withdrawn(&self) -> Option<Refusal> {
+        self.upstream.withdrawn(&self.declaration.action, &self.accepted)
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+        let faults = faults(&self.validator, &Value::Object(params.clone()));
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Box::new(Asked {
+            tool: self.declaration.action.clone(),
+            accepted: self.accepted,
+            level: self.declaration.level,
+            patience: self.patience,
+            arguments: params.clone(),
+            upstream: Arc::clone(&self.upstream),
+            accounts: self.accounts.clone(),
+            credential: None,
+            renewal: None,
+        }))
+    }
+
+    fn probe(&self, _handle: Value, _execution: Execution) -> Running<Result<Probed, Failure>> {
+        Box::pin(async { Ok(Probed::State { message: "a server cannot be asked what became of a call".into() }) })
+    }
+}
+
+impl Invocation for Asked {
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn summary(&self) -> String {
+        format!("{} with {} parameters", self.tool, self.arguments.len())
+    }
+
+    fn guard(&self, now: Timestamp) -> Guard {
+        match &self.accounts {
+            // Once: what is stale again at once is used as it is.
+            Some(accounts) if self.renewal.is_none() && accounts.is_stale(&self.credential, now) => Guard::NeedsRemote,
+            Some(_) | None => Guard::Pass,
+        }
+    }
+
+    fn needs(&self) -> Needs<'_> {
+        if self.accounts.is_some() { Needs::Credential } else { Needs::Nothing }
+    }
+
+    fn supply(&mut self, supplied: Supplied) {
+        if let Supplied::Credential(credential) = supplied {
+            self.credential = credential;
+        }
+    }
+
+    /// Renews what the account is worked with, as an intent of its own.
+    fn prepare(mut self: Box<Self>, execution: Execution) -> Running<Result<Box<dyn Invocation>, Failure>> {
+        let Some(accounts) = self.accounts.clone() else { return unprepared(self) };
+        Box::pin(async move {
+            self.renewal = Some(accounts.renew(&self.credential, execution).await?);
+            let renewed: Box<dyn Invocation> = self;
+            Ok(renewed)
+        })
+    }
+
+    fn renewed(&self) -> Option<&Renewal> {
+        self.renewal.as_ref()
+    }
+
+    fn probe_handle(&self, _planted: &EffectMarker) -> Option<Value> {
+        None
+    }
+
+    fn run(self: Box<Self>, execution: Execution) -> Running<Result<Success, Failure>> {
+        Box::pin(async move {
+            let Self { tool, accepted, level, patience, arguments, upstream, accounts, credential, renewal: _ } = *self;
+            execution.run_handle().listen();
+            let upstream = match &accounts {
+                Some(accounts) => {
+                    // What keeps the token out of the log takes a while to build.
+                    tokio::task::yield_now().await;
+                    accounts.upstream(&credential, &execution)?
+                }
+                None => upstream,
+            };
+            let told = |failure, is_unknown| match &accounts {
+                Some(accounts) if is_unknown => accounts.refused(&credential),
+                Some(_) | None => failure,
+            };
+            if !upstream.is_up() {
+                // What begins a program reads directories, and must not hold up whoever serves every group.
+                tokio::task::yield_now().await;
+            }
+            let before_the_end = execution.deadline().checked_sub(ANSWER_MARGIN).unwrap_or(execution.deadline());
+            let Ok(link) = timeout_at(before_the_end, upstream.looked_at(&execution)).await else {
+                return Err(Failure::Unavailable { message: "it was not ready in time, and was not asked".to_owned() });
+            };
+            let link = link.map_err(|failure| told(failure, upstream.does_not_know_who_asks()))?;
+            if let Some(refusal) = upstream.withdrawn(&tool, &accepted) {
+                return Err(Failure::Guard(refusal));
+            }
+            if execution.run_handle().is_cancelled() {
+                let message = "it had not been asked yet".to_owned();
+                return Err(Failure::Said { code: Code::Cancelled, message });
+            }
+            let changes = level > Level::Read;
+            let called = timeout(patience, link.call(tool.as_str(), arguments, changes, &execution));
+            match called.await {
+                Ok(Ok(answered)) => {
+                    let data = result::data(answered);
+                    let how = if result::has_failed(&data) { "says that it failed" } else { "answered" };
+                    Ok(Success::new(data, format!("{tool} {how}")))
+                }
+                Ok(Err(fault)) => {
+                    let is_unknown = matches!(fault, CallFault::Unauthorized);
+                    Err(told(failure(fault, changes), is_unknown))
+                }
+                Err(_elapsed) if changes => Err(Failure::Unknown { message: "it was not done in time".to_owned() }),
+                Err(_elapsed) => Err(Failure::Timeout),
+            }
+        })
+    }
+}
+
+/// What a caller is told, and whether anything may have been changed.
+fn failure(fault: CallFault, changes: bool) -> Failure {
+    let gone = || "it ended in the middle of the call".to_owned();
+    match fault {
+        CallFault::NotSent => Failure::Unavailable { message: "it had ended before it was asked".to_owned() },
+        CallFault::Unauthorized => Failure::Refused { message: "it answers 401 Unauthorized".to_owned() },
+        CallFault::Failed(message) if changes => Failure::Unknown { message },
+        CallFault::Refused(message) | CallFault::Failed(message) => Failure::Refused { message },
+        CallFault::NoResult(message) => Failure::InvalidOutput { message: message.to_owned() },
+        CallFault::Unwanted => Failure::Refused { message: "it was cancelled".to_owned() },
+        CallFault::Lost if changes => Failure::Unknown { message: gone() },
+        CallFault::Lost => Failure::Unavailable { message: gone() },
+    }
+}

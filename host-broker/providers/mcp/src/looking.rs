@@ -1,0 +1,73 @@
+//! A look at what a server says of its tools, as the broker's own read: a server elsewhere says it only to whoever shows the
+//! token, and nobody has a secret without an intent.
+
+use super::upstream::Upstream;
+use model::{Declaration, Exposure, ParamError, Refusal};
+use provider::contract::{Execution, Failure, Invocation, Operation, Probed, Running};
+use provider::definitions::{LISTING_TIMEOUT, Listing};
+use serde_json::{Map, Value, json};
+use shared::Level;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+/// The look, and who is told what was seen. It is in no catalogue.
+pub(super) struct Looking {
+    declaration: Declaration,
+    upstream: Arc<Upstream>,
+    told: Mutex<Option<oneshot::Sender<Listing>>>,
+}
+
+impl Looking {
+    /// At this server.
+    pub(super) fn at(upstream: &Arc<Upstream>) -> (Arc<dyn Operation>, oneshot::Receiver<Listing>) {
+        let (told, seen) = oneshot::channel();
+        #[expect(clippy::expect_used, reason = "letters and a period satisfy the grammar")]
+        let action = "tools.list".parse().expect("an action");
+        let declaration = Declaration {
+            provider: upstream.name().clone(),
+            action,
+            level: Level::Read,
+            tier: None,
+            description: "What the server says of its tools.".to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            idempotent: true,
+            exposes: Exposure::ALL,
+            deadline: Some(LISTING_TIMEOUT),
+            proposes: false,
+            verbatim: false,
+            chat_types: Vec::new(),
+            needs_account: false,
+        };
+        (Arc::new(Self { declaration, upstream: Arc::clone(upstream), told: Mutex::new(Some(told)) }), seen)
+    }
+}
+
+impl Operation for Looking {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn withdrawn(&self) -> Option<Refusal> {
+        None
+    }
+
+    fn parse(&self, _params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+        Err(vec![ParamError { pointer: String::new(), fault: "it is no action".to_owned() }])
+    }
+
+    fn probe(&self, _handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+        let upstream = Arc::clone(&self.upstream);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(async move {
+            let said = upstream.tools_for(&execution).await;
+            let found = match &said {
+                Ok(said) => Ok(Probed::State { message: format!("what it says of its tools has {}", said.digest()) }),
+                Err(_) => Err(Failure::Unavailable { message: "it does not say what its tools are".to_owned() }),
+            };
+            // Whoever asked may have gone.
+            told.map(|told| told.send(said).ok());
+            found
+        })
+    }
+}

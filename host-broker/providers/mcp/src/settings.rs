@@ -1,0 +1,236 @@
+//! What an operator writes about an MCP server.
+
+use super::tools::ToolTable;
+use http::Uri;
+use provider::oauth;
+use schemars::JsonSchema;
+use secrets::source::SecretSource;
+use serde::{Deserialize, Serialize};
+use shared::{Action, Level, Provider};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The most that a tool may be given, in seconds: nobody waits longer.
+const SECONDS_MAX: u64 = 118;
+
+/// The settings of an MCP server, in addition to those of its program or address.
+///
+/// ```toml
+/// [providers.git]
+/// kind = "mcp"
+/// command = ["/opt/mcp/bin/mcp-server-git"]
+/// readable = ["/srv/repo"]
+/// [providers.git.tools]
+/// git_status = { level = 1, exposes = ["sensitive"] }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The timeout of one tool call, in seconds: 1 to 118.
+    #[serde(default = "seconds")]
+    pub timeout_seconds: u64,
+    /// A predefined set of tools with levels, for a common server.
+    #[serde(default)]
+    pub preset: Option<Preset>,
+    /// The tools that can be called, in addition to those of the preset. All other tools are off.
+    #[serde(default)]
+    pub tools: BTreeMap<Action, ToolTable>,
+}
+
+/// A predefined set of tools for a common server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// A search of the web.
+    Search,
+    /// Lists of tasks.
+    Tasks,
+    /// A bank account.
+    Bank,
+    /// Payments.
+    Payments,
+    /// `mcp-server-git`.
+    Git,
+    /// `@modelcontextprotocol/server-filesystem`.
+    Filesystem,
+    /// `@modelcontextprotocol/server-memory`.
+    Memory,
+    /// `mcp-server-time`.
+    Time,
+}
+
+impl Preset {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Search => "search",
+            Self::Tasks => "tasks",
+            Self::Bank => "bank",
+            Self::Payments => "payments",
+            Self::Git => "git",
+            Self::Filesystem => "filesystem",
+            Self::Memory => "memory",
+            Self::Time => "time",
+        }
+    }
+
+    fn tools(self) -> BTreeMap<Action, ToolTable> {
+        #[expect(clippy::expect_used, reason = "a test reads all of it")]
+        let mut presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
+            toml::from_str(include_str!("presets.toml")).expect("the presets");
+        presets.remove(self.word()).unwrap_or_default()
+    }
+}
+
+/// What is said of a tool.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What.
+    pub table: ToolTable,
+    /// Whether the operator has said it, so that the tool must be there.
+    pub by_operator: bool,
+}
+
+fn seconds() -> u64 {
+    28
+}
+
+impl Settings {
+    /// The keys.
+    pub const KEYS: [&'static str; 3] = ["timeout_seconds", "preset", "tools"];
+
+    /// The tools of which something is said.
+    pub fn wanted(&self) -> BTreeMap<Action, Wanted> {
+        let preset = self.preset.map(Preset::tools).unwrap_or_default();
+        let preset = preset.into_iter().map(|(tool, table)| (tool, Wanted { table, by_operator: false }));
+        let own =
+            self.tools.iter().map(|(tool, table)| (tool.clone(), Wanted { table: table.clone(), by_operator: true }));
+        let mut wanted: BTreeMap<Action, Wanted> = preset.chain(own).collect();
+        // How an operator takes one of the preset's away.
+        wanted.retain(|_, wanted| wanted.table.level != Level::None);
+        wanted
+    }
+
+    /// What cannot be so in these settings.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self, name: &Provider, of_persons: bool) -> Result<(), String> {
+        match (name.is_namespaced(), of_persons) {
+            (true, false) => {
+                return Err(
+                    "kind: a provider whose name contains `.` needs `oauth`; add it or choose a name without `.`"
+                        .to_owned(),
+                );
+            }
+            (false, true) => {
+                return Err("oauth: a provider with accounts of persons needs a name in two parts, such as team.tasks"
+                    .to_owned());
+            }
+            (true, true) | (false, false) => {}
+        }
+        if !(1..=SECONDS_MAX).contains(&self.timeout_seconds) {
+            return Err(format!("timeout_seconds must be 1 to {SECONDS_MAX}"));
+        }
+        let preset = self.preset.map(Preset::tools).unwrap_or_default();
+        let off = |(tool, table): &(&Action, &ToolTable)| table.level == Level::None && !preset.contains_key(*tool);
+        match self.tools.iter().find(off) {
+            Some((tool, _)) => Err(format!("tools.{tool}.level must be 1 to 3; to disable the tool, remove it")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The settings of a remote MCP server, in addition to those of [`Settings`].
+///
+/// ```toml
+/// [providers.tasks]
+/// kind = "mcp"
+/// url = "https://tasks.example.com/mcp"
+/// token = { env = "TASKS_TOKEN" }
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// The URL of the server: https, or http on this machine.
+    pub url: String,
+    /// The bearer token that is sent to the server; absent means none.
+    #[serde(default)]
+    pub token: Option<SecretSource>,
+    /// The OAuth client with which people link their accounts. Each call then uses the account of the person for whom
+    /// it is made. The provider's name then has two parts, and `token` only serves to list the tools.
+    #[serde(default)]
+    pub oauth: Option<oauth::Settings>,
+}
+
+impl Address {
+    /// The keys.
+    pub const KEYS: [&'static str; 3] = ["url", "token", "oauth"];
+
+    /// What cannot be so.
+    ///
+    /// # Errors
+    /// One sentence without a period.
+    pub fn check(&self) -> Result<(), String> {
+        let uri: Uri = self.url.parse().map_err(|error| format!("url: the value is not a URL: {error}"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        match uri.scheme_str() {
+            _ if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => {
+                Err("url: the value contains a name or a password; use token".to_owned())
+            }
+            Some("https") => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
+            Some("http") if is_here => self.oauth.as_ref().map_or(Ok(()), oauth::Settings::check),
+            _ => Err("url must begin with https:// (http:// is valid for this machine only)".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Preset; 8] = [
+        Preset::Search,
+        Preset::Tasks,
+        Preset::Bank,
+        Preset::Payments,
+        Preset::Git,
+        Preset::Filesystem,
+        Preset::Memory,
+        Preset::Time,
+    ];
+
+    fn settings(text: &str) -> Settings {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn every_preset_is_there_and_none_beside() {
+        let presets: BTreeMap<String, BTreeMap<Action, ToolTable>> =
+            toml::from_str(include_str!("presets.toml")).unwrap();
+        let mut words = ALL.map(Preset::word);
+        words.sort_unstable();
+        assert!(presets.keys().eq(words));
+        assert!(ALL.iter().all(|preset| !preset.tools().is_empty()));
+    }
+
+    #[test]
+    fn money_takes_a_person_at_the_highest_level() {
+        for (preset, tool) in [(Preset::Bank, "bank_transfer"), (Preset::Payments, "create_charge")] {
+            let tools = preset.tools();
+            let table = &tools[&tool.parse::<Action>().unwrap()];
+            assert_eq!((table.level, table.tier.unwrap().word()), (Level::Production, "human"));
+        }
+    }
+
+    #[test]
+    fn what_the_operator_says_replaces_what_a_preset_says() {
+        let settings =
+            settings("preset = \"time\"\ntools = { convert_time = { level = 2 }, get_current_time = { level = 0 } }");
+        settings.check(&"clock".parse().unwrap(), false).unwrap();
+        let wanted = settings.wanted();
+        let seen: Vec<_> =
+            wanted.iter().map(|(tool, wanted)| (tool.as_str(), wanted.table.level, wanted.by_operator)).collect();
+        assert_eq!(seen, [("convert_time", Level::Write, true)]);
+    }
+}

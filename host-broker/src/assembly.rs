@@ -1,0 +1,6 @@
+//! Assembly: from the configuration and its secrets to the catalogue, the filters and the vault.
+
+pub mod catalogue;
+pub mod filters;
+pub mod secrets;
+pub mod vault;

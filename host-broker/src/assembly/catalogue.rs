@@ -1,0 +1,133 @@
+//! Builds the catalogue from the tables of the configuration.
+//!
+//! A provider that cannot be built is listed with the reason and takes no calls. The other providers work.
+
+use crate::catalogue::{Catalogue, Listed};
+use crate::config::Config;
+use crate::config::provider::ProviderTable;
+use crate::config::web::Loopback;
+use crate::http::callback;
+use platform::Platform;
+use platform::home::Home;
+use policy::facts::Outage;
+use provider::kind::{BuiltProvider, ProviderDeps, Replacement, RuntimeDeps, secret_name};
+use secrets::Secrets;
+use shared::{Group, Provider};
+
+/// The secrets of the providers, and the dependencies of those that run.
+pub struct Supplies<'a> {
+    /// All secrets.
+    pub secrets: &'a Secrets,
+    /// The dependencies of a provider that runs; `None` where nothing runs.
+    pub runtime: Option<RuntimeDeps>,
+}
+
+/// Builds every configured provider. Without `supplies`, a provider that needs a secret is listed as if it had it, and
+/// refuses to run.
+pub fn catalogue(config: &Config, home: &Home, platform: &Platform, supplies: Option<&Supplies<'_>>) -> Catalogue {
+    build(config, home, platform, supplies, config.providers.iter(), None)
+}
+
+/// Builds one provider again, with the definitions that replace the stored ones.
+pub fn replaced(
+    config: &Config,
+    home: &Home,
+    platform: &Platform,
+    supplies: Option<&Supplies<'_>>,
+    (provider, replacement): (&Provider, Replacement<'_>),
+) -> Catalogue {
+    let table = config.providers.get_key_value(provider);
+    build(config, home, platform, supplies, table.into_iter(), Some(replacement))
+}
+
+/// Calls `work` with the dependencies of a provider without secrets: to list the definitions of a server, or to check it.
+pub fn with_deps<T>(config: &Config, home: &Home, platform: &Platform, work: impl FnOnce(&ProviderDeps<'_>) -> T) -> T {
+    let callback_url = callback_url(config);
+    work(&deps(config, home, platform, None, &callback_url, None))
+}
+
+/// Creates the directories that the enabled providers need.
+///
+/// # Errors
+/// The error of the system.
+pub fn create_directories(config: &Config, home: &Home) -> std::io::Result<()> {
+    let groups: Vec<&Group> = config.groups.keys().collect();
+    let mut enabled = config.providers.values().filter(|table| table.enabled);
+    enabled.try_for_each(|table| table.configured.create_directories(home, &groups))
+}
+
+fn build<'c>(
+    config: &Config,
+    home: &Home,
+    platform: &Platform,
+    supplies: Option<&Supplies<'_>>,
+    tables: impl Iterator<Item = (&'c Provider, &'c ProviderTable)>,
+    replacement: Option<Replacement<'_>>,
+) -> Catalogue {
+    // A client belongs to the runtime on which it is made.
+    let _guard = platform.runtime.enter();
+    let callback_url = callback_url(config);
+    let deps = deps(config, home, platform, supplies, &callback_url, replacement);
+    let mut catalogue = Catalogue::default();
+    for (name, table) in tables {
+        for (name, listed) in listed(name, table, &deps) {
+            catalogue.insert(name, listed);
+        }
+    }
+    catalogue
+}
+
+fn deps<'a>(
+    config: &'a Config,
+    home: &'a Home,
+    platform: &'a Platform,
+    supplies: Option<&'a Supplies<'_>>,
+    callback_url: &'a str,
+    replacement: Option<Replacement<'a>>,
+) -> ProviderDeps<'a> {
+    ProviderDeps {
+        home,
+        platform,
+        groups: config.groups.keys().collect(),
+        approval_expiry: config.approval_expiry(),
+        callback_url,
+        secrets: supplies.map(|supplies| supplies.secrets),
+        runtime: supplies.and_then(|supplies| supplies.runtime.as_ref()),
+        replacement,
+    }
+}
+
+/// The URL of the page to which a sign-in returns.
+fn callback_url(config: &Config) -> String {
+    // A port that is only known once it is taken is registered nowhere.
+    let address = config.identity.callback.map(Loopback::address).filter(|address| address.port() != 0);
+    address.map_or_else(|| "http://localhost".to_owned(), callback::url)
+}
+
+/// Builds the providers of one table: one for most kinds, one for each capability of a bridge.
+fn listed(name: &Provider, table: &ProviderTable, deps: &ProviderDeps<'_>) -> Vec<(Provider, Listed)> {
+    let missing = table.configured.secrets().into_keys().find_map(|secret| {
+        let fault = deps.secrets?.fault(&secret_name(name, secret))?;
+        Some(format!("its secret `{secret}` is {fault}"))
+    });
+    let (fault, built) = match table.configured.build(name, deps) {
+        Ok(built) => (built.iter().find_map(|built| built.fault.clone()), built),
+        Err(fault) => (Some(fault), vec![BuiltProvider::new(name, Vec::new())]),
+    };
+    let off = (!table.enabled).then(|| "switched off by the configuration".to_owned());
+    let outage = match (&off, &missing) {
+        (Some(_), _) => Outage::SwitchedOff,
+        (None, Some(_)) => Outage::NoSecret,
+        (None, None) => Outage::Unusable,
+    };
+    let state = off.or(missing).or(fault).map_or(Ok(()), Err);
+    if let Err(reason) = &state {
+        tracing::warn!(provider = %name, %reason, "the provider takes no calls");
+    }
+    let listed = |built: BuiltProvider| {
+        let name = built.name.clone();
+        let listed = Listed { state: state.clone(), outage, timeout: table.timeout(), ..Listed::of(table, built) };
+        (name, listed)
+    };
+    built.into_iter().map(listed).collect()
+}

@@ -1,0 +1,100 @@
+//! Loads the secrets that the configuration names.
+
+use crate::config::Config;
+use crate::config::inspection::CLASSIFIER_TOKEN;
+use crate::config::provider::ProviderTable;
+use platform::Platform;
+use platform::commands::{Command, Commands, Ending};
+use provider::kind::secret_name;
+use secrets::identity::issuers;
+use secrets::source::{CommandOutput, Output, SecretSource};
+use secrets::{SecretFault, Secrets};
+use shared::Provider;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a program may take to print a secret: somebody may have to unlock a vault.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Loads the secrets of every provider that takes calls, under the names `<provider>.<secret>`, and of the channels.
+pub fn load_secrets(config: &Config, platform: &Platform) -> Secrets {
+    load_from(config, platform, |_| true)
+}
+
+/// The same, but for secrets that a program would have to be run for.
+pub fn secrets_at_hand(config: &Config, platform: &Platform) -> Secrets {
+    load_from(config, platform, |source| !source.runs_a_program())
+}
+
+fn load_from(config: &Config, platform: &Platform, wanted: impl Fn(&SecretSource) -> bool) -> Secrets {
+    let mut sources = BTreeMap::new();
+    for (provider, table) in config.providers.iter().filter(|(_, table)| table.enabled) {
+        for (name, source) in table.configured.secrets().into_iter().filter(|(_, source)| wanted(source)) {
+            sources.insert(secret_name(provider, name), source.clone());
+        }
+    }
+    if let Some(source) =
+        config.inspection.classifier.as_ref().and_then(|classifier| classifier.token.as_ref()).filter(|s| wanted(s))
+    {
+        sources.insert(CLASSIFIER_TOKEN.to_owned(), source.clone());
+    }
+    sources.extend(sources_of_issuers(config, &wanted));
+    for table in &config.channels {
+        for (key, source) in table.secrets().into_iter().filter(|(_, source)| wanted(source)) {
+            sources.insert(table.secret_name(key), source.clone());
+        }
+    }
+    let helper = Helper(Arc::clone(&platform.commands));
+    platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
+}
+
+/// Those that context tokens are verified with.
+pub fn secrets_of_issuers(config: &Config, platform: &Platform) -> Secrets {
+    let helper = Helper(Arc::clone(&platform.commands));
+    let sources = sources_of_issuers(config, &|_| true);
+    platform.runtime.block_on(Secrets::load(&sources, &platform.environment, &helper))
+}
+
+fn sources_of_issuers(config: &Config, wanted: &impl Fn(&SecretSource) -> bool) -> BTreeMap<String, SecretSource> {
+    let issuers = config.identity.issuers.iter();
+    let secrets = issuers.filter_map(|(name, table)| Some((issuers::secret_name(name), table.secret.clone()?)));
+    secrets.filter(|(_, source)| wanted(source)).collect()
+}
+
+/// One secret of a provider, as it can be seen without running anything.
+pub struct Sight<'a> {
+    /// Its name among the provider's.
+    pub secret: &'a str,
+    /// Where it comes from.
+    pub source: &'a SecretSource,
+    /// Why it cannot be used; `None` also where that takes a program to know.
+    pub fault: Option<&'a SecretFault>,
+}
+
+/// The secrets of a provider, given [`secrets_at_hand`].
+pub fn sights<'a>(provider: &Provider, table: &'a ProviderTable, at_hand: &'a Secrets) -> Vec<Sight<'a>> {
+    let sight = |(secret, source)| Sight { secret, source, fault: at_hand.fault(&secret_name(provider, secret)) };
+    table.configured.secrets().into_iter().map(sight).collect()
+}
+
+/// Programs that print secrets.
+pub(super) struct Helper(pub(super) Arc<dyn Commands>);
+
+impl CommandOutput for Helper {
+    fn output<'a>(&'a self, command: &'a [String]) -> Output<'a> {
+        Box::pin(async move {
+            let Some((program, arguments)) = command.split_first() else { return Err("it is empty".to_owned()) };
+            let start = Command::new(program, Instant::now() + SECRET_TIMEOUT);
+            let command = arguments.iter().fold(start, Command::arg);
+            let finished = self.0.run(command).await.map_err(|fault| fault.to_string())?;
+            match finished.ending {
+                Ending::Exited(0) => Ok(finished.stdout.into()),
+                ending @ (Ending::Exited(_) | Ending::Signalled(_) | Ending::Overflowed(_)) => {
+                    Err(format!("it ended badly: {ending:?}"))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! The catalogue: every provider and action there is, as configuration and secrets make it.
+
+use crate::config::provider::ProviderTable;
+use kernel::contract::{Failure, InverseError, Invocation, Operation, Probed, Proposed, Running};
+use kernel::execution::Execution;
+use model::{Declaration, ParamError, ProposalId, Refusal};
+use policy::facts::Outage;
+use provider::definitions::{DefinitionSource, Pinned};
+use provider::kind::{AboutUnparsed, BuiltProvider};
+use rules::{NamedAction, NamedProvider};
+use serde_json::{Map, Value};
+use shared::digest::Digest;
+use shared::{Action, Level, Provider};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Every provider, with its actions and whether it takes calls.
+#[derive(Clone, Default)]
+pub struct Catalogue {
+    providers: BTreeMap<Provider, Listed>,
+}
+
+/// One provider of the catalogue.
+#[derive(Clone)]
+pub struct Listed {
+    /// `Err` says, for the operator, why it takes no calls.
+    pub state: Result<(), String>,
+    /// The kind of that reason, if it takes no calls.
+    pub outage: Outage,
+    /// How long a caller waits, if not as the broker's `call_timeout_ms` says.
+    pub timeout: Option<Duration>,
+    /// What it is, for an agent; native ones speak for themselves.
+    pub description: Option<String>,
+    /// Its actions.
+    pub operations: BTreeMap<Action, Arc<dyn Operation>>,
+    /// What kind of provider it is, in configuration's word.
+    pub kind: &'static str,
+    /// The server whose definitions can change.
+    pub definitions: Option<Arc<dyn DefinitionSource>>,
+    /// The digests of the accepted tools of that server.
+    pub pinned: Pinned,
+    /// The reasons why some configured tools are left out. The other tools can be called.
+    pub left_out: Vec<String>,
+    /// Describes a call whose parameters do not fit.
+    pub about_unparsed: Option<AboutUnparsed>,
+}
+
+impl Listed {
+    /// A provider of this kind that takes calls of these actions.
+    pub fn ready(kind: &'static str, operations: Vec<Arc<dyn Operation>>) -> Self {
+        let by_name = |operation: Arc<dyn Operation>| (operation.declaration().action.clone(), operation);
+        let operations = operations.into_iter().map(by_name).collect();
+        Self {
+            state: Ok(()),
+            outage: Outage::Unusable,
+            timeout: None,
+            description: None,
+            operations,
+            kind,
+            definitions: None,
+            pinned: Pinned::new(),
+            left_out: Vec::new(),
+            about_unparsed: None,
+        }
+    }
+
+    /// A provider that was built from this table.
+    pub fn of(table: &ProviderTable, built: BuiltProvider) -> Self {
+        let BuiltProvider { name: _, description, operations, fault: _, definitions, pinned, left_out, about_unparsed } =
+            built;
+        let listed = Self::ready(table.kind, operations);
+        Self { description, definitions, pinned, left_out, about_unparsed, ..listed }
+    }
+}
+
+/// What the catalogue has under a pair of names.
+pub enum Entry {
+    /// No such provider.
+    NoProvider,
+    /// A provider that takes no calls and does not list this action, so it is unknown whether it has it.
+    Unusable,
+    /// No such action.
+    NoAction,
+    /// The action, of a provider that takes no calls.
+    Disabled(Arc<dyn Operation>, Outage),
+    /// The action.
+    Enabled(Arc<dyn Operation>),
+}
+
+/// An action under another declaration.
+struct Reworded {
+    declaration: Declaration,
+    operation: Arc<dyn Operation>,
+}
+
+impl Operation for Reworded {
+    fn declaration(&self) -> &Declaration {
+        &self.declaration
+    }
+
+    fn parse(&self, params: &Map<String, Value>) -> Result<Box<dyn Invocation>, Vec<ParamError>> {
+        self.operation.parse(params)
+    }
+
+    fn fills_defaults(&self) -> bool {
+        self.operation.fills_defaults()
+    }
+
+    fn withdrawn(&self) -> Option<Refusal> {
+        self.operation.withdrawn()
+    }
+
+    fn inverse(&self, changes: &[u8], id: ProposalId, ttl: Duration) -> Result<Proposed, InverseError> {
+        self.operation.inverse(changes, id, ttl)
+    }
+
+    fn probe(&self, handle: Value, execution: Execution) -> Running<Result<Probed, Failure>> {
+        self.operation.probe(handle, execution)
+    }
+}
+
+impl Catalogue {
+    /// Adds a provider, replacing one of the same name.
+    pub fn insert(&mut self, provider: Provider, listed: Listed) {
+        self.providers.insert(provider, listed);
+    }
+
+    /// The same, with these in the place of others.
+    #[must_use]
+    pub fn exchanged(&self, is_its: impl Fn(&Provider) -> bool, fresh: Self) -> Self {
+        let others = self.providers.iter().filter(|(listed, _)| !is_its(listed));
+        let others = others.map(|(listed, own)| (listed.clone(), own.clone()));
+        Self { providers: others.chain(fresh.providers).collect() }
+    }
+
+    /// Puts another declaration in front of every action for which there is one. From then on nobody sees what the
+    /// action itself says.
+    pub fn reword(&mut self, new: impl Fn(&Declaration) -> Option<Declaration>) {
+        for operation in self.providers.values_mut().flat_map(|listed| listed.operations.values_mut()) {
+            if let Some(declaration) = new(operation.declaration()) {
+                *operation = Arc::new(Reworded { declaration, operation: Arc::clone(operation) });
+            }
+        }
+    }
+
+    /// Whether it may be a capability of a bridge of which nobody knows what it can do: nothing was accepted, or it cannot be
+    /// read. What is configured about it can then not be held against anything.
+    pub fn may_be_of_a_bridge(&self, provider: &Provider) -> bool {
+        let owner = provider.namespace().and_then(|namespace| namespace.parse::<Provider>().ok());
+        let listed = owner.and_then(|owner| self.providers.get(&owner));
+        listed.is_some_and(|listed| listed.kind == "bridge" && listed.state.is_err())
+    }
+
+    /// Puts another text in the place of what a provider says it is.
+    pub fn redescribe(&mut self, new: impl Fn(&str) -> String) {
+        for description in self.providers.values_mut().filter_map(|listed| listed.description.as_mut()) {
+            *description = new(description);
+        }
+    }
+
+    /// What is under these names.
+    pub fn find(&self, provider: &Provider, action: &Action) -> Entry {
+        let Some(listed) = self.providers.get(provider) else { return Entry::NoProvider };
+        match (listed.operations.get(action), &listed.state) {
+            (None, Ok(())) => Entry::NoAction,
+            // Why it takes no calls may be that nobody knows its actions: none of them is unknown to it.
+            (None, Err(_)) => Entry::Unusable,
+            (Some(operation), Err(_)) => Entry::Disabled(Arc::clone(operation), listed.outage),
+            (Some(operation), Ok(())) => Entry::Enabled(Arc::clone(operation)),
+        }
+    }
+
+    /// Returns how long a caller of this provider waits, if not as the broker's `call_timeout_ms` says.
+    pub fn timeout(&self, provider: &Provider) -> Option<Duration> {
+        self.providers.get(provider)?.timeout
+    }
+
+    /// Describes a call whose parameters do not fit, for the public members of its record.
+    pub fn about_unparsed(&self, provider: &Provider, action: &Action, params: &Map<String, Value>) -> Option<Value> {
+        (self.providers.get(provider)?.about_unparsed?)(action, params)
+    }
+
+    /// One provider.
+    pub fn provider(&self, provider: &Provider) -> Option<&Listed> {
+        self.providers.get(provider)
+    }
+
+    /// The providers and actions, as rules name them.
+    pub fn for_rules(&self) -> Vec<NamedProvider<'_>> {
+        fn action(operation: &Arc<dyn Operation>) -> NamedAction<'_> {
+            NamedAction { declaration: operation.declaration(), fills_defaults: operation.fills_defaults() }
+        }
+        let named = self.providers.iter().map(|(name, listed)| NamedProvider {
+            name,
+            kind: listed.kind,
+            actions: listed.operations.values().map(action).collect(),
+        });
+        named.collect()
+    }
+
+    /// Every provider, by name.
+    pub fn providers(&self) -> impl Iterator<Item = (&Provider, &Listed)> {
+        self.providers.iter()
+    }
+
+    /// A provider's actions and their levels now: what a grant is bound to.
+    pub fn levels(&self, provider: &Provider) -> Option<BTreeMap<Action, Level>> {
+        let listed = self.providers.get(provider)?;
+        Some(listed.operations.iter().map(|(name, operation)| (name.clone(), operation.declaration().level)).collect())
+    }
+
+    /// A digest of everything declared: rows name it, so that an auditor knows which catalogue a decision saw.
+    pub fn version(&self) -> Digest {
+        let mut text = String::new();
+        for (provider, listed) in &self.providers {
+            for (action, operation) in &listed.operations {
+                let declaration = operation.declaration();
+                let said = (&declaration.input_schema, &declaration.output_schema, &declaration.description);
+                let said = Digest::of(&shared::json::canonical(&said));
+                let (level, tier, exposes) = (declaration.level.number(), declaration.tier, declaration.exposes);
+                let own = (&declaration.chat_types, declaration.needs_account);
+                // Writing to a string does not fail.
+                write!(text, "{provider}\n{action}\n{level}\n{tier:?}\n{exposes:?}\n{own:?}\n{said}\n").ok();
+            }
+        }
+        Digest::of(text.as_bytes())
+    }
+}
